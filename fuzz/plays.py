@@ -79,7 +79,7 @@ class Outcome:
     left: list[bytes]
     log: list[tuple[Any, ...]]
     traffic: Traffic
-    talk: Conversation
+    conversation: Conversation
     ensured: set[int]
 
 
@@ -256,11 +256,11 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MAX_HELD, 30)
     tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
-    talk = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
+    conversation = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
     context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
-    relay = script.relay = Relay(1, client, broker, talk, context)  # type: ignore[arg-type]
-    tap.opened(Opened(1, 0, "here", "client", None, "broker", False, None), talk)
+    relay = script.relay = Relay(1, client, broker, conversation, context)  # type: ignore[arg-type]
+    tap.opened(Opened(1, 0, "here", "client", None, "broker", False, None), conversation)
     cause = Cause.DRAIN_DEADLINE
     with trio.move_on_after(MAX_SECONDS) as deadline:
         cause = await relay.run()
@@ -268,8 +268,8 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     if deadline.cancelled_caught and options.drained_after is None:
         raise trio.TooSlowError
     tap.closed(1, cause, 1)
-    traffic.closed(cause, talk.in_flight, talk.login)
+    traffic.closed(cause, conversation.in_flight, conversation.login)
     if held._held:
         raise AssertionError(f"{held._held} bytes are held by a connection that has ended")
     left = [bytes(broker.left), bytes(client.left)]
-    return Outcome(cause, [bytes(one) for one in script.read], left, pages.queue, traffic, talk, nodes.ensured)
+    return Outcome(cause, [bytes(one) for one in script.read], left, pages.queue, traffic, conversation, nodes.ensured)

@@ -225,16 +225,16 @@ def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: b
     pages = Pages()
     settings = RecordSettings(queue=1 << 40, bodies=FULL if bodies else HEAD)
     tap = Tap(Folder(Path(SESSION), -1), settings, pages, None)  # type: ignore[arg-type]
-    talk = Conversation(routes(Dialect.KAFKA_07 if options.is_old else Dialect.KAFKA))
-    tap.opened(Opened(1, 1, "here", "client", 2, "broker", False, "main", None), talk)
+    conversation = Conversation(routes(Dialect.KAFKA_07 if options.is_old else Dialect.KAFKA))
+    tap.opened(Opened(1, 1, "here", "client", 2, "broker", False, "main", None), conversation)
     for number, (direction, chunk) in enumerate(chunks):
-        step = (talk.responses if direction else talk.requests)(chunk, number + 2)
+        step = (conversation.responses if direction else conversation.requests)(chunk, number + 2)
         tap._limit = -1 if gap and number % 3 == 1 else 1 << 40
         tap.arrived(1, direction, chunk, number + 2, step)
         for asked in step.answered:
             answer = api_versions.unsupported(asked.correlation_id or 0)
-            talk.made(asked, answer)
-            tap.made(1, asked.correlation_id or 0, answer, number + 2)
+            conversation.answer(asked, answer)
+            tap.answered(1, asked.correlation_id or 0, answer, number + 2)
         pages.segment += 1
         if step.cause is not None:
             break

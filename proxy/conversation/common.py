@@ -13,9 +13,9 @@ from proxy.wire.framing import FrameLimits
 
 
 class Common:
-    """`in_flight`: requests that await an answer, oldest first. `made_waiting`: the number of them answered by the
-    proxy.
+    """`in_flight`: requests that await an answer, oldest first.
 
+    `own_answers_waiting`: the number of requests in flight that the proxy has answered itself.
     `spare`: finished exchanges that may be reused.
     `opaque_one_way`: the broker left so many opaque requests unanswered that no answer to any is expected.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
@@ -26,10 +26,10 @@ class Common:
         "in_flight",
         "limits",
         "login",
-        "made_waiting",
         "max_frames",
         "next_frames",
         "opaque_one_way",
+        "own_answers_waiting",
         "routes",
         "spare",
     )
@@ -40,7 +40,7 @@ class Common:
         self.max_frames = max_frames
         self.login = login
         self.in_flight: deque[Exchange] = deque()
-        self.made_waiting = 0
+        self.own_answers_waiting = 0
         self.spare: list[Exchange] = []
         self.opaque_one_way = False
         self.next_frames = [0, 0]

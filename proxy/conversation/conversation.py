@@ -21,9 +21,9 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
 DEFAULT_LIMITS = FrameLimits()
-# the most exchanges that are kept for reuse: a connection that was busy once must not keep its memory
+# finished exchanges that are kept for reuse: a connection that was busy once must not keep all that memory
 MAX_SPARE = 64
-# a broker reads few requests before it answers; one that reads all and never answers must not fill the memory
+# a broker that reads requests and never answers must not fill the memory; usual brokers read only a few ahead
 MAX_IN_FLIGHT = 1 << 16
 _SIDES: dict[Dialect, tuple[type[RequestSide], type[ResponseSide]]] = {
     Dialect.KAFKA: (RequestSide, ResponseSide),
@@ -35,11 +35,11 @@ class Conversation:
     """The state of one connection.
 
     Args:
-        routes: the treatment of each API; also decides the dialect.
+        routes: the treatment of each API and version; they also determine the dialect.
         limits: the longest frames that may pass.
-        decides: True if it finds login tokens itself; otherwise `follow` gives the verdicts.
-        max_frames: the number of a chunk's frames that one step handles; a frame that is not plain counts as several.
-            The bytes behind them are the step's `rest`.
+        decides: True: the conversation decides which frames are login tokens. False: `follow` passes it the verdicts.
+        max_frames: the most frames that one step handles. A frame that needs more than its head read counts as several.
+            A step's `rest` holds the chunk's other bytes.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Conversation:
     ) -> None:
         self.dialect = routes.dialect
         self.login = Login(decides=decides)
-        # without logins, no unreadable bytes can be a secret
+        # the dialect of 0.7 has no logins, so no unreadable bytes can be a secret
         self.login.pending = routes.dialect is Dialect.KAFKA
         self._common = Common(routes, limits, self.login, max_frames)
         self.in_flight = self._common.in_flight
-        asking, answering = _SIDES[routes.dialect]
-        self.requests_side = asking(self._common)
-        self.responses_side = answering(self._common)
+        request_side, response_side = _SIDES[routes.dialect]
+        self.requests_side = request_side(self._common)
+        self.responses_side = response_side(self._common)
 
     def requests(self, chunk: bytes, at_ns: int) -> Step:
-        """A chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
+        """Takes a chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
         step = self.requests_side.feed(chunk, at_ns)
         if len(self.in_flight) > MAX_IN_FLIGHT and self.dialect is Dialect.KAFKA:
             self._give_up(step)
@@ -70,8 +70,8 @@ class Conversation:
     def _give_up(self, step: Step) -> None:
         """Stops expecting responses to opaque requests: to those at the head of the queue, and to all later ones.
 
-        A late response still passes (`ResponseSide`), thanks to its correlation id; so this is not for the dialect of
-        0.7.
+        A late response still passes, because `ResponseSide` recognises its correlation id. The dialect of 0.7 has no
+        correlation ids, so its requests are never given up.
         """
         in_flight = self.in_flight
         while in_flight and in_flight[0].may_go_unanswered:
@@ -79,35 +79,35 @@ class Conversation:
             step.unanswered.append(in_flight.popleft())
 
     @property
-    def waits(self) -> bool:
-        """True if the oldest request in flight is never given up: its response comes, or the connection ends."""
+    def awaits_oldest(self) -> bool:
+        """True if the oldest request in flight can't be given up: its response comes, or the connection ends."""
         return not self.in_flight[0].may_go_unanswered or self.dialect is not Dialect.KAFKA
 
     def responses(self, chunk: bytes, at_ns: int) -> Step:
-        """A chunk that arrived from the broker."""
+        """Takes a chunk that arrived from the broker at `at_ns`."""
         return self.responses_side.feed(chunk, at_ns)
 
-    def made(self, exchange: Exchange, frame: bytes) -> None:
-        """The proxy's own answer, with its length, to a request in flight; it waits for its turn (`due`)."""
-        exchange.made = frame
-        self._common.made_waiting += 1
+    def answer(self, exchange: Exchange, frame: bytes) -> None:
+        """Adds the proxy's own answer (`frame`, with its length) to a request in flight. `due` sends it in its turn."""
+        exchange.own_answer = frame
+        self._common.own_answers_waiting += 1
 
     def reuse(self, exchanges: list[Exchange]) -> None:
         """Keeps exchanges of a step's `finished` for reuse; the caller must not use them any more.
 
-        Making an exchange is a third of what a small one costs.
+        Otherwise the constructor of `Exchange` would take a third of the time that a small exchange costs.
         """
         spare = self._common.spare
-        # an exchange that was answered before its request was complete is still open
+        # an open request may be among them: a broker may answer a request before it is complete
         if self.requests_side.open is None:
             spare += exchanges[: MAX_SPARE - len(spare)]
 
     def due(self, at_ns: int) -> Step:
-        """The proxy's answers that may be sent now, as the edits of an empty step."""
+        """The proxy's own answers whose turn has come, as the edits of an empty step."""
         return self.responses_side.due(at_ns)
 
     def follow(self, verdict: Verdict) -> None:
-        """Applies a verdict on login tokens that was reached when the bytes arrived."""
+        """Applies a verdict on login tokens that the proxy reached when the bytes arrived."""
         self.login.follow(verdict)
 
     @property
@@ -133,13 +133,13 @@ class Conversation:
 
     @property
     def sequence(self) -> int:
-        """The number of the next frame to be complete, counted over both directions."""
-        asked, answered = self.requests_side, self.responses_side
-        begun = asked.number + asked.others + answered.begun + answered.others
-        return begun - bool(asked.left) - bool(answered.left)
+        """The number of complete frames, of both directions together: the number that the next complete frame gets."""
+        requests, responses = self.requests_side, self.responses_side
+        begun = requests.number + requests.others + responses.begun + responses.others
+        return begun - bool(requests.left) - bool(responses.left)
 
     def state(self) -> dict[str, Any]:
-        """The state as JSON values, with which another process can go on from here."""
+        """The state as JSON values, for `from_state`: another process may continue the conversation."""
         return {
             "in_flight": [_saved(exchange) for exchange in self.in_flight],
             "requests": self.requests_side.state() | {"number": self.requests_side.number},
@@ -152,18 +152,18 @@ class Conversation:
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
-        """The state at the start of each direction's next frame, to go on there after a gap.
+        """The state with which a recording continues behind a gap: at the start of each direction's next frame.
 
-        None while the end of a frame that has begun is unknown. An open request's latency stays unknown, because the
-        time of its last byte is not known.
+        None while bytes are held back, because their frame is not understood yet. The latency of a request
+        that is still arriving becomes unknown, because its last byte arrives within the gap.
         """
         if self.requests_side.held or self.responses_side.held:
             return None
         state = self.state()
-        for side, opened in (("requests", "request_open"), ("responses", "response_open")):
+        for side, open_exchange in (("requests", "request_open"), ("responses", "response_open")):
             state[side]["offset"] += state[side]["left"]
             state[side]["left"] = 0
-            state[opened] = None
+            state[open_exchange] = None
         arriving = self.requests_side.open
         if arriving is not None and self.in_flight and self.in_flight[-1] is arriving:
             state["in_flight"][-1]["last_ns"] = TIME_UNKNOWN
@@ -176,21 +176,21 @@ class Conversation:
         """The conversation that `state` or `boundary_state` describes."""
         conversation = cls(routes, limits, decides=decides)
         conversation.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
-        conversation._common.made_waiting = sum(exchange.made is not None for exchange in conversation.in_flight)
-        asked, answered = state["requests"], state["responses"]
-        conversation.requests_side.number = asked["number"]
-        conversation.requests_side.restore(asked, conversation._open_request(state["request_open"]))
-        conversation.responses_side.begun = answered["begun"]
-        conversation.responses_side.previous_last_ns = answered["previous_last_ns"]
+        conversation._common.own_answers_waiting = sum(exchange.by_proxy for exchange in conversation.in_flight)
+        requests, responses = state["requests"], state["responses"]
+        conversation.requests_side.number = requests["number"]
+        conversation.requests_side.restore(requests, conversation._open_request(state["request_open"]))
+        conversation.responses_side.begun = responses["begun"]
+        conversation.responses_side.previous_last_ns = responses["previous_last_ns"]
         response_open = state["response_open"]
-        conversation.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
+        conversation.responses_side.restore(responses, _restored(routes, response_open) if response_open else None)
         conversation.login.restore(state["login"])
         # states of earlier versions lack this key
         conversation._common.opaque_one_way = state.get("opaque_one_way", False)
         return conversation
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
-        """The request that is still arriving: one in flight, or one without a response."""
+        """The request that is still arriving: the newest in flight, or a request that awaits no response."""
         if saved is None:
             return None
         if self.in_flight and self.in_flight[-1].number == saved["number"]:
@@ -205,14 +205,14 @@ def _saved_open(exchange: Exchange | None) -> dict[str, Any] | None:
 def _saved(exchange: Exchange) -> dict[str, Any]:
     return {
         "number": exchange.number,
-        "word": exchange.route.word,
+        "word": exchange.route.api_and_version,
         "correlation_id": exchange.correlation_id,
         "size": exchange.request_size,
         "first_ns": exchange.request_first_ns,
         "last_ns": exchange.request_last_ns,
         "awaits": exchange.awaits,
         "opaque": exchange.opaque.value if exchange.opaque else None,
-        "made": exchange.made.hex() if exchange.made is not None else None,
+        "made": exchange.own_answer.hex() if exchange.own_answer is not None else None,
         "response_size": exchange.response_size,
         "response_first_ns": exchange.response_first_ns,
         "previous_last_ns": exchange.previous_last_ns,
@@ -230,7 +230,7 @@ def _restored(routes: Routes, saved: dict[str, Any]) -> Exchange:
     )
     exchange.awaits = saved["awaits"]
     exchange.opaque = OpaqueReason(saved["opaque"]) if saved["opaque"] else None
-    exchange.made = bytes.fromhex(saved["made"]) if saved["made"] is not None else None
+    exchange.own_answer = bytes.fromhex(saved["made"]) if saved["made"] is not None else None
     exchange.response_size = saved["response_size"]
     exchange.response_first_ns = saved["response_first_ns"]
     exchange.previous_last_ns = saved["previous_last_ns"]

@@ -74,7 +74,7 @@ class Exchange:
     """A request on its connection, and its response.
 
     `number` counts the requests of the connection. `awaits` is False if no response will come (Produce with
-    acks=0). `made` is the proxy's own response, with its length, if the proxy answers instead of the broker. Sizes
+    acks=0). `own_answer` is the proxy's response, with its length, if the proxy answers instead of the broker. Sizes
     don't count the length's 4 bytes. `response_at` is the response's offset in the data of the newest step that holds
     bytes of it; below 0 if the response began in an earlier step. `previous_last_ns` is the time of the last byte of
     the connection's previous response.
@@ -86,9 +86,9 @@ class Exchange:
     __slots__ = (
         "awaits",
         "correlation_id",
-        "made",
         "number",
         "opaque",
+        "own_answer",
         "previous_last_ns",
         "request_first_ns",
         "request_last_ns",
@@ -117,7 +117,7 @@ class Exchange:
         self.request_last_ns = request_last_ns
         self.response_first_ns = 0
         self.awaits = True
-        self.made: bytes | None = None
+        self.own_answer: bytes | None = None
         self.opaque: OpaqueReason | None = None
         self.response_size = 0
         self.response_last_ns = 0
@@ -154,7 +154,7 @@ class Exchange:
     @property
     def by_proxy(self) -> bool:
         """True if the proxy answers the request itself, so that no broker sees it."""
-        return self.made is not None
+        return self.own_answer is not None
 
 
 class Timings(NamedTuple):
@@ -178,7 +178,7 @@ def timings(exchange: Exchange) -> Timings:
     transfer: first to last byte of the response.
     NO_TIMINGS if the proxy answered itself, or no response began.
     """
-    if exchange.made is not None or not exchange.response_first_ns:
+    if exchange.own_answer is not None or not exchange.response_first_ns:
         return NO_TIMINGS
     first = exchange.response_first_ns
     transfer = exchange.response_last_ns - first

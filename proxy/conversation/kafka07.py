@@ -27,8 +27,8 @@ class Routes07(Routes):
 
     dialect = Dialect.KAFKA_07
 
-    def _make(self, word: int) -> Route:
-        number = word & 0xFFFF
+    def _make(self, api_and_version: int) -> Route:
+        number = api_and_version & 0xFFFF
         number -= (number & 0x8000) << 1
         request_type = RequestHead(0, number).type
         return Route(
@@ -44,7 +44,7 @@ class Routes07(Routes):
             refused=False,
             plain_request=request_type is not None,
             plain_response=request_type is not None,
-            word=word,
+            api_and_version=api_and_version,
         )
 
 

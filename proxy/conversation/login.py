@@ -1,14 +1,14 @@
-"""Logins whose tokens have no heads: SaslHandshake v0, and the raw GSSAPI packets of the oldest clients.
+"""Logins by bare tokens, which are frames without heads: after SaslHandshake v0, and GSSAPI logins of 0.9.0 clients.
 
-The wire does not show the end of such a login; the mechanism determines it. In doubt a frame is a token, because a
-token taken for a frame would be recorded with its secret. Every decision is a `Verdict`. Readers of a recording follow
-the verdicts, because the tokens are masked there. Source: KIP-43, KIP-152, docs/proxy.md "Pairing".
+No field of a token says that it is the last; that depends on the mechanism. A frame that may be a token counts as one,
+because a token taken for a request would be recorded with its secret. Every decision is a `Verdict`. Readers of a
+recording follow the verdicts, because the tokens are masked there. Source: KIP-43, KIP-152, docs/proxy.md "Pairing".
 
-    state                     client sends     server sends      ends with
+    mechanism                 client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token
     SCRAM-*                   2 tokens         2 tokens          the server's second token
     OAUTHBEARER               1 token          1 token           the server's token, if it is empty
-    GSSAPI and any other      some             some              a client frame that can only be a known request
+    GSSAPI and any other      any number       any number        a client frame with the head of a known request
 """
 
 from __future__ import annotations
@@ -19,69 +19,70 @@ from typing import Any
 from proxy.conversation.exchange import Direction
 from proxy.conversation.step import Step, Verdict
 
-# the server's tokens after which a login is over
+# mechanism -> the number of tokens that the server sends in a login
 SERVER_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 
 
 class Login:
-    """The stretches of each direction that are bare tokens."""
+    """Tells which frames of one connection are bare tokens. `decides`: False if a recording's verdicts are followed."""
 
     def __init__(self, *, decides: bool) -> None:
         self.decides = decides
-        # unreadable bytes may be a secret until a request that is no part of a login is understood
+        # True while unreadable bytes may be a secret: until a request other than a login's is understood
         self.pending = True
         self.mechanism: str | None = None
-        self._tokens = [False, False]
-        self._switches: tuple[deque[Verdict], deque[Verdict]] = (deque(), deque())
+        # per direction: True if its frames are tokens now; the verdicts on later frames; the login's tokens so far
+        self._in_tokens = [False, False]
+        self._verdicts: tuple[deque[Verdict], deque[Verdict]] = (deque(), deque())
         self._counts = [0, 0]
 
     def follow(self, verdict: Verdict) -> None:
-        """Applies the verdict to its direction's frames from its offset on."""
-        self._switches[verdict.direction].append(verdict)
+        """Applies a verdict to its direction's frames, from its offset on."""
+        self._verdicts[verdict.direction].append(verdict)
         self.mechanism = verdict.mechanism
         if verdict.token:
             self.pending = True
 
     def is_token(self, direction: Direction, offset: int) -> bool:
-        """True if the frame at this stream offset is a bare token. Offsets of a direction never go back."""
-        switches = self._switches[direction]
-        while switches and switches[0].offset <= offset:
-            self._tokens[direction] = switches.popleft().token
-        return self._tokens[direction]
+        """True if the frame at this stream offset is a bare token. A direction's offsets must not decrease."""
+        verdicts = self._verdicts[direction]
+        while verdicts and verdicts[0].offset <= offset:
+            self._in_tokens[direction] = verdicts.popleft().token
+        return self._in_tokens[direction]
 
     def begin(self, direction: Direction, offset: int, mechanism: str | None, step: Step) -> None:
-        """Tokens start at `offset`."""
+        """Decides that this direction's frames are tokens from `offset` on."""
         if self.decides:
             self._counts[direction] = 0
-            self._decide(Verdict(direction, offset, True, mechanism, False), step)
+            self._decide(Verdict(direction, offset, True, mechanism, ended=False), step)
 
     def token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
-        """A token is complete. `next_offsets`: the stream offset of each direction's next frame."""
+        """Counts a complete token. `next_offsets`: the stream offset of each direction's next frame."""
         self._counts[direction] += 1
         if self.decides and direction is Direction.RESPONSE and self._is_last(size):
             self.end(next_offsets, step)
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
-        """Ends the login: frames have heads again from these stream offsets on, one for each direction."""
+        """Ends the login: each direction's frames have heads again from its next offset on."""
         self._counts = [0, 0]
         for direction in Direction:
-            self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, True), step)
+            self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, ended=True), step)
 
     @property
-    def owed(self) -> bool:
-        """True if the server owes a token. Always False for GSSAPI and others, whose last token may have no answer."""
+    def token_owed(self) -> bool:
+        """True if the server must answer a token. False for GSSAPI and others: their last token may have no answer."""
         return self.mechanism in SERVER_TOKENS and self._counts[Direction.REQUEST] > self._counts[Direction.RESPONSE]
 
     @property
     def open_ended(self) -> bool:
-        """True if only the client's next request shows the login's end."""
+        """True after a token of a mechanism without a fixed number of tokens: the next request ends the login."""
         return self.mechanism not in SERVER_TOKENS and self._counts[Direction.REQUEST] > 0
 
     def _is_last(self, size: int) -> bool:
-        wanted = SERVER_TOKENS.get(self.mechanism or "")
-        if wanted is None or (self.mechanism == "OAUTHBEARER" and size):
+        total = SERVER_TOKENS.get(self.mechanism or "")
+        if total is None or (self.mechanism == "OAUTHBEARER" and size):
             return False
-        return self._counts[Direction.RESPONSE] >= wanted
+        return self._counts[Direction.RESPONSE] >= total
 
     def _decide(self, verdict: Verdict, step: Step) -> None:
         self.follow(verdict)
@@ -92,14 +93,14 @@ class Login:
         return {
             "pending": self.pending,
             "mechanism": self.mechanism,
-            "tokens": self._tokens,
+            "tokens": self._in_tokens,
             "counts": self._counts,
-            "switches": [[list(verdict) for verdict in switches] for switches in self._switches],
+            "switches": [[list(verdict) for verdict in verdicts] for verdicts in self._verdicts],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from a result of `state`."""
+        """Continues from a result of `state`."""
         self.pending, self.mechanism = state["pending"], state["mechanism"]
-        self._tokens, self._counts = list(state["tokens"]), list(state["counts"])
-        for switches, saved in zip(self._switches, state["switches"], strict=True):
-            switches.extend(Verdict(Direction(direction), *rest) for direction, *rest in saved)
+        self._in_tokens, self._counts = list(state["tokens"]), list(state["counts"])
+        for verdicts, saved in zip(self._verdicts, state["switches"], strict=True):
+            verdicts.extend(Verdict(Direction(direction), *rest) for direction, *rest in saved)

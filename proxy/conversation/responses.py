@@ -31,7 +31,7 @@ class ResponseSide(Side):
     def feed(self, chunk: bytes, at_ns: int) -> Step:
         """The step of a chunk from the broker, then the proxy's own answers to the requests that are now oldest."""
         step = super().feed(chunk, at_ns)
-        if self.common.made_waiting and not self.left:
+        if self.common.own_answers_waiting and not self.left:
             self._answer(step, step.stop, at_ns)
         return step
 
@@ -76,12 +76,12 @@ class ResponseSide(Side):
         begun = 0
         popleft, finish = in_flight.popleft, finished.append
         # the number of the proxy's own answers that wait; none is added while this loop runs
-        made_waiting = self.common.made_waiting
+        own_answers_waiting = self.common.own_answers_waiting
         for _ in self._turns:
             if end - at < 8:
                 self._check_cut_head(step, at)
                 break
-            if made_waiting:
+            if own_answers_waiting:
                 self._answer(step, at, at_ns)
             size, correlation_id = unpack(data, at)
             if not SHORTEST_RESPONSE <= size <= limit:
@@ -155,8 +155,8 @@ class ResponseSide(Side):
     def _give_up_until(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
         """Gives up the opaque requests before the one with this id. False: it can't be reached so, or none has it."""
         in_flight = self.common.in_flight
-        while in_flight and (in_flight[0].made is not None or in_flight[0].correlation_id != correlation_id):
-            if in_flight[0].made is not None:
+        while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):
+            if in_flight[0].own_answer is not None:
                 self._answer(step, at, at_ns)
             elif in_flight[0].opaque is not None:
                 step.unanswered.append(in_flight.popleft())
@@ -171,14 +171,14 @@ class ResponseSide(Side):
     def _answer(self, step: Step, at: int, at_ns: int) -> None:
         """Inserts the proxy's own answers to the oldest requests in flight before `data[at]`."""
         in_flight = self.common.in_flight
-        while in_flight and (made := in_flight[0].made) is not None:
+        while in_flight and (answer := in_flight[0].own_answer) is not None:
             exchange = in_flight.popleft()
-            self.common.made_waiting -= 1
+            self.common.own_answers_waiting -= 1
             self.begun += 1
-            exchange.response_size = len(made) - 4
+            exchange.response_size = len(answer) - 4
             exchange.response_first_ns = exchange.response_last_ns = at_ns
             here = step.offset + at
-            step.edits.append(Edit(at, at, made))
+            step.edits.append(Edit(at, at, answer))
             step.finished.append(exchange)
             step.marks.append(Mark(FrameKind.RESPONSE, exchange, here, here, here, here, False))
 

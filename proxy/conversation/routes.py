@@ -53,7 +53,7 @@ class Route:
     refused: bool
     plain_request: bool
     plain_response: bool
-    word: int
+    api_and_version: int
 
 
 class Routes:
@@ -111,17 +111,17 @@ class Routes:
             refused=refused,
         )
 
-    def of(self, word: int) -> Route:
-        """The route of a request head's word (`framing.api_word`)."""
-        route = self.table.get(word)
+    def of(self, api_and_version: int) -> Route:
+        """The route of an API and version, which are one number in a request's head (`framing.api_word`)."""
+        route = self.table.get(api_and_version)
         if route is None:
-            route = self._make(word)
+            route = self._make(api_and_version)
             if len(self.table) < MAX_REMEMBERED:
-                self.table[word] = route
+                self.table[api_and_version] = route
         return route
 
-    def _make(self, word: int) -> Route:
-        key, version = api_of_word(word)
+    def _make(self, api_and_version: int) -> Route:
+        key, version = api_of_word(api_and_version)
         known = apis.known(key, version)
         marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
         answered, refused = self._answered(key, version), self._refused(key, version)
@@ -139,7 +139,7 @@ class Routes:
             refused=refused,
             plain_request=not special,
             plain_response=known and not mark_response and key != SASL_HANDSHAKE,
-            word=word,
+            api_and_version=api_and_version,
         )
 
 

@@ -16,7 +16,7 @@ class Mark(NamedTuple):
 
     `begin` and `end`: stream offsets of the whole frame, its length included. `start` and `stop`: of the piece.
     `before_login`: a login may be under way, so unreadable bytes may be a secret; also True for a response without a
-    known request. An answer made by the proxy is marked too; its bytes are not in the stream but in `exchange.made`.
+    known request. The proxy's own answer is marked too; its bytes are in `exchange.own_answer`, not in the stream.
     """
 
     kind: FrameKind

@@ -55,7 +55,7 @@ class Errors:
             self.unread[api, UnreadReason.UNKNOWN_VERSION] += len(exchanges)
             return
         first, count = exchanges[0], len(exchanges)
-        if one_size and first.made is None:
+        if one_size and first.own_answer is None:
             start, size = first.response_at, LENGTH.size + first.response_size
             if 0 <= start == exchanges[-1].response_at - size * (count - 1):
                 # the responses are adjacent
@@ -69,7 +69,7 @@ class Errors:
         if cause not in BROKER_ENDS:
             return
         api = apis.api_name(SASL_HANDSHAKE) or OTHER
-        if login.owed:
+        if login.token_owed:
             self._count(api, REFUSED_LOGIN)
         elif login.open_ended:
             self.unread[api, UnreadReason.BARE_TOKENS] += 1
@@ -86,8 +86,8 @@ class Errors:
 
 
 def _errors_in(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:
-    if exchange.made is not None:
-        return probe.find(exchange.made, 0, len(exchange.made))
+    if exchange.own_answer is not None:
+        return probe.find(exchange.own_answer, 0, len(exchange.own_answer))
     if exchange.response_at < 0:
         return arrived
     return probe.find(data, exchange.response_at, LENGTH.size + exchange.response_size)

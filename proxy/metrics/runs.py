@@ -26,7 +26,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
     one_request_size = one_response_size = True
     # values of the run's first exchange, in variables because attributes would take twice as long
     route: Route | None = None
-    made: bytes | None = None
+    own_answer: bytes | None = None
     asked_ns = first_ns = last_ns = previous_ns = request_size = response_size = _NONE
     for exchange in exchanges:
         if (
@@ -35,7 +35,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
             and exchange.request_last_ns is asked_ns
             and exchange.response_first_ns is first_ns
             and exchange.route is route
-            and exchange.made is made
+            and exchange.own_answer is own_answer
         ):
             if exchange.request_size != request_size:
                 one_request_size = False
@@ -45,7 +45,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
             if place:
                 found.append((exchanges[start:place], one_request_size, one_response_size))
             start, one_request_size, one_response_size = place, True, True
-            route, made, asked_ns = exchange.route, exchange.made, exchange.request_last_ns
+            route, own_answer, asked_ns = exchange.route, exchange.own_answer, exchange.request_last_ns
             first_ns, last_ns = exchange.response_first_ns, exchange.response_last_ns
             previous_ns = exchange.previous_last_ns
             request_size, response_size = exchange.request_size, exchange.response_size

@@ -75,7 +75,7 @@ class Traffic:
         self.errors = Errors()
         self.closes = dict.fromkeys(Cause, 0)
         self.connections_opened = 0
-        self._meter_of_word: dict[int, _Meter] = {}
+        self._meter_of_version: dict[int, _Meter] = {}
 
     def finished(self, exchanges: Sequence[Exchange], sent_ns: int, data: bytes, arrived: FoundErrors) -> None:
         """Count exchanges whose response is complete and has left the proxy.
@@ -126,7 +126,7 @@ class Traffic:
         time.buckets[bisect_left(PROXY_BOUNDS_NS, ns)] += 1
 
     def _meter(self, route: Route) -> _Meter:
-        meter = self._meter_of_word.get(route.word)
+        meter = self._meter_of_version.get(route.api_and_version)
         if meter is not None:
             return meter
         version = DIALECT_07 if route.api_version is None else str(route.api_version)
@@ -135,7 +135,7 @@ class Traffic:
         meter = _Meter(labels[0], row, error_probe(route.api_key, route.api_version))
         # only routes of the catalog are remembered: a peer can send any of 2**32 api words
         if route.known:
-            self._meter_of_word[route.word] = meter
+            self._meter_of_version[route.api_and_version] = meter
         return meter
 
 

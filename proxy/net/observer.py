@@ -44,7 +44,7 @@ class Observer(Protocol):
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         """`chunk` was read from a socket; `step`: the conversation's parse of it."""
 
-    def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
+    def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
         """The proxy answers a request itself; the frame has its length in front."""
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:

@@ -172,7 +172,7 @@ def newest(api_key: int) -> int | None:
     return apis.versions(api_key)[-1]
 
 
-def walked(api_key: int, api_version: int) -> bool:
+def is_walked(api_key: int, api_version: int) -> bool:
     """True if a large response may stream, with only its tail rewritten, at equal length."""
     row = _field(api_key, api_version)
     return row is not None and row.is_walked

@@ -180,7 +180,7 @@ class Assembly:
         self._streams.omitted(track, entry, fields["length"], is_frame=fields.get("frame", False))
 
     def _leftover(self, track: ConnectionState, entry: Entry) -> None:
-        if track.talk is not None:
+        if track.conversation is not None:
             self._streams.unframed(track, entry, NOTES[EntryKind(entry.kind)])
 
     # facts of a connection
@@ -190,7 +190,7 @@ class Assembly:
             raise SenselessEntryError("a connection is opened once")
         known = self._learn_opening(track, facts(entry), entry.mono_ns)
         known.broken = None
-        known.talk = Conversation(self.routes[known.dialect], known.limits, decides=False)
+        known.conversation = Conversation(self.routes[known.dialect], known.limits, decides=False)
 
     def _learn_opening(self, track: ConnectionState, opened: dict[str, Any], opened_ns: int) -> ConnectionState:
         """Replaces a track without facts by one with the facts of the connection's opening."""
@@ -202,11 +202,11 @@ class Assembly:
     def _made(self, track: ConnectionState, entry: Entry) -> None:
         if len(entry.data) < SHORTEST_MADE:
             raise SenselessEntryError("the proxy's answers have heads")
-        if track.talk is not None:
+        if track.conversation is not None:
             # LookupError: a checkpoint's state holds this answer already
             with suppress(LookupError):
-                track.talk.made(track.answered_by_proxy(entry.offset), entry.data)
-                self._streams.due(track, track.talk, entry.mono_ns)
+                track.conversation.answer(track.answered_by_proxy(entry.offset), entry.data)
+                self._streams.due(track, track.conversation, entry.mono_ns)
 
     def _login(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)
@@ -215,9 +215,10 @@ class Assembly:
             self.rows.describe(track)
         elif "token" not in fields or "ended" not in fields:
             raise SenselessEntryError("a login names a principal, or says what follows")
-        elif track.talk is not None:
+        elif track.conversation is not None:
             direction = Direction(entry.direction)
-            track.talk.follow(Verdict(direction, entry.offset, fields["token"], fields["mechanism"], fields["ended"]))
+            verdict = Verdict(direction, entry.offset, fields["token"], fields["mechanism"], fields["ended"])
+            track.conversation.follow(verdict)
         self.events.login(track, entry.mono_ns, fields | {"by": c.BY_BROKER if entry.direction else c.BY_CLIENT})
 
     def _end_of_stream(self, track: ConnectionState, entry: Entry) -> None:
@@ -231,19 +232,19 @@ class Assembly:
         if track.facts:
             # the hole may be missing where entries have no numbers
             track.break_off(c.GAP_DAMAGE, self._streams.since_ns)
-            talk = self._restored(track, entry.mono_ns, fields["state"], fields["account"])
-            track.resume(talk, fields.get("unwanted", ()))
+            conversation = self._restored(track, entry.mono_ns, fields["state"], fields["account"])
+            track.resume(conversation, fields.get("unwanted", ()))
             # an answer of the proxy may have waited for its turn
-            self._streams.due(track, talk, entry.mono_ns)
+            self._streams.due(track, conversation, entry.mono_ns)
 
     def _checkpoint(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)
-        if track.talk is not None:
+        if track.conversation is not None:
             return
         if not track.facts:
             track = self._learn_opening(track, fields["opened"], fields["opened_ns"])
-        talk = self._restored(track, entry.mono_ns, fields["state"], NOTHING_COUNTED)
-        track.resume(talk, fields["unwanted"], fields["arriving"])
+        conversation = self._restored(track, entry.mono_ns, fields["state"], NOTHING_COUNTED)
+        track.resume(conversation, fields["unwanted"], fields["arriving"])
         track.principal = fields["principal"]
         self.rows.describe(track)
 
@@ -252,11 +253,11 @@ class Assembly:
     ) -> Conversation:
         """Writes the event of the gap, and returns the conversation that the record goes on with."""
         try:
-            talk = Conversation.from_state(self.routes[track.dialect], state, track.limits)
+            conversation = Conversation.from_state(self.routes[track.dialect], state, track.limits)
         except ValueError as error:
             raise SenselessEntryError(f"no conversation's state: {error}") from error
-        self.events.gap(track, mono_ns, talk.sequence, sum(talk.offsets), account)
-        return talk
+        self.events.gap(track, mono_ns, conversation.sequence, sum(conversation.offsets), account)
+        return conversation
 
     def _closed(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)
@@ -266,16 +267,16 @@ class Assembly:
         self._close(track, entry.mono_ns, fields["cause"], fields)
 
     def _close(self, track: ConnectionState, mono_ns: int, cause: str, fields: dict[str, Any]) -> None:
-        talk, frames, size = track.talk, None, None
-        if talk is not None:
-            self._streams.cut_off(track, talk, mono_ns)
-            frames, size = track.sequence, sum(talk.offsets)
+        conversation, frames, size = track.conversation, None, None
+        if conversation is not None:
+            self._streams.cut_off(track, conversation, mono_ns)
+            frames, size = track.sequence, sum(conversation.offsets)
         elif "offsets" in fields and "sequence" in fields:
             frames, size = fields["sequence"], sum(fields["offsets"])
             self.events.gap(track, mono_ns, frames, size, fields.get("account", NOTHING_COUNTED))
         else:
             self.events.gap(track, mono_ns, None, sum(track.reached) if track.reached else None, None)
-        self.events.closed(track, mono_ns, cause, frames, size, () if talk is None else talk.in_flight)
+        self.events.closed(track, mono_ns, cause, frames, size, () if conversation is None else conversation.in_flight)
 
     # facts of no connection
 

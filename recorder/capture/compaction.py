@@ -64,7 +64,7 @@ class Compaction:
 
     def run(self) -> bool:
         """Compacts the log; follows a live session if `idle` is given. Returns True if the session is finished."""
-        progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).found()
+        progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).resume()
         self.frames, self.bytes = progress.frames, progress.bytes
         remove_unpublished(self.folder, self.name)
         while not progress.finished:

@@ -57,19 +57,19 @@ class ConnectionRecorder:
         "checkpoint_segment",
         "cluster_and_listener",
         "connection",
+        "conversation",
         "gap",
         "opened_entry",
         "principal",
         "resume",
         "sieve",
-        "talk",
         "unwritten",
         "unwritten_opened",
     )
 
-    def __init__(self, connection: int, talk: Conversation, opened: Item, principal: str | None = None) -> None:
+    def __init__(self, connection: int, conversation: Conversation, opened: Item, principal: str | None = None) -> None:
         self.connection = connection
-        self.talk = talk
+        self.conversation = conversation
         # the principal of the last accepted login, if there was one
         self.principal = principal
         # None if nothing can be left out
@@ -164,7 +164,7 @@ class ConnectionRecorder:
         if self._holds_handshake:
             self._barrier[Direction.REQUEST] = NOWHERE
         items = self._release()
-        head = redaction.UNFRAMED_HEADS[self.talk.dialect]
+        head = redaction.UNFRAMED_HEADS[self.conversation.dialect]
         for direction in Direction:
             self._mask_all(direction, self._barrier[direction] + head, NOWHERE)
         for pending in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
@@ -174,7 +174,7 @@ class ConnectionRecorder:
 
     def give_up(self) -> tuple[int, int]:
         """Forgets all bytes that are kept back. Returns the offset behind the written bytes, per direction."""
-        arrived = self.talk.offsets
+        arrived = self.conversation.offsets
         self._barrier, self._secret, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
         self._searches = [None, None]

@@ -34,7 +34,7 @@ Stretches = deque[tuple[int, int]]
 
 
 class ConnectionState:
-    """`talk` is None while the record is broken off; `broken` then describes the break.
+    """`conversation` is None while the record is broken off; `broken` then describes the break.
 
     `facts` are empty while the opening is unknown. `next_entry`: the number of the connection's next entry in the log.
     """
@@ -44,6 +44,7 @@ class ConnectionState:
         "broken",
         "clients",
         "connection",
+        "conversation",
         "facts",
         "first_ns",
         "kinds",
@@ -57,16 +58,15 @@ class ConnectionState:
         "principal",
         "reached",
         "sequence",
-        "talk",
         "unreadable",
         "unwanted",
         "usual_client",
         "usual_client_number",
     )
 
-    def __init__(self, connection: int, talk: Conversation | None, facts: dict[str, Any]) -> None:
+    def __init__(self, connection: int, conversation: Conversation | None, facts: dict[str, Any]) -> None:
         self.connection = connection
-        self.talk = talk
+        self.conversation = conversation
         self.facts: dict[str, Any] = {
             name: short_name(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
         }
@@ -183,7 +183,7 @@ class ConnectionState:
         """
         if self._answerable and self._answerable[0].correlation_id == correlation_id:
             return self._answerable.popleft()
-        for exchange in self.talk.in_flight if self.talk is not None else ():
+        for exchange in self.conversation.in_flight if self.conversation is not None else ():
             # an older proxy wrote the log: it answered because it did not know this version
             if exchange.correlation_id == correlation_id and exchange.api_key == API_VERSIONS and not exchange.by_proxy:
                 return exchange
@@ -212,17 +212,17 @@ class ConnectionState:
 
     def break_off(self, reason: str, since_ns: int) -> None:
         """Breaks off the record, and drops the frames that are arriving."""
-        talk = self.talk
-        if talk is None:
+        conversation = self.conversation
+        if conversation is None:
             return
-        open_request = talk.requests_side.open
-        whole = [_end_of_whole_frames(side) for side in (talk.requests_side, talk.responses_side)]
+        open_request, next_exchange = conversation.requests_side.open, conversation.next_exchange
+        whole = [_end_of_whole_frames(side) for side in (conversation.requests_side, conversation.responses_side)]
         self.broken = {
             "reason": reason,
             "since_ns": since_ns,
-            "next_exchange": talk.next_exchange,
-            "next_response": min((exchange.number for exchange in talk.unfinished), default=talk.next_exchange),
-            "next_whole": talk.next_exchange if open_request is None else open_request.number,
+            "next_exchange": next_exchange,
+            "next_response": min((exchange.number for exchange in conversation.unfinished), default=next_exchange),
+            "next_whole": next_exchange if open_request is None else open_request.number,
             "cut": (open_request.api or "") if open_request is not None else None,
             "cut_size": open_request.request_size if open_request is not None else 0,
             "behind": sum(whole),
@@ -231,7 +231,7 @@ class ConnectionState:
         self.reached = None
         self.sequence += sum(self.late)
         self.late = [0, 0]
-        self.talk = None
+        self.conversation = None
         self.parts = [None, None]
         self._answerable.clear()
         for spans in (*self.masks, *self.omissions, *self.left_out):
@@ -250,19 +250,19 @@ class ConnectionState:
         self.late[direction] = 0
 
     def resume(
-        self, talk: Conversation, unwanted: Iterable[int] = (), arriving: tuple[bool, bool] = (False, False)
+        self, conversation: Conversation, unwanted: Iterable[int] = (), arriving: tuple[bool, bool] = (False, False)
     ) -> None:
         """Resumes the record with a restored conversation. Client ids of lost requests are unknown.
 
-        `arriving`: per direction, True if `talk.sequence` already counts a frame whose end is still to come.
+        `arriving`: per direction, True if `conversation.sequence` already counts a frame whose end is still to come.
         """
         whole = 0 if self.broken is None else self.broken["next_whole"]
-        self.clients.extend((exchange.number, None) for exchange in talk.in_flight if exchange.number >= whole)
-        self.talk = talk
-        self._answerable = deque(filter(_is_answerable, talk.in_flight))
+        self.clients.extend((exchange.number, None) for exchange in conversation.in_flight if exchange.number >= whole)
+        self.conversation = conversation
+        self._answerable = deque(filter(_is_answerable, conversation.in_flight))
         self.unwanted = deque(sorted(unwanted))
         self.late = [int(late) for late in arriving]
-        self.sequence = talk.sequence - sum(self.late)
+        self.sequence = conversation.sequence - sum(self.late)
         self.broken = self.reached = None
         self.unreadable = [False, False]
 
@@ -275,7 +275,7 @@ class ConnectionState:
         return {
             "connection": self.connection,
             "facts": self.facts,
-            "talk": None if self.talk is None else self.talk.state(),
+            "talk": None if self.conversation is None else self.conversation.state(),
             "broken": self.broken,
             "sequence": self.sequence,
             "principal": self.principal,
@@ -301,8 +301,8 @@ class ConnectionState:
         """Restores what `state` returned, and the blob beside it."""
         track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:
-            track.talk = Conversation.from_state(routes[track.dialect], state["talk"], track.limits)
-            track._answerable.extend(filter(_is_answerable, track.talk.in_flight))
+            track.conversation = Conversation.from_state(routes[track.dialect], state["talk"], track.limits)
+            track._answerable.extend(filter(_is_answerable, track.conversation.in_flight))
         track.broken = state["broken"]
         track.sequence, track.principal = state["sequence"], state["principal"]
         track.clients.extend((number, client) for number, client in state["clients"])

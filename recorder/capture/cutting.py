@@ -43,10 +43,10 @@ class Arriving(NamedTuple):
     number: int
 
     @classmethod
-    def now(cls, talk: Conversation, direction: int, kind: FrameKind) -> Arriving:
+    def now(cls, conversation: Conversation, direction: int, kind: FrameKind) -> Arriving:
         """The state between two steps. `kind`: of the frame that is half there, if any."""
-        side = talk.responses_side if direction else talk.requests_side
-        return cls(kind, side.open, side.begin, side.left, talk.next_exchange)
+        side = conversation.responses_side if direction else conversation.requests_side
+        return cls(kind, side.open, side.begin, side.left, conversation.next_exchange)
 
     def found(self, step: Step) -> list[FrameSpan]:
         """The rest of the frame, if one is arriving."""
@@ -54,24 +54,24 @@ class Arriving(NamedTuple):
 
 
 def cut(
-    talk: Conversation, direction: int, chunk: bytes, at_ns: int, arriving: FrameKind
+    conversation: Conversation, direction: int, chunk: bytes, at_ns: int, arriving: FrameKind
 ) -> tuple[Step, list[FrameSpan]]:
     """The frames that a chunk touches, and the proxy's own answers that went out with a chunk from the broker.
 
     `arriving`: the kind of the frame that is half there, if any.
     """
-    before = Arriving.now(talk, direction, arriving)
+    before = Arriving.now(conversation, direction, arriving)
     if direction:
-        step = talk.responses(chunk, at_ns)
-        return step, responses_in(talk, step, before)
-    step = talk.requests(chunk, at_ns)
-    return step, requests_in(talk, step, before)
+        step = conversation.responses(chunk, at_ns)
+        return step, responses_in(conversation, step, before)
+    step = conversation.requests(chunk, at_ns)
+    return step, requests_in(conversation, step, before)
 
 
-def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
+def requests_in(conversation: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
     """The frames that a step from the client touches."""
     left, found = before.left, before.found(step)
-    owners = _begun(talk, step, before.number)
+    owners = _begun(conversation, step, before.number)
     ownerless = _ownerless(step)
     at, number, stop = left, 0, step.stop
     while at < stop:
@@ -87,13 +87,13 @@ def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameS
     return found
 
 
-def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
+def responses_in(conversation: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
     """The frames that a step from the broker touches, and the proxy's own answers in it."""
-    side, left, exchange, found = talk.responses_side, before.left, before.exchange, before.found(step)
+    side, left, exchange, found = conversation.responses_side, before.left, before.exchange, before.found(step)
     finished, ownerless = step.finished, _ownerless(step)
     at, number, stop = left, int(left <= len(step.data) and exchange is not None and left > 0), step.stop
     while True:
-        while number < len(finished) and finished[number].made is not None:
+        while number < len(finished) and finished[number].own_answer is not None:
             found.append(FrameSpan(FrameKind.RESPONSE, finished[number], at, at))
             number += 1
         if at >= stop:
@@ -110,15 +110,15 @@ def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[Frame
         found.append(FrameSpan(FrameKind.RESPONSE, exchange, start, at))
 
 
-def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
+def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]:
     """The exchanges whose requests began in a step, in their order; `first`: the number of the first of them."""
     begun = []
-    for exchange in reversed(talk.in_flight):
+    for exchange in reversed(conversation.in_flight):
         if exchange.number < first:
             break
         begun.append(exchange)
     begun.reverse()
-    last = talk.requests_side.open
+    last = conversation.requests_side.open
     unanswered = [*step.one_way, *step.unanswered]
     if last is not None and not last.awaits:
         unanswered.append(last)

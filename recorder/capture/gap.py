@@ -28,15 +28,20 @@ class Gap:
     """
 
     def __init__(
-        self, talk: Conversation, offsets: tuple[int, int], reason: str, at_ns: int, accounted: Exchange | None = None
+        self,
+        conversation: Conversation,
+        offsets: tuple[int, int],
+        reason: str,
+        at_ns: int,
+        accounted: Exchange | None = None,
     ) -> None:
-        self.talk = talk
+        self.conversation = conversation
         self._accounted = accounted
         self.offsets = offsets
         self.reason = reason
         self.at_ns = at_ns
         # requests below this number may have been written before
-        self._first = talk.next_exchange
+        self._first = conversation.next_exchange
         self._early_requests: dict[int, tuple[str, int]] = {}
         # responses that were whole before the gap, and were kept back at least once
         self._early_responses: dict[int, tuple[str, int]] = {}
@@ -62,10 +67,10 @@ class Gap:
 
     def account(self) -> dict[str, Any]:
         """The losses, ready for JSON, for the entry that ends the gap. Frames still arriving count as lost."""
-        talk = self.talk
-        answering, asking = talk.responses_side.open, talk.requests_side.open
+        conversation = self.conversation
+        answering, asking = conversation.responses_side.open, conversation.requests_side.open
         self.saw([answering] if answering else [], [asking] if asking and not asking.awaits else [])
-        for exchange in talk.in_flight:
+        for exchange in conversation.in_flight:
             self._request(exchange)
         return {
             "reason": self.reason,

@@ -59,7 +59,7 @@ def rule(mark: Mark) -> Rule | None:
     if exchange is None:
         # a token, or bytes that are no frame
         return _WHOLE[mark.kind]
-    if exchange.made is not None and mark.kind is FrameKind.RESPONSE:
+    if exchange.own_answer is not None and mark.kind is FrameKind.RESPONSE:
         return None
     kind, key, version = _MESSAGES[mark.kind], exchange.api_key, exchange.api_version
     if exchange.opaque is not None or not exchange.route.known:

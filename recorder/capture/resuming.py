@@ -1,8 +1,8 @@
-"""Where the compaction of a session goes on, or begins.
+"""Determines the segment behind which the compaction of a session resumes, and the state that it resumes with.
 
-Compares the state files, the segments that are still there, and the ranges whose rows are published. A state file may
-be damaged or forged, so a state that contradicts segments or rows is ignored: no readable segment is skipped because of
-a state. The contents of a lost state are lost; published rows stay.
+Compares three things: the state files, the segments that still exist, and the ranges whose rows are published (a range
+is the rows of one segment, and has its number). A state file may be damaged or forged. So a state that contradicts
+segments or rows is ignored: only published rows make the compactor skip earlier segments (`Resumed.unread`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.capture.spool import DamagedSegmentError
 
 
 class Resumed(NamedTuple):
-    """Where compaction goes on. `unread`: readable segments before that place that have not become rows."""
+    """The compactor's progress and state. `unread`: skipped segments, which are readable and have not become rows."""
 
     progress: Progress
     assembly: Assembly
@@ -28,7 +28,7 @@ class Resumed(NamedTuple):
 
 
 class Resuming:
-    """Reads the folder once; `found` decides."""
+    """The state files, segments and published ranges of one session, listed once."""
 
     def __init__(self, folder: Path, session: Folder) -> None:
         self._folder = folder
@@ -37,10 +37,12 @@ class Resuming:
         self._segments = segments(session)
         self._published = published(folder, session.path.name)
 
-    def found(self) -> Resumed:
-        """Resumes behind the newest consistent state; without one, behind the published rows.
+    def resume(self) -> Resumed:
+        """Resumes with the newest consistent state; if there is none, without a state, behind the published rows.
 
-        Errors: UnknownSpoolError for a state of a newer format, OSError.
+        Raises:
+            UnknownSpoolError: a state is of a newer format.
+            OSError: a file can't be read.
         """
         for number in reversed(self._states):
             assembly = Assembly()
@@ -54,15 +56,16 @@ class Resuming:
 
     def _is_consistent(self, progress: Progress) -> bool:
         """True if segments and rows are consistent with this state."""
-        number, there = progress.segment, {*self._segments}
-        if progress.finished and (any(segment > number for segment in there) or self._unread(number)):
+        number, existing = progress.segment, {*self._segments}
+        if progress.finished and (any(segment > number for segment in existing) or self._unread(number)):
             return False
-        # the range of this segment is published, or no segment up to it is left
-        covers = number in self._published or all(segment > number for segment in there)
-        # rows of a later range were made from a later state; the range can be made again only if its segment is there
-        return covers and all(done in there for done in self._published if done > number)
+        # the state's own segment has become rows, or that segment and all before it are gone
+        is_reached = number in self._published or all(segment > number for segment in existing)
+        # each later published range will be made again from this state, for which its segment must exist
+        return is_reached and all(segment in existing for segment in self._published if segment > number)
 
     def _unread(self, number: int) -> list[int]:
+        """The readable segments up to this number that have not become rows."""
         return [
             segment
             for segment in self._segments
@@ -77,24 +80,25 @@ class Resuming:
         return True
 
     def _without_state(self) -> Resumed:
-        """Resumes behind the published rows, as far as no existing segment belongs before them.
+        """Resumes behind the last finished range; its state is lost. If there is none, starts from the first segment.
 
-        The state behind these rows is lost; a session that has ended needs none.
+        A session is finished if its rows tell its end and none of its segments is left.
         """
         if not self._segments and has_ended(self._folder, self._session.path.name):
             return Resumed(Progress(max(self._published), finished=True, log_bytes=None), Assembly(), [])
-        done, assembly = self._last_finished(), Assembly()
-        if not done:
+        number, assembly = self._last_finished(), Assembly()
+        if not number:
             return Resumed(Progress(), assembly, [])
         assembly.forget()
-        return Resumed(Progress(done, log_bytes=None, is_damaged=True), assembly, self._unread(done))
+        return Resumed(Progress(number, log_bytes=None, is_damaged=True), assembly, self._unread(number))
 
     def _last_finished(self) -> int:
-        """The last finished range: its segment is gone, or a state file behind it exists, even a damaged one.
+        """The number of the last finished range; 0 if there is none.
 
-        A range with its segment and without a state was left half finished by a crash.
+        A published range is finished if it has a state file, even a damaged one, or no segment up to its own is left.
+        Any other published range may lack rows: a crash cut off its making.
         """
-        named = {number for number in self._states if number in self._published}
+        with_state = {number for number in self._states if number in self._published}
         first = self._segments[0] if self._segments else None
-        gone = {number for number in self._published if first is None or number < first}
-        return max(named | gone, default=0)
+        without_segments = {number for number in self._published if first is None or number < first}
+        return max(with_state | without_segments, default=0)

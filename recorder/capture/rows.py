@@ -78,7 +78,7 @@ class RowMaker:
         for _, exchange, start, stop in run:
             assert exchange is not None
             frame = data[start + 4 : stop]
-            shape = shapes.get(exchange.route.word)
+            shape = shapes.get(exchange.route.api_and_version)
             if frame.startswith(usual, CLIENT_ID_AT):
                 client = track.usual_client_number
             else:
@@ -111,7 +111,7 @@ class RowMaker:
         sequence = track.sequence
         for _, exchange, start, stop in run:
             assert exchange is not None
-            shape = shapes.get(exchange.route.word | _RESPONSE)
+            shape = shapes.get(exchange.route.api_and_version | _RESPONSE)
             latency, queued, transfer = timings(exchange)
             numbers += (
                 track.peers,
@@ -168,7 +168,7 @@ class RowMaker:
         self, track: ConnectionState, direction: int, exchange: Exchange, masked: Spans, group: FrameRows
     ) -> None:
         """Corrects the newest row where the assumptions of the common case don't hold."""
-        if direction and exchange.made is not None:
+        if direction and exchange.own_answer is not None:
             group.correct("shape", self._shape(exchange, c.BY_PROXY))
         if not direction and masked and masked[0][0] <= CLIENT_ID_AT:
             # masked bytes are zeros, which read as an empty client id
@@ -197,7 +197,7 @@ class RowMaker:
         shape = Shape(kind, made_by, exchange.api_key, exchange.api, exchange.api_version)
         number = self._shared.shapes.number(shape)
         if made_by != c.BY_PROXY and len(self._shapes) < MAX_SHAPES:
-            self._shapes[exchange.route.word | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
+            self._shapes[exchange.route.api_and_version | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 
     def _unusual_client(self, track: ConnectionState, exchange: Exchange, frame: bytes) -> int:

@@ -1,8 +1,8 @@
-"""Leaves frames, or the bytes behind their heads, out of one connection's recording.
+"""Decides which frames, or which bytes behind their heads, are left out of one connection's recording.
 
-Only heads are looked at: API and client id of a request; a response follows its request. A request whose client id has
-not come whole is undecided: its bytes wait. The bytes that pairing needs are always kept, so that the compactor goes on
-framing and counting; the log holds the length of the bytes left out.
+A request is selected by its API, its client id and its connection's principal, and its response with it. A request
+whose client id is incomplete is undecided, and its bytes wait. The bytes that framing and pairing need are always kept.
+For the bytes left out, the log holds their number alone, so that the compactor still frames and counts.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from recorder.capture.backlog import NOWHERE
 from recorder.capture.cutting import Arriving, FrameSpan, requests_in, responses_in, take_number
 from recorder.capture.selection import OTHER, Selection
 
-# bytes of a frame, its length included: before the client id's length, and behind that; before a response's body
-CLIENT_ID_AT, CLIENT_ID = 12, 14
-# bytes of a client id that are matched: it may come byte by byte, and each byte looks through the beginning again
+# offsets in a request, counted from its length field: of the client id's size, and of the client id
+CLIENT_ID_SIZE_AT, CLIENT_ID_AT = 12, 14
+# bytes of a client id that are matched: they are read anew with each chunk of an undecided request
 LONGEST_CLIENT_ID = 256
-RESPONSE_HEAD = 8
-# the head of either direction in the dialect of 0.7: a length, and a type or an error code
-HEAD_07 = 6
-LENGTH = 4
+# bytes of a frame that are always kept, its length field included: of a response; of a frame of the dialect of 0.7 (a
+# type or an error code); of a frame without an exchange
+RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 
 
 class Cut(NamedTuple):
-    """Stream offsets `start` to `stop` are left out, of a frame that begins at `begin`.
+    """The bytes of a frame from `start` to `stop` are left out; the frame begins at `begin` (all are stream offsets).
 
-    `is_whole`: the whole frame is left out, and was decided in this step.
+    `is_whole`: this is the first cut of a frame that becomes no row.
     """
 
     begin: int
@@ -45,30 +44,33 @@ class Cut(NamedTuple):
 
 
 class Sieve:
-    """The sieve of one connection. `principal`: of its last login; `frames`, `bytes`: how many it has left out."""
+    """The sieve of one connection. `principal`: of the last login. `frames`, `bytes`: the numbers left out so far."""
 
-    def __init__(self, talk: Conversation, selection: Selection, *, is_selected: bool, principal: str | None) -> None:
+    def __init__(
+        self, conversation: Conversation, selection: Selection, *, is_selected: bool, principal: str | None
+    ) -> None:
         self.selection = selection
         # True if the connection is recorded at all
         self.is_selected = is_selected
         self.principal = principal
-        # the offset of a request whose client id has not come
+        # the stream offset of the undecided request, if there is one
         self.undecided = NOWHERE
         self.frames = 0
         self.bytes = 0
-        self._talk = talk
-        self._is_old = talk.dialect is Dialect.KAFKA_07
-        # numbers of exchanges whose requests were left out and whose responses are to come
+        self._conversation = conversation
+        self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
+        # numbers of exchanges whose requests were left out, and whose responses have not come
         self._unwanted: deque[int] = deque()
-        self._arriving = [Arriving.now(talk, direction, FrameKind.REQUEST) for direction in Direction]
-        # per direction: the offset from which on the arriving frame is left out
+        # per direction: the frame that is arriving between two steps
+        self._arriving = [Arriving.now(conversation, direction, FrameKind.REQUEST) for direction in Direction]
+        # per direction: the stream offset from which on the arriving frame is left out
         self._cut_from = [NOWHERE, NOWHERE]
-        # the bytes of the undecided request
-        self._head = b""
+        # the bytes of the undecided request that have come
+        self._undecided_bytes = b""
 
     @property
     def unwanted(self) -> list[int]:
-        """Exchanges whose responses will be left out."""
+        """The numbers of exchanges whose responses will be left out."""
         return [*self._unwanted]
 
     @property
@@ -82,123 +84,124 @@ class Sieve:
             and self.undecided == NOWHERE
         )
 
-    def look(self, direction: Direction, step: Step) -> list[Cut]:
-        """The cuts in the bytes of a step. Called once for each step of the connection."""
-        lay_out = responses_in if direction else requests_in
-        frames = lay_out(self._talk, step, self._arriving[direction])
-        cuts = [cut for frame in frames for cut in self._cut(direction, step, frame)]
-        last = frames[-1].kind if frames else FrameKind.REQUEST
-        self._arriving[direction] = Arriving.now(self._talk, direction, last)
+    def cuts(self, direction: Direction, step: Step) -> list[Cut]:
+        """The cuts in the bytes of a step. Must be called once for each step of the connection."""
+        frames_in = responses_in if direction else requests_in
+        frames = frames_in(self._conversation, step, self._arriving[direction])
+        cuts = [cut for frame in frames for cut in self._frame_cuts(direction, step, frame)]
+        last_kind = frames[-1].kind if frames else FrameKind.REQUEST
+        self._arriving[direction] = Arriving.now(self._conversation, direction, last_kind)
         self.bytes += sum(cut.stop - cut.start for cut in cuts)
         return cuts
 
-    def _cut(self, direction: Direction, step: Step, frame: FrameSpan) -> Iterator[Cut]:
+    def _frame_cuts(self, direction: Direction, step: Step, frame: FrameSpan) -> Iterator[Cut]:
         _, exchange, start, stop = frame
         if start == stop:
-            # an answer of the proxy, which has no bytes in the stream
+            # the proxy's own answer, which has no bytes in the stream
             if exchange is not None and take_number(self._unwanted, exchange.number):
                 self.frames += 1
             return
         begin, end = step.offset + start, step.offset + stop
-        here = step.offset + min(stop, step.stop)
+        arrived = step.offset + min(stop, step.stop)
         is_whole = False
-        going_on = direction is Direction.REQUEST and begin == self.undecided
-        if start >= 0 or going_on:
-            head = (self._head if going_on else b"") + step.data[max(start, 0) : min(stop, step.stop)]
-            verdict = self._verdict(direction, frame, head, here == end)
-            if verdict is None:
-                self.undecided, self._head = begin, head
+        is_continued = direction is Direction.REQUEST and begin == self.undecided
+        if start >= 0 or is_continued:
+            head = (self._undecided_bytes if is_continued else b"") + step.data[max(start, 0) : min(stop, step.stop)]
+            decision = self._decision(direction, frame, head, arrived == end)
+            if decision is None:
+                self.undecided, self._undecided_bytes = begin, head
                 return
-            if going_on:
-                self.undecided, self._head = NOWHERE, b""
-            is_whole, keep = verdict
+            if is_continued:
+                self.undecided, self._undecided_bytes = NOWHERE, b""
+            is_whole, kept_size = decision
             self.frames += is_whole
-            self._cut_from[direction] = begin + keep if keep is not None else NOWHERE
-            piece = begin
+            self._cut_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
+            piece_start = begin
         else:
-            piece = step.offset
-        cut_from = max(self._cut_from[direction], piece)
-        if is_whole or cut_from < here:
-            yield Cut(begin, min(cut_from, here), here, is_whole)
-        if here == end:
+            piece_start = step.offset
+        cut_from = max(self._cut_from[direction], piece_start)
+        if is_whole or cut_from < arrived:
+            yield Cut(begin, min(cut_from, arrived), arrived, is_whole)
+        if arrived == end:
             self._cut_from[direction] = NOWHERE
 
-    def _verdict(
-        self, direction: Direction, frame: FrameSpan, head: bytes, all_here: bool
+    def _decision(
+        self, direction: Direction, frame: FrameSpan, head: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
-        """(left out whole, how many of its bytes are kept or None for all); None while undecided."""
+        """(True if the frame becomes no row, the number of its bytes to keep or None for all); None while undecided."""
         if frame.kind is FrameKind.TOKEN:
             return False, None
         if direction is Direction.RESPONSE:
             unwanted = frame.exchange is not None and take_number(self._unwanted, frame.exchange.number)
-            return unwanted, self._kept(HEAD_07 if self._is_old else RESPONSE_HEAD, unwanted)
-        return self._request_verdict(frame.exchange, head, all_here)
+            return unwanted, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, unwanted)
+        return self._request_decision(frame.exchange, head, is_complete)
 
-    def _request_verdict(
-        self, exchange: Exchange | None, head: bytes, all_here: bool
+    def _request_decision(
+        self, exchange: Exchange | None, head: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
         if exchange is None:
-            unwanted = not self._takes(None, "")
-            return unwanted, self._kept(LENGTH, unwanted)
-        if self._is_old:
+            unwanted = not self._matches(None, "")
+            return unwanted, self._kept_size(LENGTH_SIZE, unwanted)
+        if self._is_kafka07:
             # 0.7 has no client ids
-            unwanted, size = not self._takes(exchange.api, ""), HEAD_07
-        elif not self._takes(exchange.api, None):
-            unwanted, size = True, CLIENT_ID_AT
+            unwanted, head_size = not self._matches(exchange.api, ""), HEAD_07
+        elif not self._matches(exchange.api, None):
+            unwanted, head_size = True, CLIENT_ID_SIZE_AT
         else:
             if self.selection.body_limit is None and self.selection.client_ids.matches_all:
                 return False, None
             size = _client_id_size(head, 4 + exchange.request_size)
-            client = head[CLIENT_ID : CLIENT_ID + min(size, LONGEST_CLIENT_ID)]
-            if len(head) < CLIENT_ID + min(size, LONGEST_CLIENT_ID) and not all_here:
+            client_id = head[CLIENT_ID_AT : CLIENT_ID_AT + min(size, LONGEST_CLIENT_ID)]
+            if len(head) < CLIENT_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
                 return None
-            unwanted = not self._takes(exchange.api, client.decode("utf-8", "replace"))
-            size = CLIENT_ID if unwanted else CLIENT_ID + size
+            unwanted = not self._matches(exchange.api, client_id.decode("utf-8", "replace"))
+            head_size = CLIENT_ID_AT if unwanted else CLIENT_ID_AT + size
         if unwanted and exchange.awaits:
             self._unwanted.append(exchange.number)
-        if exchange.api_key == SASL_HANDSHAKE and not self._is_old:
-            # kept whole: it names the mechanism of the tokens behind it
+        if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
+            # all its bytes are kept: they name the mechanism of the tokens that follow
             return unwanted, None
-        return unwanted, self._kept(max(size, _behind_acks(exchange, head)), unwanted)
+        return unwanted, self._kept_size(max(head_size, _behind_acks(exchange, head)), unwanted)
 
-    def _kept(self, head: int, unwanted: bool) -> int | None:
+    def _kept_size(self, head_size: int, unwanted: bool) -> int | None:
+        """The number of a frame's bytes to keep; None: all."""
         if unwanted:
-            return head
+            return head_size
         limit = self.selection.body_limit
-        return None if limit is None else max(head, LENGTH + limit)
+        return None if limit is None else max(head_size, LENGTH_SIZE + limit)
 
-    def _takes(self, api: str | None, client_id: str | None) -> bool:
-        """`client_id`: None if it has not come yet; it is not matched then."""
-        chosen = self.selection
+    def _matches(self, api: str | None, client_id: str | None) -> bool:
+        """True if such frames are selected. `client_id`: None if it is not to be matched yet."""
+        selection = self.selection
         return (
             self.is_selected
-            and chosen.apis.matches(api or OTHER)
-            and chosen.principals.matches(self.principal or "")
-            and (client_id is None or chosen.client_ids.matches(client_id))
+            and selection.apis.matches(api or OTHER)
+            and selection.principals.matches(self.principal or "")
+            and (client_id is None or selection.client_ids.matches(client_id))
         )
 
 
-class Unrecorded:
+class UnrecordedConnection:
     """Counts the frames and bytes of a connection that is not recorded."""
 
-    def __init__(self, talk: Conversation) -> None:
-        self._talk = talk
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
         self._frames = 0
 
-    def more(self, size: int) -> tuple[int, int]:
-        """The frames and bytes that a chunk of `size` bytes adds."""
-        before, self._frames = self._frames, self._talk.sequence
+    def count(self, size: int) -> tuple[int, int]:
+        """The numbers of frames and bytes that a chunk of `size` bytes adds. Called after the chunk's step."""
+        before, self._frames = self._frames, self._conversation.sequence
         return self._frames - before, size
 
 
-def _client_id_size(head: bytes, frame: int) -> int:
-    """The client id's size; 0 if it is null, too large for the frame, or has not come yet."""
-    size = int.from_bytes(head[CLIENT_ID_AT:CLIENT_ID], "big", signed=True) if len(head) >= CLIENT_ID else 0
-    return size if 0 <= size <= frame - CLIENT_ID else 0
+def _client_id_size(head: bytes, frame_size: int) -> int:
+    """The client id's size; 0 if it is null, exceeds the frame, or has not come yet."""
+    size = int.from_bytes(head[CLIENT_ID_SIZE_AT:CLIENT_ID_AT], "big", signed=True) if len(head) >= CLIENT_ID_AT else 0
+    return size if 0 <= size <= frame_size - CLIENT_ID_AT else 0
 
 
 def _behind_acks(exchange: Exchange, head: bytes) -> int:
-    """The offset behind `acks` in a Produce request: pairing must know whether a response is due. 0 for others."""
+    """The offset behind `acks` in a Produce request, which pairing reads; 0 for other requests."""
     version = exchange.api_version
     if version is None or exchange.api_key != PRODUCE or exchange.opaque is not None:
         return 0

@@ -35,28 +35,28 @@ class Streams:
     def arrived(self, track: ConnectionState, entry: Entry) -> None:
         """Takes an entry of bytes."""
         direction, data = entry.direction, entry.data
-        talk = track.talk
-        if talk is None:
+        conversation = track.conversation
+        if conversation is None:
             track.reach(direction, entry.offset + len(data))
             return
         if track.unreadable[direction]:
             self.unframed(track, entry, "behind what could not be read")
             return
-        seen = self._bytes_seen(track, _side(talk, direction), entry, len(data))
+        seen = self._bytes_seen(track, _side(conversation, direction), entry, len(data))
         if seen is None:
             return
         for start, length in entry.spans:
             if start + length > seen:
                 track.masks[direction].append((entry.offset + max(start, seen), entry.offset + start + length))
-        self._take(track, talk, direction, data[seen:] if seen else data, entry.mono_ns)
+        self._take(track, conversation, direction, data[seen:] if seen else data, entry.mono_ns)
 
     def omitted(self, track: ConnectionState, entry: Entry, length: int, *, is_frame: bool) -> None:
         """Takes bytes that a setting left out. `is_frame`: the frame that begins here becomes no row."""
-        direction, talk = entry.direction, track.talk
-        if talk is None:
+        direction, conversation = entry.direction, track.conversation
+        if conversation is None:
             track.reach(direction, entry.offset + length)
             return
-        side = _side(talk, direction)
+        side = _side(conversation, direction)
         if track.unreadable[direction]:
             return
         if is_frame and entry.offset >= side.offset:
@@ -66,11 +66,11 @@ class Streams:
             if length - seen > side.missing:
                 raise SenselessEntryError("left-out bytes of more than a single frame")
             track.omissions[direction].append((entry.offset + seen, entry.offset + length))
-            self._pass_omitted(track, talk, side, length - seen, entry.mono_ns)
+            self._pass_omitted(track, conversation, side, length - seen, entry.mono_ns)
 
-    def due(self, track: ConnectionState, talk: Conversation, mono_ns: int) -> None:
+    def due(self, track: ConnectionState, conversation: Conversation, mono_ns: int) -> None:
         """Adds rows for the proxy's own answers whose turn has come."""
-        step = talk.due(mono_ns)
+        step = conversation.due(mono_ns)
         found = [FrameSpan(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
         self._frames(track, Direction.RESPONSE, step, found, mono_ns, 0)
 
@@ -81,9 +81,9 @@ class Streams:
             kind, at_ns = FrameKind.BYTES, entry.mono_ns
             self.rows.add(track, entry.direction, kind, None, entry.data, at_ns, at_ns, spans, [], note)
 
-    def cut_off(self, track: ConnectionState, talk: Conversation, mono_ns: int) -> None:
+    def cut_off(self, track: ConnectionState, conversation: Conversation, mono_ns: int) -> None:
         """Adds rows for frames that will never be whole."""
-        for side in (talk.requests_side, talk.responses_side):
+        for side in (conversation.requests_side, conversation.responses_side):
             direction = int(side.direction)
             part = track.parts[direction]
             if part is not None:
@@ -115,21 +115,29 @@ class Streams:
             track.count_lost_frame(entry.direction)
         return seen if seen < length else None
 
-    def _pass_omitted(self, track: ConnectionState, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:
+    def _pass_omitted(
+        self, track: ConnectionState, conversation: Conversation, side: Side, length: int, mono_ns: int
+    ) -> None:
         """Passes over left-out bytes of one frame; they may complete its head or end it."""
         direction = int(side.direction)
         head = min(length, _HEAD)
-        self._take(track, talk, direction, bytes(head), mono_ns, absent=head)
+        self._take(track, conversation, direction, bytes(head), mono_ns, absent=head)
         rest = length - head
         if rest and side.left >= rest:
             side.skip(rest - 1)
-            self._take(track, talk, direction, b"\0", mono_ns, absent=1)
+            self._take(track, conversation, direction, b"\0", mono_ns, absent=1)
 
     def _take(
-        self, track: ConnectionState, talk: Conversation, direction: int, data: bytes, mono_ns: int, absent: int = 0
+        self,
+        track: ConnectionState,
+        conversation: Conversation,
+        direction: int,
+        data: bytes,
+        mono_ns: int,
+        absent: int = 0,
     ) -> None:
         """Takes bytes of a stream. `absent`: so many bytes at the end of `data` stand for left-out ones."""
-        step, found = cut(talk, direction, data, mono_ns, track.kinds[direction])
+        step, found = cut(conversation, direction, data, mono_ns, track.kinds[direction])
         self._frames(track, direction, step, found, mono_ns, absent)
         if step.cause is not None:
             track.unreadable[direction] = True
@@ -161,8 +169,8 @@ class Streams:
         _, exchange, start, stop = frame
         if not direction and start >= 0 and exchange is not None:
             track.request_began(exchange)
-        if start == stop and exchange is not None and exchange.made is not None:
-            self._add_row(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
+        if start == stop and exchange is not None and exchange.own_answer is not None:
+            self._add_row(track, direction, frame, exchange.own_answer[4:], step.offset, mono_ns, mono_ns)
         elif start >= 0 and stop <= len(step.data):
             self._add_row(
                 track, direction, frame, step.data[start + 4 : min(stop, kept)], step.offset, mono_ns, mono_ns
@@ -207,8 +215,8 @@ class Streams:
         self.rows.add(track, direction, found.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
 
 
-def _side(talk: Conversation, direction: int) -> Any:
-    return talk.responses_side if direction else talk.requests_side
+def _side(conversation: Conversation, direction: int) -> Any:
+    return conversation.responses_side if direction else conversation.requests_side
 
 
 def _without_length(part: bytearray) -> bytes:

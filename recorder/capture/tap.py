@@ -30,7 +30,7 @@ from recorder.capture.lag import Lag
 from recorder.capture.lock import Lock
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.sieve import Cut, Sieve, Unrecorded
+from recorder.capture.sieve import Cut, Sieve, UnrecordedConnection
 from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
@@ -62,7 +62,7 @@ class Tap:
         self._special: set[int] = set()
         self._selection = Selection(settings)
         # connections that are not recorded: they have no recorder
-        self._unrecorded: dict[int, Unrecorded] = {}
+        self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
         # the total that was queued so far, bytes and ENTRY_COSTs; the writer counts the part that it has written
         self._queued = 0
@@ -112,7 +112,7 @@ class Tap:
         }
         entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(opening), ())
         if not self._selection.selects(facts.cluster, facts.listener):
-            self._unrecorded[facts.connection] = Unrecorded(conversation)
+            self._unrecorded[facts.connection] = UnrecordedConnection(conversation)
             self._special.add(facts.connection)
             return
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
@@ -125,7 +125,7 @@ class Tap:
         else:
             self._put_opened(recorder)
 
-    def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
+    def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
         """Records an answer of the proxy itself. `frame`: with its length."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.gap is None:
@@ -135,7 +135,7 @@ class Tap:
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.unwritten_opened is None:
             self._put_all(
-                recorder.add(EntryKind.END_OF_STREAM, direction, recorder.talk.offsets[direction], at_ns, b"")
+                recorder.add(EntryKind.END_OF_STREAM, direction, recorder.conversation.offsets[direction], at_ns, b"")
             )
 
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
@@ -176,7 +176,7 @@ class Tap:
             recorder.sieve.selection, recorder.sieve.is_selected = self._selection, is_selected
         elif not (is_selected and self._selection.selects_everything):
             recorder.sieve = Sieve(
-                recorder.talk, self._selection, is_selected=is_selected, principal=recorder.principal
+                recorder.conversation, self._selection, is_selected=is_selected, principal=recorder.principal
             )
             self._special.add(recorder.connection)
 
@@ -245,7 +245,7 @@ class Tap:
             self._special.update(self._recorders)
         recorder = self._recorders.get(connection)
         if recorder is None:
-            self._count_left_out(*self._unrecorded[connection].more(len(chunk)))
+            self._count_left_out(*self._unrecorded[connection].count(len(chunk)))
             return
         try:
             self._record(recorder, direction, chunk, at_ns, step)
@@ -262,15 +262,15 @@ class Tap:
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Writes a checkpoint, by which a reader that has lost an earlier part of the log goes on."""
-        talk = recorder.talk
-        state = talk.boundary_state() if recorder.settled and len(talk.in_flight) <= MAX_SAVED else None
+        conversation = recorder.conversation
+        state = conversation.boundary_state() if recorder.settled and len(conversation.in_flight) <= MAX_SAVED else None
         if state is None:
             # its next chunk may leave it at a boundary
             return
         unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
         opened = recorder.opened_entry
         checkpoint = {"opened": json.loads(opened[5]), "opened_ns": opened[4], "principal": recorder.principal}
-        arriving = bool(talk.requests_side.left), bool(talk.responses_side.left)
+        arriving = bool(conversation.requests_side.left), bool(conversation.responses_side.left)
         checkpoint |= {"state": state, "arriving": arriving, "unwanted": unwanted}
         self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
         recorder.checkpoint_segment = self._segment
@@ -291,7 +291,7 @@ class Tap:
 
     def _cuts(self, recorder: ConnectionRecorder, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
         before = sieve.frames, sieve.bytes
-        cuts = sieve.look(direction, step)
+        cuts = sieve.cuts(direction, step)
         self._count_left_out(sieve.frames - before[0], sieve.bytes - before[1])
         if sieve.is_needless:
             recorder.sieve = None
@@ -303,7 +303,7 @@ class Tap:
         """Begins a gap with a chunk that exceeds the limit."""
         written = recorder.give_up()
         behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
-        self._begin_gap(recorder, Gap(recorder.talk, behind, c.GAP_FULL, at_ns, recorder.accounted))
+        self._begin_gap(recorder, Gap(recorder.conversation, behind, c.GAP_FULL, at_ns, recorder.accounted))
         assert recorder.gap is not None
         unwritten, recorder.unwritten = recorder.unwritten, []
         recorder.gap.had_kept_back(unwritten)
@@ -311,13 +311,13 @@ class Tap:
 
     def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
         if recorder.gap is None:
-            self._begin_gap(recorder, Gap(recorder.talk, recorder.give_up(), reason, at_ns, recorder.accounted))
+            self._begin_gap(recorder, Gap(recorder.conversation, recorder.give_up(), reason, at_ns, recorder.accounted))
 
     def _begin_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
         recorder.gap = gap
         self._special.add(recorder.connection)
         self._gaps += 1
-        self._dropped += sum(recorder.talk.offsets) - sum(gap.offsets)
+        self._dropped += sum(recorder.conversation.offsets) - sum(gap.offsets)
         if recorder.unwritten_opened is None:
             self._put_hole(recorder, gap)
 
@@ -326,7 +326,7 @@ class Tap:
         self._dropped += size
         has_room = not self._writer.ended and self._waiting <= self._settings.queue // 2
         if step.cause is None and has_room:
-            state = recorder.talk.boundary_state()
+            state = recorder.conversation.boundary_state()
             if state is not None:
                 self._end_gap(recorder, gap, state, at_ns)
 
@@ -339,8 +339,8 @@ class Tap:
         resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
         self._put((int(EntryKind.RESYNC), 0, recorder.connection, 0, at_ns, resync, ()))
         recorder.gap = None
-        recorder.accounted = recorder.talk.responses_side.open
-        arrived = recorder.talk.offsets
+        recorder.accounted = recorder.conversation.responses_side.open
+        arrived = recorder.conversation.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
         recorder.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]
 
@@ -355,8 +355,8 @@ class Tap:
 
     def _count_unlogged(self, recorder: ConnectionRecorder) -> None:
         self._unlogged["connections"] += 1
-        self._unlogged["frames"] += recorder.talk.sequence
-        self._unlogged["bytes"] += sum(recorder.talk.offsets)
+        self._unlogged["frames"] += recorder.conversation.sequence
+        self._unlogged["bytes"] += sum(recorder.conversation.offsets)
 
     def _put_unlogged(self, at_ns: int) -> None:
         if self._unlogged["connections"]:
@@ -396,10 +396,12 @@ def _json(facts: Mapping[str, Any]) -> bytes:
 
 def _closing_facts(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
     """The facts of a connection's closing entry: its totals, and the account of a gap that has not ended."""
-    talk = recorder.talk
-    arriving = bool(talk.requests_side.left) + bool(talk.responses_side.left)
-    ending = {"cause": cause.value, "sequence": talk.sequence + arriving, "offsets": talk.offsets}
-    return ending if recorder.gap is None else ending | {"account": recorder.gap.account(), "open": len(talk.in_flight)}
+    conversation = recorder.conversation
+    arriving = bool(conversation.requests_side.left) + bool(conversation.responses_side.left)
+    ending = {"cause": cause.value, "sequence": conversation.sequence + arriving, "offsets": conversation.offsets}
+    if recorder.gap is None:
+        return ending
+    return ending | {"account": recorder.gap.account(), "open": len(conversation.in_flight)}
 
 
 def open_tap(folder: Path, settings: RecordSettings, session: str | None = None) -> Tap:

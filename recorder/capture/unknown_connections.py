@@ -49,7 +49,7 @@ class UnknownConnections(dict[int, _Connection]):
     def keep(self, track: ConnectionState) -> bool:
         """Adds a connection again if its track still has no facts. Returns False for a track that has."""
         broken = track.broken
-        if track.talk is not None or track.facts or track.sequence or broken is None:
+        if track.conversation is not None or track.facts or track.sequence or broken is None:
             return False
         if broken["behind"] or broken["reason"] != GAP_DAMAGE:
             return False

@@ -1,11 +1,11 @@
-"""Discovery of the cluster's nodes by a query of the proxy's own. `upstreams` says when it is sent.
+"""Discovery of the cluster's nodes by a query of the proxy's own. `upstreams` decides when to send it.
 
 The query is ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor
 counted. A broker before 0.10 closes the connection at ApiVersions: a second connection asks for Metadata v0 alone. A
 broker that wants a login never answers; then the proxy learns its nodes from the first client's responses.
 
-The query comes back to the proxy where a broker's address leads to the proxy indirectly: by way of other proxies or a
-balancer. The proxy's listener recognises the query by its bytes, and answers it so that the sender recognises the loop.
+A broker's address may lead back to the proxy indirectly, through other proxies or a load balancer. Then the query comes
+back: the proxy's listener recognises its bytes, and sends an answer (`loop_answer`) that no broker sends.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# a correlation id is an int32; some brokers use the negative ones themselves
+# a correlation id is an int32; the proxy takes none below 0, because some brokers use those themselves
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]
 
 
 class NotAnswered(PeerLost):
-    """The broker accepted the connection, but told no nodes; the message says why."""
+    """The broker accepted the connection, but has not named the cluster's nodes; the message says why."""
 
 
 class Closed(NotAnswered):
@@ -45,21 +45,22 @@ class Closed(NotAnswered):
 
 
 class LeadsBackIndirectly(PeerLost):
-    """The query came back to the proxy: the address leads to the proxy by way of others."""
+    """The query came back to the proxy: the address leads to it through other proxies or a load balancer."""
 
 
 class DiscoveredNodes(NamedTuple):
-    """A cluster's nodes as a broker tells them. `cluster_id`: None from brokers before 0.10.1."""
+    """A cluster's nodes, as a broker names them. `cluster_id`: None from brokers before 0.10.1."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
 
 
 class DiscoveryQuery:
-    """The first frame of each query for one cluster: ApiVersions, equal in all processes of the proxy.
+    """The ApiVersions request that begins each query for one cluster; its bytes are equal in all workers.
 
     Args:
-        seed: a random number, drawn when the proxy starts.
+        seed: a random number, drawn when the proxy starts, that tells its queries from other proxies'.
+        cluster: the cluster's name.
 
     `frame`: the request, with its length. `loop_answer`: the proxy's own response to it.
     """
@@ -77,7 +78,7 @@ async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
     Raises:
         PeerLost: the broker could not be connected to.
         NotAnswered: the broker did not answer, or its answer can't be understood.
-        LeadsBackIndirectly: the proxy itself has answered.
+        LeadsBackIndirectly: the proxy's own listener answered the query.
     """
     stream = await dial()
     try:
@@ -123,7 +124,7 @@ def _metadata_version(frame: bytes) -> int:
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
-    """Sends a frame, which has its length in front; returns the answer without its length."""
+    """Sends a frame, given with its length. Returns the answer without its length."""
     await stream.send([frame])
     received = b""
     while len(received) < 4 or len(received) < 4 + _size(received):

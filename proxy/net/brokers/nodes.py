@@ -43,7 +43,7 @@ class Nodes:
     Args:
         serve: called once for each new listener, to accept on it from then on.
         state: the content of the state file.
-        watcher: is told of nodes known, found and moved.
+        observer: is told of nodes known, found and moved.
         reserved: ports of other clusters, never to be picked.
     """
 
@@ -54,13 +54,13 @@ class Nodes:
         settings: ClusterSettings,
         serve: Callable[[trio.SocketListener, int], None],
         state: SavedState,
-        watcher: Observer | None,
+        observer: Observer | None,
         reserved: tuple[range, ...] = (),
     ) -> None:
         self._settings = settings
         self._map: NodeMap = settings.node_map
         self._serve = serve
-        self._watcher = watcher
+        self._observer = observer
         self._known = dict(state.nodes)
         self._cluster_id = state.cluster_id
         self._log_throttle = LogThrottle()
@@ -73,12 +73,12 @@ class Nodes:
         self._owner = Owner.of(settings)
         self._state_writer = StateWriter(settings.state, self._state) if settings.state is not None else None
         # addresses that the proxy itself must not dial
-        self.own = OwnListeners()
+        self.own_listeners = OwnListeners()
 
     def add_bootstrap(self, sock: socket.socket, listening: Address) -> None:
         """Adds the bootstrap listener, which may stand for some nodes too."""
         self._bootstrap = listening
-        self.own.add(sock, listening, self._map.called(listening))
+        self.own_listeners.add(sock, listening, self._map.called(listening))
         if self._map.own is not None:
             # this node is the broker that the proxy was started for
             self._known[self._map.own] = KnownNode(self._settings.upstream[0])
@@ -90,7 +90,7 @@ class Nodes:
                 listener = self._listen(node_id)
             except OSError as error:
                 raise BadSetting(self._cannot_listen(self._map, node_id, error.strerror)) from error
-            self._notify_watcher(node_id, self.upstream(node_id), listener)
+            self._notify_observer(node_id, self.upstream(node_id), listener)
 
     async def listen_for_known(self, node_ids: Iterable[int]) -> None:
         """Opens the listeners of nodes that the state file knows, up to the first that can't be had."""
@@ -105,7 +105,7 @@ class Nodes:
             except OSError as error:
                 log(WARNING, "known nodes can't be listened for", cluster=self._settings.name, reason=error.strerror)
                 return
-            self._notify_watcher(node_id, self.upstream(node_id), listener)
+            self._notify_observer(node_id, self.upstream(node_id), listener)
 
     async def prepared(self, node_map: NodeMap) -> Change:
         """The change to a new node map: listeners for nodes that have none, and new advertised addresses.
@@ -138,14 +138,14 @@ class Nodes:
     def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
         self._map = node_map
         # nodes that only a broker's response has named may have no advertised address
-        self.own.add_names(*(name for node_id in self._listening if (name := self._alias(node_id)) is not None))
+        self.own_listeners.add_names(*(name for number in self._listening if (name := self._alias(number)) is not None))
         for node_id in [*opened]:
             sock = opened.pop(node_id)
             if node_id in self._listening:
                 sock.close()
                 log(WARNING, "node keeps the listener that it got meanwhile", cluster=self._settings.name, node=node_id)
             else:
-                self._notify_watcher(node_id, self.upstream(node_id), self._add_listener(node_id, sock))
+                self._notify_observer(node_id, self.upstream(node_id), self._add_listener(node_id, sock))
 
     @property
     def known(self) -> list[int]:
@@ -237,7 +237,7 @@ class Nodes:
     def _upstream_of(self, node: Node) -> Address | None:
         """The broker to dial for a node. A broker that advertises the proxy itself (a sidecar's) is its upstream."""
         address = node.address
-        if address in self.own or node.node_id == self._map.own:
+        if address in self.own_listeners or node.node_id == self._map.own:
             return self._settings.upstream[0]
         return address if _can_be_dialled(address) else None
 
@@ -246,18 +246,18 @@ class Nodes:
         upstream = self._upstream_of(node)
         self._known[node.node_id] = KnownNode(upstream, self._picked.get(node.node_id))
         log(INFO, "node found", cluster=self._settings.name, node=node.node_id, upstream=upstream, listener=listener)
-        self._notify_watcher(node.node_id, upstream, listener)
+        self._notify_observer(node.node_id, upstream, listener)
 
-    def _notify_watcher(self, node_id: int, upstream: Address | None, listener: Address | None) -> None:
-        if self._watcher is not None and listener is not None:
-            self._watcher.node(node_id, str(upstream or "unknown"), str(listener), self._settings.name)
+    def _notify_observer(self, node_id: int, upstream: Address | None, listener: Address | None) -> None:
+        if self._observer is not None and listener is not None:
+            self._observer.node(node_id, str(upstream or "unknown"), str(listener), self._settings.name)
 
     def _listen(self, node_id: int) -> Address | None:
         """The node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted(node_id)
         if wanted is None and self._map.is_bootstraps(node_id):
             # raises before anything is noted: a broker may give itself an id that has no name
-            self.own.add_names(self.advertised(node_id))
+            self.own_listeners.add_names(self.advertised(node_id))
             self._listening[node_id], self._has_usual_port[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
@@ -276,7 +276,7 @@ class Nodes:
         if self._map.is_kept(port, node_id):
             self._picked[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
-        self.own.add(sock, self._listening[node_id], self.advertised(node_id))
+        self.own_listeners.add(sock, self._listening[node_id], self.advertised(node_id))
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
         return self._listening[node_id]
 

@@ -262,7 +262,7 @@ class Upstreams:
 
     def _leads_back(self, address: Address) -> bool:
         """True if an address is one of the proxy's own names, or was lately found to lead straight to the proxy."""
-        return address in self._nodes.own or address in self._direct_loops
+        return address in self._nodes.own_listeners or address in self._direct_loops
 
     async def _connection(self, address: Address, route: ClientRoute | None) -> Stream:
         if self._leads_back(address):
@@ -274,7 +274,7 @@ class Upstreams:
                 settings.dial_seconds,
                 preamble=header(settings.send_proxy, route),
                 keepalive=settings.keepalive_seconds,
-                is_own=self._nodes.own.are_reached_by,
+                is_own=self._nodes.own_listeners.are_reached_by,
             )
         except LeadsBack:
             self._direct_loops.add(address)

@@ -58,7 +58,7 @@ class InFlight:
     def is_settled(self) -> bool:
         """True if no response is owed or partly sent. A request that the client left incomplete is owed none."""
         conversation = self._conversation
-        if self.response_pending or conversation.responses_side.left or conversation.login.owed:
+        if self.response_pending or conversation.responses_side.left or conversation.login.token_owed:
             return False
         owed = conversation.in_flight
         return not owed or (len(owed) == 1 and owed[0] is conversation.requests_side.open)

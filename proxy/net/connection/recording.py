@@ -38,11 +38,11 @@ class Recording:
         await self._backpressure.wait()
         self.is_waiting = False
 
-    def made(self, exchange: Exchange, frame: bytes, at_ns: int) -> None:
+    def answered(self, exchange: Exchange, frame: bytes, at_ns: int) -> None:
         """Reports that the proxy itself answers this exchange with this frame."""
         if self.observer is not None:
             assert exchange.correlation_id is not None
-            self.observer.made(self._connection, exchange.correlation_id, frame, at_ns)
+            self.observer.answered(self._connection, exchange.correlation_id, frame, at_ns)
 
     def half_closed(self, direction: Direction) -> None:
         """Reports that the sender of this direction has sent its end of stream."""

@@ -125,8 +125,8 @@ class Relay:
         """True if no response is owed or being sent; a request may have begun."""
         return self._ending.state is OPEN and self._in_flight.is_settled
 
-    def stall(self) -> None:
-        """See `Holder`. Ends the connection: other connections wait for the bytes that it holds."""
+    def end_as_stalled(self) -> None:
+        """See `Holder`."""
         self._on(Event.CUT, Cause.STALLED)
 
     def end_as_idle(self) -> None:
@@ -263,7 +263,7 @@ class Relay:
         """True if so many responses are owed that no request may be read before one is sent."""
         if self._own_answers > MAX_OWN_ANSWERS:
             return True
-        return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.waits
+        return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.awaits_oldest
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Has the other task send the proxy's own responses, each in its turn."""
@@ -271,8 +271,8 @@ class Relay:
             number = exchange.correlation_id
             assert number is not None, "in the dialect of 0.7 the proxy answers nothing"
             frame = api_versions.unsupported(number)
-            self._conversation.made(exchange, frame)
-            self._recording.made(exchange, frame, at_ns)
+            self._conversation.answer(exchange, frame)
+            self._recording.answered(exchange, frame, at_ns)
         self._own_answers += len(exchanges)
         self._broker.wake()
 

@@ -1,12 +1,11 @@
 """The limit on bytes that all connections together may hold.
 
-A large frame waits while other frames hold too much. Waiting frames are admitted in the order in which they came: a
-frame that would fit waits behind a larger one, which would never have its turn otherwise.
+A large frame waits to be admitted while the bytes of other frames fill the limit. Frames are admitted in the order in
+which they came: a small frame waits behind a larger one, because the larger one might never fit otherwise.
 
-A frame that is held waits for its own broker and its own client only, never for another frame. So the queue moves on as
-long as clients take what they are sent. A client that takes nothing could keep its share for ever, and may while no
-frame waits. While one does, a connection that holds a frame is ended once no byte has moved on it for
-`stalled_seconds`.
+An admitted frame waits for its own broker and its own client only. So the queue moves on as long as clients read their
+responses. A client that reads nothing may keep its bytes for ever while the queue is empty. While a frame waits in the
+queue, a connection with an admitted frame is ended once no byte has moved on it for `stalled_seconds`.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-# smaller frames are not counted: most frames are, and they take less memory than their connection's buffers
-SMALL = 256 * 1024
+# most frames are smaller, and are not counted: they take less memory than their connection's buffers
+COUNTED_ABOVE = 256 * 1024
 
 
 class Holder(Protocol):
-    """The connection that a held frame belongs to."""
+    """The connection of an admitted frame."""
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that moves; None while the connection waits for the proxy itself."""
+        """A number that grows with every byte read or sent; None while the connection waits for the recorder."""
 
-    def stall(self) -> None:
-        """Ends the connection: other frames wait for the bytes that it holds."""
+    def end_as_stalled(self) -> None:
+        """Ends the connection: other connections' frames wait for its bytes."""
 
 
 class _Waiter(NamedTuple):
@@ -39,18 +38,18 @@ class _Waiter(NamedTuple):
 
 
 class HeldBytes:
-    """The bytes that are held, and the frames that wait. A frame larger than the limit is admitted alone."""
+    """The bytes of admitted frames, and the queue of waiting ones. A frame larger than the limit is admitted alone."""
 
     def __init__(self, limit: int, stalled_seconds: float) -> None:
         self._limit = limit
         self._stalled_seconds = stalled_seconds
         self._held = 0
         self._shares: set[Share] = set()
-        # in the order in which they came
+        # waiting frames, oldest first
         self._queue: OrderedDict[Share, _Waiter] = OrderedDict()
-        # while a frame waits: each holder's progress when last checked, and when to check again
-        self._seen: dict[Share, int | None] = {}
-        self._look_at = 0.0
+        # while a frame waits: each holder's progress at the last check, and the time of the next check
+        self._last_progress: dict[Share, int | None] = {}
+        self._check_at = 0.0
 
     async def reserve(self, share: Share, size: int) -> None:
         """Returns when the share may hold `size` bytes."""
@@ -58,21 +57,21 @@ class HeldBytes:
             if self._has_room(size):
                 self._grant(share, size)
                 return
-            self._look()
+            self._note_progress()
         waiter = self._queue[share] = _Waiter(size, trio.Event())
         try:
             await self._until_granted(waiter)
         finally:
             if not waiter.granted.is_set():
                 del self._queue[share]
-                # those behind it may need less
+                # the frames behind a cancelled one may be smaller
                 self._admit()
 
     def release(self, share: Share) -> None:
         """Gives back the bytes of a share."""
         self._shares.remove(share)
-        # the connection's next frame has all the time again
-        self._seen.pop(share, None)
+        # the connection's next frame is not judged by this one's progress
+        self._last_progress.pop(share, None)
         self._held -= share.size
         share.size = 0
         self._admit()
@@ -97,26 +96,26 @@ class HeldBytes:
 
     async def _until_granted(self, waiter: _Waiter) -> None:
         while not waiter.granted.is_set():
-            with trio.move_on_at(self._look_at):
+            with trio.move_on_at(self._check_at):
                 await waiter.granted.wait()
-            # of all waiting tasks, the first to wake checks the holders for all
-            if self._look_at <= trio.current_time():
+            # the waiting task that wakes first checks the holders for all waiting tasks
+            if self._check_at <= trio.current_time():
                 self._end_stalled()
-                self._look()
+                self._note_progress()
 
-    def _look(self) -> None:
-        """Notes each holder's progress."""
-        self._seen = {share: share.holder.progress for share in self._shares}
-        self._look_at = trio.current_time() + self._stalled_seconds
+    def _note_progress(self) -> None:
+        """Notes each holder's progress, and sets the time of the next check."""
+        self._last_progress = {share: share.holder.progress for share in self._shares}
+        self._check_at = trio.current_time() + self._stalled_seconds
 
     def _end_stalled(self) -> None:
-        for share, progress in [*self._seen.items()]:
+        for share, progress in [*self._last_progress.items()]:
             if share in self._shares and progress is not None and progress == share.holder.progress:
-                share.holder.stall()
+                share.holder.end_as_stalled()
 
 
 class Share:
-    """One connection's share of the bytes that may be held, for a frame at a time. Small frames take none."""
+    """One connection's part of the limit. `size`: of its admitted frame; 0 without one, or if it is not counted."""
 
     def __init__(self, held: HeldBytes, holder: Holder) -> None:
         self.holder = holder
@@ -124,11 +123,11 @@ class Share:
         self._held = held
 
     async def take(self, size: int) -> None:
-        """Waits until `size` bytes may be held."""
-        if size > SMALL:
+        """Waits until `size` bytes may be held; at once if they are not counted."""
+        if size > COUNTED_ABOVE:
             await self._held.reserve(self, size)
 
     def release(self) -> None:
-        """Gives the bytes back; nothing happens the second time."""
+        """Gives back the bytes, if there are any."""
         if self.size:
             self._held.release(self)

@@ -1,10 +1,9 @@
 """Waiting for the sockets of all relays, in one place.
 
-Each wait of a task in trio is a turn of its loop and a system call that has the kernel watch the socket again: together
-more work than passing a small frame on. Here the kernel goes on watching, and one task waits for all sockets. That task
-handles bytes at once (`WatchedSocket.read`), as far as that needs no waiting, and the connections' own tasks sleep
-meanwhile. While bytes come, it does not return to trio's loop after each event either. It blocks the loop, for a moment
-at a time, until nothing comes for a moment or another task wants its turn.
+A task that waits for a socket in trio costs a turn of trio's loop, and a system call that registers the socket anew.
+Together that is more work than passing on a small frame. Here sockets stay registered, and one task waits for all. It
+calls a function for each readable socket (`WatchedSocket.read`); the connection's own task sleeps until that function
+has a result. Between events, the one task blocks trio's loop for up to BLOCK_SECONDS, unless another task is ready.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from proxy.net.sockets.polling import Polling
 
 clock = time.monotonic
 
-# most responses come within this time, and the next requests soon after; other tasks may be delayed by as much
+# most responses, and the requests after them, come within this time; other tasks may be delayed by as much
 BLOCK_SECONDS = 0.001
-# sockets that are handled in one go
+# events that one call of epoll returns
 MAX_EVENTS = 256
 
 NOTHING, READ, WRITE = 0, select.EPOLLIN, select.EPOLLOUT
@@ -34,7 +33,7 @@ T = TypeVar("T")
 class WatchedSocket:
     """One socket, and the tasks that wait for it: one that reads, one that writes."""
 
-    __slots__ = ("_descriptor", "_reactor", "_reader", "_writer", "look", "wanted")
+    __slots__ = ("_descriptor", "_reactor", "_reader", "_writer", "interest", "look")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -43,13 +42,13 @@ class WatchedSocket:
         self._writer: trio.lowlevel.Task | None = None
         # the function that the reading task has passed to `read`
         self.look: Callable[[], Any] | None = None
-        # the events that the kernel watches for: READ may stay set although no task reads, until something comes
-        self.wanted = NOTHING
+        # the events that epoll watches for. READ stays set after a read, until bytes come while no task reads
+        self.interest = NOTHING
 
     async def read(self, look: Callable[[], T | None]) -> T:
-        """Waits until `look`, called whenever there may be something to read, returns or raises something."""
-        if not self.wanted & READ:
-            self._want(self.wanted | READ)
+        """Calls `look` whenever the socket may be readable, until it raises, or returns something other than None."""
+        if not self.interest & READ:
+            self._set_interest(self.interest | READ)
         self._reader, self.look = trio.lowlevel.current_task(), look
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -60,8 +59,8 @@ class WatchedSocket:
         return found
 
     async def write(self) -> None:
-        """Waits until there may be room to write."""
-        self._want(self.wanted | WRITE)
+        """Waits until the socket may be writable."""
+        self._set_interest(self.interest | WRITE)
         self._writer = trio.lowlevel.current_task()
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -70,8 +69,8 @@ class WatchedSocket:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def readable(self) -> None:
-        """Calls `look`, if a task reads."""
+    def call_look(self) -> None:
+        """Calls `look`, if a task waits in `read`."""
         if self.look is None:
             return
         try:
@@ -83,21 +82,22 @@ class WatchedSocket:
                 self.end_read(outcome.Value(found))
 
     def handle_other(self, flags: int) -> None:
-        """Handles events other than bytes for a task that reads: room to write, a broken connection."""
+        """Handles the events that `_turn` does not: all but READ alone while a task waits in `read`."""
         if flags & ~READ:
             self._end_write(outcome.Value(None))
         if flags & ~WRITE:
-            self.readable()
-        self._want((READ if self.look else NOTHING) | (WRITE if self._writer else NOTHING))
+            self.call_look()
+        self._set_interest((READ if self.look else NOTHING) | (WRITE if self._writer else NOTHING))
 
     def close(self, reason: Exception) -> None:
-        """The socket is about to be closed: raises `reason` in the tasks that wait."""
-        self._want(NOTHING)
+        """Raises `reason` in the tasks that wait for the socket, which is about to be closed."""
+        self._set_interest(NOTHING)
         self._end_write(outcome.Error(reason))
         self.end_read(outcome.Error(reason))
 
     def end_read(self, result: outcome.Outcome[Any]) -> None:
-        # `look` may have cancelled the task
+        """Resumes the task that waits in `read`, if there is one."""
+        # no task is left if `look` has cancelled it
         if self._reader is not None:
             task, self._reader, self.look = self._reader, None, None
             self._resume(task, result)
@@ -112,21 +112,21 @@ class WatchedSocket:
         self._reactor.others_ready = True
         trio.lowlevel.reschedule(task, result)
 
-    def _want(self, flags: int) -> None:
-        if flags != self.wanted:
+    def _set_interest(self, flags: int) -> None:
+        if flags != self.interest:
             self._reactor = self._reactor or reactor()
-            self._reactor.want(self._descriptor, self, self.wanted, flags)
-            self.wanted = flags
+            self._reactor.set_interest(self._descriptor, self, self.interest, flags)
+            self.interest = flags
 
 
 class Reactor:
-    """All sockets of one run of trio."""
+    """Waits for all watched sockets of one run of trio."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self.polling = Polling(self._epoll.poll)
         self._watches: dict[int, WatchedSocket] = {}
-        # another task is ready to run
+        # True if a task has been resumed since the last turn began
         self.others_ready = False
 
     async def run(self) -> None:
@@ -138,22 +138,22 @@ class Reactor:
                     await trio.lowlevel.checkpoint()
 
     def _turn(self) -> bool:
-        """Handles events. Returns False once none has come for a moment."""
+        """Handles events. Returns False once no event comes in BLOCK_SECONDS and no other task is ready."""
         wait, watches = self.polling.wait, self._watches
-        # a task that the last turn has woken may not have run yet, and trio does not count it
+        # trio's count lacks the tasks that run in the same pass of its loop as this one, and have not had their turn
         others_ready = self.others_ready or trio.lowlevel.current_statistics().tasks_runnable > 0
-        seconds = NOTHING if others_ready else BLOCK_SECONDS
+        seconds = 0 if others_ready else BLOCK_SECONDS
         until = clock() + BLOCK_SECONDS
         self.others_ready = False
         while events := wait(seconds, MAX_EVENTS):
             for descriptor, flags in events:
                 watch = watches.get(descriptor)
                 if watch is None:
-                    # closed by an earlier event of this batch
+                    # an earlier event of this batch has closed the socket
                     continue
                 look = watch.look
                 if flags == READ and look is not None:
-                    # as in `readable`; this is where a busy proxy spends its time
+                    # as in `call_look`, without the call: a busy proxy spends its time here
                     try:
                         found = look()
                     except BaseException as error:
@@ -167,12 +167,12 @@ class Reactor:
                 return True
         return others_ready
 
-    def want(self, descriptor: int, watch: WatchedSocket, before: int, flags: int) -> None:
-        """Has the kernel watch a socket for other events than before."""
+    def set_interest(self, descriptor: int, watch: WatchedSocket, before: int, flags: int) -> None:
+        """Registers, modifies or unregisters a socket. `before`, `flags`: its events until now, and from now on."""
         if self._epoll.closed:
             return
         if not before:
-            # raises OSError where the kernel takes no more sockets (fs.epoll.max_user_watches)
+            # raises OSError if the kernel takes no more sockets (fs.epoll.max_user_watches)
             self._epoll.register(descriptor, flags)
             self._watches[descriptor] = watch
         elif flags:
@@ -186,7 +186,7 @@ _reactor: trio.lowlevel.RunVar[Reactor] = trio.lowlevel.RunVar("reactor")
 
 
 def reactor() -> Reactor:
-    """The `Reactor` of the trio run that this is called in."""
+    """The `Reactor` of the current run of trio, made and started at the first call."""
     try:
         return _reactor.get()
     except LookupError:

@@ -159,7 +159,7 @@ class Stream:
     def wake(self) -> None:
         """Makes the present or next call that receives return None before anything else."""
         self._woken = True
-        self._watch.readable()
+        self._watch.call_look()
 
     def _check_open(self) -> None:
         if self._socket.fileno() < 0:

@@ -1,7 +1,7 @@
-"""A worker's node table, a copy of the parent's, and its way to the brokers.
+"""A worker's copy of the parent's node table, and its connections to the brokers.
 
-A response passes at once if it names the nodes as the parent's table does. Any other response waits until the parent
-and every worker are ready for the clients that will dial the nodes that it names.
+A response passes at once if the parent has confirmed all nodes in it since the newest table came. Any other response
+waits until the parent has confirmed them. The parent confirms nodes once every worker accepts on their listeners.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ from proxy.schema.addresses import Address
 
 
 class MirroredNodes(Nodes):
-    """A worker's node table. It opens no listeners: they come from the parent."""
+    """A worker's node table. The parent opens the listeners, and sends them."""
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
-        super().__init__(settings, _opens_none, SavedState(), observer)
+        super().__init__(settings, _never_serves, SavedState(), observer)
         self._calls = calls
         self._brokers: dict[int, str] = {}
         self._advertised: dict[int, Address] = {}
-        # nodes for which the parent is ready, and the id of their cluster
-        self._ensured: set[Node] = set()
-        self._ensured_for: str | None = None
-        # how often the table was replaced: the answer to an earlier request may be outdated
-        self._tables = 0
+        # nodes that the parent has confirmed since it sent its table, and the id of their cluster
+        self._confirmed: set[Node] = set()
+        self._confirmed_cluster: str | None = None
+        # the number of tables received: an answer says nothing about a table that came after its request
+        self._table_number = 0
 
     def replace_table(self, table: Mapping[str, Any]) -> None:
         """Takes over the parent's table: node id -> broker ("" while not known), listener, advertised address."""
-        self._tables += 1
-        self._ensured.clear()
-        self._ensured_for = None
+        self._table_number += 1
+        self._confirmed.clear()
+        self._confirmed_cluster = None
         before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
-        self.own.add_names(*(Address.parse(row[2]) for row in table.values() if row[2]))
-        if self._watcher is None:
+        self.own_listeners.add_names(*(Address.parse(row[2]) for row in table.values() if row[2]))
+        if self._observer is None:
             return
         for number, (broker, listener, _) in table.items():
             if before.get(int(number)) != broker:
-                self._watcher.node(int(number), broker or "unknown", listener, self._settings.name)
+                self._observer.node(int(number), broker or "unknown", listener, self._settings.name)
 
     async def prepared(self, node_map: NodeMap) -> Change:
-        """No change: the parent opens new listeners, and hands them out."""
+        """A change that does nothing: the parent opens new listeners, and sends them."""
         return Change(do_nothing, do_nothing)
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
-        return not self._ensured.issuperset(nodes) or cluster_id not in (None, self._ensured_for)
+        return not self._confirmed.issuperset(nodes) or cluster_id not in (None, self._confirmed_cluster)
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         nodes = tuple(nodes)
         if not self.needs_ensure(nodes, cluster_id):
             return
-        tables = self._tables
-        asked = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
-        answer = await self._calls.ask(asked | {"cluster_id": cluster_id}).wait()
+        table_number = self._table_number
+        request = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
+        answer = await self._calls.ask(request | {"cluster_id": cluster_id}).wait()
         self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
-        if answer["current"] and tables == self._tables:
-            self._ensured.update(nodes)
-            self._ensured_for = cluster_id or self._ensured_for
+        if answer["current"] and table_number == self._table_number:
+            self._confirmed.update(nodes)
+            self._confirmed_cluster = cluster_id or self._confirmed_cluster
 
     def advertised(self, node_id: int) -> Address:
         return self._advertised[node_id]
@@ -83,12 +83,12 @@ class MirroredNodes(Nodes):
         return any(self._brokers.values())
 
 
-def _opens_none(listener: trio.SocketListener, node_id: int) -> None:
+def _never_serves(listener: trio.SocketListener, node_id: int) -> None:
     raise AssertionError("a worker opens no listener")
 
 
 class MirroredUpstreams(Upstreams):
-    """A worker's way to the brokers: the worker dials them, and the parent queries them for the nodes."""
+    """A worker's connections to the brokers: the worker dials them, and the parent queries them for the nodes."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ class MirroredUpstreams(Upstreams):
 
     async def discover(self) -> bool:
         try:
-            answer = await self._calls.ask({"do": "ask", "cluster": self._settings.name}).wait()
+            answer = await self._calls.ask({"do": "discover", "cluster": self._settings.name}).wait()
         except OSError:
             return False
         return bool(answer["answered"])
 
     def suspect(self) -> None:
-        self._calls.tell({"do": "doubt", "cluster": self._settings.name})
+        self._calls.tell({"do": "suspect", "cluster": self._settings.name})

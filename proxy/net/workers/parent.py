@@ -266,9 +266,9 @@ class Parent(Proxy):
         match payload["do"]:
             case "ensure":
                 return await parent.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
-            case "ask":
+            case "discover":
                 return {"answered": await parent.cluster.upstreams.discover_for_client()}
-            case "doubt":
+            case "suspect":
                 parent.cluster.upstreams.suspect()
         return None
 

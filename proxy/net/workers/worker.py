@@ -75,7 +75,7 @@ class WorkerCluster:
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
         """Accepts on a socket of the parent's, which listens already."""
-        self.mirror.own.add(sock, called)
+        self.mirror.own_listeners.add(sock, called)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
         self.cluster.accept_on(listener, node_id)

@@ -138,11 +138,11 @@ class Conductor:
         try:
             if channel in self._connections:
                 self._connections[channel] = connection
-                await self._talk(channel, connection, said.offered)
+                await self._exchange_frames(channel, connection, said.offered)
         finally:
             await connection.aclose()
 
-    async def _talk(self, channel: int, connection: Connection, offered: object) -> None:
+    async def _exchange_frames(self, channel: int, connection: Connection, offered: object) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write_rest, connection, lambda: self._drained(channel, connection))
             self.engine.opened(channel, offered, time.monotonic_ns())  # type: ignore[arg-type]

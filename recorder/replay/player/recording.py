@@ -58,18 +58,20 @@ class Opened:
 class Tape:
     """Records one connection. Bytes are told before they are written, and when they were read."""
 
-    def __init__(self, tap: Tap, origins: Origins, facts: Opened, talk: Conversation, unread: Counter[Cause]) -> None:
-        self._tap, self._origins, self._talk, self._number = tap, origins, talk, facts.connection
+    def __init__(
+        self, tap: Tap, origins: Origins, facts: Opened, conversation: Conversation, unread: Counter[Cause]
+    ) -> None:
+        self._tap, self._origins, self._conversation, self._number = tap, origins, conversation, facts.connection
         self._ending: Cause | None = None
         self._unread = unread
         self._is_closed = False
-        tap.opened(facts, talk)
+        tap.opened(facts, conversation)
 
     def sends(self, data: bytes, origin: Origin | None = None) -> None:
         """A request, or a login's token, is about to be written."""
         if self._reads(data):
-            number, now = self._talk.next_exchange, time.monotonic_ns()
-            self._arrived(Direction.REQUEST, data, now, self._talk.requests(data, now))
+            number, now = self._conversation.next_exchange, time.monotonic_ns()
+            self._arrived(Direction.REQUEST, data, now, self._conversation.requests(data, now))
             if origin is not None:
                 self._origins.add(self._number, number, origin)
 
@@ -80,7 +82,7 @@ class Tape:
             self._tap.half_closed(self._number, Direction.RESPONSE, now)
             self._ending = self._ending or Cause.BROKER_CLOSED
         elif self._reads(data):
-            self._arrived(Direction.RESPONSE, data, now, self._talk.responses(data, now))
+            self._arrived(Direction.RESPONSE, data, now, self._conversation.responses(data, now))
 
     def _reads(self, data: bytes) -> bool:
         """False behind bytes that are no frame of Kafka's, where nobody can tell what a byte is: these are counted."""

@@ -23,7 +23,7 @@ def shared(mechanism: str) -> Common:
 
 def test_at_first_nothing_is_in_flight_and_both_directions_are_at_their_start() -> None:
     common = Common(Routes.everything(), FrameLimits(), Login(decides=True))
-    assert (list(common.in_flight), common.made_waiting, common.next_frames) == ([], 0, [0, 0])
+    assert (list(common.in_flight), common.own_answers_waiting, common.next_frames) == ([], 0, [0, 0])
 
 
 def test_the_servers_last_token_ends_the_login_where_each_direction_goes_on() -> None:

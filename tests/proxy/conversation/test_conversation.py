@@ -269,7 +269,7 @@ def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:
     (answered,) = step.answered
     assert answered.correlation_id == 2
     assert b"".join(map(bytes, step.outgoing())) == request(HEARTBEAT, 3, 3)
-    talk.made(answered, response(2, b"ours"))
+    talk.answer(answered, response(2, b"ours"))
     assert talk.due(25).outgoing() == [b""]
     answers = talk.responses(response(1) + response(3), 30)
     assert b"".join(map(bytes, answers.outgoing())) == response(1) + response(2, b"ours") + response(3)
@@ -279,7 +279,7 @@ def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:
 def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> None:
     talk = Conversation(Routes(answered=lambda key, version: key == 18))
     (answered,) = talk.requests(request(18, 9, 2), 10).answered
-    talk.made(answered, response(2, b"ours"))
+    talk.answer(answered, response(2, b"ours"))
     step = talk.due(20)
     assert b"".join(map(bytes, step.outgoing())) == response(2, b"ours")
     assert [(mark.kind, mark.exchange and mark.exchange.by_proxy) for mark in step.marks] == [
@@ -292,7 +292,7 @@ def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> Non
 def test_an_answer_of_our_own_never_cuts_into_a_response() -> None:
     talk = Conversation(Routes(answered=lambda key, version: key == 18))
     (answered,) = talk.requests(request(HEARTBEAT, 3, 1) + request(18, 9, 2), 10).answered
-    talk.made(answered, response(2, b"ours"))
+    talk.answer(answered, response(2, b"ours"))
     whole_response = response(1, b"a long body")
     first = talk.responses(whole_response[:10], 20)
     assert talk.due(25).outgoing() == [b""]

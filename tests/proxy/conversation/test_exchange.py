@@ -36,7 +36,7 @@ def test_latency_queueing_and_transfer(
 
 def test_what_the_proxy_answers_itself_has_no_timings() -> None:
     asked = exchange(100, 150, 170)
-    asked.made = b"ours"
+    asked.own_answer = b"ours"
     assert timings(asked) == (None, None, None)
     assert asked.by_proxy
 

@@ -207,7 +207,7 @@ def test_nothing_is_a_secret_where_there_are_no_logins() -> None:
     assert not one.login.pending
     # what begins a Kerberos login elsewhere
     assert not one.requests(framed(b"\x60" + bytes(20)), 10).verdicts
-    assert not one.login.owed
+    assert not one.login.token_owed
 
 
 def test_numbers_of_both_dialects_never_meet() -> None:
@@ -216,8 +216,8 @@ def test_numbers_of_both_dialects_never_meet() -> None:
     # both would be 1: version 1 of the API 0, and the type 1
     one.requests(produce(1, 7, acks=1), 10)
     other.requests(request(FETCH), 10)
-    assert one.in_flight[0].route.word != other.in_flight[0].route.word
-    assert ROUTES.of(other.in_flight[0].route.word).api == NAMES[FETCH]
+    assert one.in_flight[0].route.api_and_version != other.in_flight[0].route.api_and_version
+    assert ROUTES.of(other.in_flight[0].route.api_and_version).api == NAMES[FETCH]
     assert (one.dialect, other.dialect) == (Dialect.KAFKA, Dialect.KAFKA_07)
 
 

@@ -93,7 +93,7 @@ def test_between_a_token_and_the_servers_one_is_owed(mechanism: str) -> None:
     heard, owed = Heard(Conversation(Routes.everything())), []
     for side, data in said(mechanism):
         heard.hear(side, data, 1)
-        owed.append(heard.talk.login.owed)
+        owed.append(heard.talk.login.token_owed)
     # the handshake and its answer first, a request and its answer last
     assert owed == [False, False, *(side is CLIENT for side, _ in LOGINS[mechanism]), False, False]
 
@@ -103,7 +103,7 @@ def test_where_nobody_can_tell_no_token_is_owed(mechanism: str) -> None:
     heard = Heard(Conversation(Routes.everything()))
     for side, data in said(mechanism):
         heard.hear(side, data, 1000)
-        assert not heard.talk.login.owed
+        assert not heard.talk.login.token_owed
 
 
 def test_what_comes_too_early_is_no_token_that_is_owed_after_the_login() -> None:
@@ -112,7 +112,7 @@ def test_what_comes_too_early_is_no_token_that_is_owed_after_the_login() -> None
         heard.hear(CLIENT, data, 1000)
     for data in (SHAKEN, framed(b"")):
         heard.hear(BROKER, data, 1000)
-    assert not heard.talk.login.owed
+    assert not heard.talk.login.token_owed
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)

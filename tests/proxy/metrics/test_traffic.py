@@ -141,7 +141,7 @@ def numbers(traffic: Traffic) -> tuple[object, ...]:
 TIMES = {"request_last_ns": 1, "previous_last_ns": 2, "response_first_ns": 3, "response_last_ns": 4}
 CHANGES = (
     st.tuples(st.sampled_from(sorted(TIMES)), st.sampled_from([10**12, 2 * 10**12, 3 * 10**12]))
-    | st.tuples(st.just("made"), st.sampled_from([None, b"answer"]))
+    | st.tuples(st.just("own_answer"), st.sampled_from([None, b"answer"]))
     | st.tuples(st.just("route"), st.sampled_from([exchange(version=version).route for version in (3, 4)]))
 )
 
@@ -179,7 +179,7 @@ def test_exchanges_counted_together_give_the_same_numbers_as_one_by_one(drawn: t
 
 def test_what_the_proxy_answered_itself_has_no_latency(traffic: Traffic) -> None:
     own = exchange()
-    own.made = b"answer"
+    own.own_answer = b"answer"
     finish(traffic, own)
 
     row = the_row(traffic)
@@ -218,7 +218,7 @@ def test_what_the_catalog_does_not_know_is_other(traffic: Traffic, api_key: int,
 def test_a_peer_cannot_invent_time_series_or_fill_the_memory(traffic: Traffic) -> None:
     finish(traffic, *(exchange(api_key, 0) for api_key in range(20_000, 21_000)))
     assert the_row(traffic).exchanges == 1_000
-    assert not traffic._meter_of_word
+    assert not traffic._meter_of_version
 
 
 def test_connections_are_counted_by_cause_with_what_was_still_in_flight(traffic: Traffic) -> None:

@@ -82,8 +82,8 @@ class Watcher:
         self.bytes[direction] += chunk
         self.on_arrival(direction, chunk)
 
-    def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
-        self.events.append(("made", correlation_id, frame))
+    def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
+        self.events.append(("answered", correlation_id, frame))
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
         self.events.append(("half_closed", direction))

@@ -15,10 +15,10 @@ from proxy.rewrite.addresses import (
     NOT_DIALLED,
     NotDialled,
     carries,
+    is_walked,
     newest,
     nodes_in,
     splice,
-    walked,
 )
 from proxy.rewrite.api_versions import CONTROLLERS_ONLY
 from proxy.schema.addresses import Address
@@ -95,10 +95,10 @@ def test_all_other_apis_carry_none() -> None:
 
 
 def test_only_responses_with_records_in_front_are_walked() -> None:
-    assert [case for case in CARRYING if walked(*case)] == [
+    assert [case for case in CARRYING if is_walked(*case)] == [
         (1, 16), (1, 17), (1, 18), (78, 0), (78, 1), (78, 2), (79, 0), (79, 1), (79, 2),
     ]  # fmt: skip
-    assert not walked(1, 15)
+    assert not is_walked(1, 15)
 
 
 # how a field that holds an address, or a part of one, is called

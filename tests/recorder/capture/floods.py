@@ -47,13 +47,13 @@ class Recorded:
     def feed(self, direction: Direction, chunk: bytes) -> None:
         self.now += 1
         step = (self.talk.responses if direction else self.talk.requests)(chunk, self.now)
-        cuts = [] if self.line.sieve is None else self.line.sieve.look(direction, step)
+        cuts = [] if self.line.sieve is None else self.line.sieve.cuts(direction, step)
         offset = step.offset + len(step.data) - len(chunk)
         self.items += self.line.take(direction, offset, chunk, self.now, step, cuts)
         for exchange in step.answered:
             number = exchange.correlation_id or 0
             frame = api_versions.unsupported(number)
-            self.talk.made(exchange, frame)
+            self.talk.answer(exchange, frame)
             self.items += self.line.add(EntryKind.MADE, RESPONSE, number, self.now, frame)
         self.talk.due(self.now)
 

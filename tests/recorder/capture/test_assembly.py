@@ -148,7 +148,7 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> N
 def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> None:
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request, 1)
-    other.made(other.in_flight[0], framed(b"made"))
+    other.answer(other.in_flight[0], framed(b"made"))
     log.facts(EntryKind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
     log.facts(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})

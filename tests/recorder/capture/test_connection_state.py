@@ -26,15 +26,15 @@ def track() -> ConnectionState:
 
 
 def feed(one: ConnectionState, chunk: bytes) -> None:
-    assert one.talk is not None
-    cut(one.talk, Direction.REQUEST, chunk, 5, one.kinds[0])
+    assert one.conversation is not None
+    cut(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
 
 
 def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
     call = traffic.call(RNG, traffic.METADATA, number, client_id)
     feed(one, call.request)
-    assert one.talk is not None
-    return one.talk.in_flight[-1], call.request[4:]
+    assert one.conversation is not None
+    return one.conversation.in_flight[-1], call.request[4:]
 
 
 def test_the_first_client_id_is_the_usual_one_and_others_are_kept_for_their_response() -> None:
@@ -103,11 +103,11 @@ def test_a_broken_track_goes_on_broken() -> None:
     one = track()
     exchange(one, "one")
     feed(one, CALL.request[:30])
-    whole = one.talk.requests_side.begin if one.talk else 0
+    whole = one.conversation.requests_side.begin if one.conversation else 0
     one.parts[0] = bytearray(b"half")
     one.break_off("queue_full", 77)
     one.break_off("again", 78)
-    assert one.talk is None
+    assert one.conversation is None
     assert one.parts == [None, None]
     assert one.broken == {
         "reason": "queue_full",
@@ -121,7 +121,7 @@ def test_a_broken_track_goes_on_broken() -> None:
         "offsets": [whole, 0],
     }
     other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
-    assert (other.talk, other.broken) == (None, one.broken)
+    assert (other.conversation, other.broken) == (None, one.broken)
 
 
 def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
@@ -131,14 +131,15 @@ def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
     for body in (b"", b"\0\0\0\0\0\0\0\3one", b"\0\0\0\0\0\0\xff\xff", b"\0\0\0\0\0\0\x80\0"):
         frame = b"\0\1" + body
         feed(one, traffic.framed(frame))
-        assert one.talk is not None
+        assert one.conversation is not None
         assert (
-            frame.startswith(one.usual_client, CLIENT_ID_AT) or one.note_client(one.talk.in_flight[-1], frame) is None
+            frame.startswith(one.usual_client, CLIENT_ID_AT)
+            or one.note_client(one.conversation.in_flight[-1], frame) is None
         )
         assert one.usual_client_id is None
     assert one.described().dialect == "kafka-0.7"
     other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
-    assert (other.dialect, other.talk and other.talk.dialect) == (Dialect.KAFKA_07, Dialect.KAFKA_07)
+    assert (other.dialect, other.conversation and other.conversation.dialect) == (Dialect.KAFKA_07, Dialect.KAFKA_07)
     assert other.usual_client_id is None
 
 
@@ -163,8 +164,8 @@ NEWER = [traffic.framed(b"\0\x12\x7f\0" + number.to_bytes(4, "big") + b"\xff\xff
 
 
 def asks(one: ConnectionState, chunk: bytes) -> None:
-    assert one.talk is not None
-    _, found = cut(one.talk, Direction.REQUEST, chunk, 5, one.kinds[0])
+    assert one.conversation is not None
+    _, found = cut(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
     for frame in found:
         assert frame.exchange is not None
         one.request_began(frame.exchange)
@@ -177,7 +178,7 @@ def test_the_proxys_answers_find_their_requests_in_their_order() -> None:
     for correlation_id, number in ((7, 0), (8, 2), (7, 3)):
         answered = one.answered_by_proxy(correlation_id)
         assert answered.number == number
-        one.talk.made(answered, b"made")  # type: ignore[union-attr]
+        one.conversation.answer(answered, b"made")  # type: ignore[union-attr]
     with pytest.raises(LookupError):
         one.answered_by_proxy(7)
     with pytest.raises(LookupError):

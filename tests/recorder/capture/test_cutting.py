@@ -76,7 +76,7 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
     talk = Conversation(Routes(), decides=False)
     cut(talk, Direction.REQUEST, b"".join(call.request for call in calls), 1, FrameKind.REQUEST)
     made = framed((1).to_bytes(4, "big"))
-    talk.made(talk.in_flight[1], made)
+    talk.answer(talk.in_flight[1], made)
     first, last = calls[0].answer or b"", calls[2].answer or b""
     _, found = cut(talk, Direction.RESPONSE, first + last, 2, FrameKind.RESPONSE)
     assert [one.exchange.number for one in found if one.exchange] == [0, 1, 2]

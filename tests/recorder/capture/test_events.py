@@ -26,8 +26,8 @@ class One:
 def track(calls: int = 0) -> ConnectionState:
     one = ConnectionState(4, Conversation(Routes(), decides=False), {"client": "c:1"})
     for number in range(calls):
-        assert one.talk is not None
-        one.talk.requests(traffic.call(random.Random(1), traffic.METADATA, number, "c").request, 1)
+        assert one.conversation is not None
+        one.conversation.requests(traffic.call(random.Random(1), traffic.METADATA, number, "c").request, 1)
     return one
 
 
@@ -41,8 +41,8 @@ def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
     sink = One()
     one = track(2)
     one.sequence = 9
-    assert one.talk is not None
-    Events(sink, 100).closed(one, 5, "client_reset", 9, 77, list(one.talk.in_flight))
+    assert one.conversation is not None
+    Events(sink, 100).closed(one, 5, "client_reset", 9, 77, list(one.conversation.in_flight))
     row = only(sink)
     assert (row["kind"], row["cause"], row["frames"], row["bytes"], row["at_ns"]) == (
         "closed",
@@ -60,8 +60,8 @@ def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
 def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> None:
     sink = One()
     one = track(1)
-    assert one.talk is not None
-    Events(sink, 0).closed(one, 5, "client_reset", 3, 0, list(one.talk.in_flight) * (module.MAX_NAMED + 1))
+    assert one.conversation is not None
+    Events(sink, 0).closed(one, 5, "client_reset", 3, 0, list(one.conversation.in_flight) * (module.MAX_NAMED + 1))
     detail = only(sink)["detail"]
     assert isinstance(detail, dict)
     assert (detail["open"], len(detail["exchanges"])) == (module.MAX_NAMED + 1, module.MAX_NAMED)

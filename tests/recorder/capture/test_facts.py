@@ -39,7 +39,7 @@ def test_answers_of_the_proxy_and_logins_are_allowed_too() -> None:
     assert state["login"]["switches"][0]
     talk = Conversation(traffic.recording_routes())
     talk.requests(traffic.framed(b"\0\x12\0\x63\0\0\0\2\xff\xff"), 2)
-    talk.made(talk.in_flight[0], traffic.framed((2).to_bytes(4, "big") + b"made"))
+    talk.answer(talk.in_flight[0], traffic.framed((2).to_bytes(4, "big") + b"made"))
     for one in (state, talk.state()):
         assert as_json(checked(CONVERSATION, json.dumps(one).encode())) == as_json(one)
 

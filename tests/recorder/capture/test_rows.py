@@ -43,12 +43,12 @@ def made(clock_ns: int = 0) -> tuple[Groups, RowMaker, ConnectionState]:
 
 def test_a_run_of_requests_and_their_responses() -> None:
     groups, rows, track = made()
-    assert track.talk is not None
+    assert track.conversation is not None
     calls = [traffic.call(RNG, api, n, name) for n, (api, name) in enumerate([(3, "one"), (12, "two"), (3, None)])]
     asked, answered = (b"".join(call.request for call in calls), b"".join(call.answer or b"" for call in calls))
-    step, found = cut(track.talk, Direction.REQUEST, asked, 10, FrameKind.REQUEST)
+    step, found = cut(track.conversation, Direction.REQUEST, asked, 10, FrameKind.REQUEST)
     rows.run(track, 0, step.data, found, 10)
-    step, found = cut(track.talk, Direction.RESPONSE, answered, 25, FrameKind.RESPONSE)
+    step, found = cut(track.conversation, Direction.RESPONSE, answered, 25, FrameKind.RESPONSE)
     rows.run(track, 1, step.data, found, 25)
     got = groups.rows()
     assert [row["kind"] for row in got] == ["request"] * 3 + ["response"] * 3
@@ -68,10 +68,10 @@ def test_an_empty_run_makes_nothing() -> None:
 
 def test_rows_change_their_group_with_the_hour_both_ways() -> None:
     groups, rows, track = made()
-    assert track.talk is not None
+    assert track.conversation is not None
     for mono_ns in (HOUR_NS - 1, HOUR_NS, HOUR_NS - 2):
         call = traffic.call(RNG, traffic.METADATA, 1, "one")
-        step, found = cut(track.talk, Direction.REQUEST, call.request, mono_ns, FrameKind.REQUEST)
+        step, found = cut(track.conversation, Direction.REQUEST, call.request, mono_ns, FrameKind.REQUEST)
         rows.run(track, 0, step.data, found, mono_ns)
     assert [len(group) for _, group in sorted(groups.groups.items())] == [2, 1]
 
@@ -86,23 +86,23 @@ def test_a_frame_that_no_exchange_owns() -> None:
 
 def test_a_masked_request_has_no_client_id_and_neither_has_its_response() -> None:
     groups, rows, track = made()
-    assert track.talk is not None
+    assert track.conversation is not None
     call = traffic.call(RNG, traffic.VENDOR, 1, "one")
-    _, (asked,) = cut(track.talk, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
+    _, (asked,) = cut(track.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
     frame = call.request[4:12] + bytes(len(call.request) - 12)
     rows.add(track, 0, asked.kind, asked.exchange, frame, 1, 1, [(8, len(frame) - 8)], [], "unknown_api")
-    _, (answered,) = cut(track.talk, Direction.RESPONSE, call.answer or b"", 2, FrameKind.RESPONSE)
+    _, (answered,) = cut(track.conversation, Direction.RESPONSE, call.answer or b"", 2, FrameKind.RESPONSE)
     rows.add(track, 1, answered.kind, answered.exchange, (call.answer or b"")[4:], 2, 2, [], [], "unknown_api")
     assert [row["client_id"] for row in groups.rows()] == [None, None]
 
 
 def test_an_answer_of_the_proxy_is_its_own() -> None:
     groups, rows, track = made()
-    assert track.talk is not None
+    assert track.conversation is not None
     call = traffic.call(RNG, traffic.METADATA, 1, "one")
-    cut(track.talk, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
-    track.talk.made(track.talk.in_flight[0], traffic.framed(b"made"))
-    (exchange,) = track.talk.due(5).finished
+    cut(track.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
+    track.conversation.answer(track.conversation.in_flight[0], traffic.framed(b"made"))
+    (exchange,) = track.conversation.due(5).finished
     rows.add(track, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)
     (row,) = groups.rows()
     assert (row["made_by"], row["frame"], row["latency_ns"]) == ("proxy", b"made", None)

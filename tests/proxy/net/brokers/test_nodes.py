@@ -451,7 +451,7 @@ async def test_a_broker_that_advertises_a_name_of_the_template_is_not_dialled_by
     nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9093))
-        assert Address("kafka-1.example.org", 9092) in nodes.own
+        assert Address("kafka-1.example.org", 9092) in nodes.own_listeners
 
 
 async def test_a_node_that_has_no_name_is_not_listened_for_with_one_port_for_all(make):
@@ -478,7 +478,7 @@ async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(
         (2, str(TWO.address), f"{HOST}:9092"),
     ]
     for own in ("kafka.example.org", "kafka-1.example.org", "kafka-2.example.org"):
-        assert Address(own, 443) in nodes.own
+        assert Address(own, 443) in nodes.own_listeners
     again = make(chosen, dict((await kept(nodes, state)).nodes))
     await listen(again)
     assert [row.node_id for row in again.listeners()] == [1, 2]
@@ -536,7 +536,7 @@ async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(make
     told = Address("kafka-1.example.org", 443)
     await grown(nodes, settings(advertised={1: told}))
     assert nodes.advertised(1) == told
-    assert told in nodes.own
+    assert told in nodes.own_listeners
 
 
 async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said_and_no_other_is_opened(make, listeners):

@@ -108,7 +108,7 @@ async def test_to_find_a_brokers_address_takes_no_longer_than_a_connection_may(m
     with bind(Address(HOST, 0)) as sock:
         port = sock.getsockname()[1]
         upstreams, nodes = make(NOWHERE, dial_seconds=10)
-        nodes.own.add(sock)
+        nodes.own_listeners.add(sock)
         await nodes.ensure([Node(1, "broker.invalid", port)])
         with trio.fail_after(11):
             assert await connected(upstreams, 1) is Cause.UPSTREAM_DOWN
@@ -314,7 +314,7 @@ async def test_a_name_of_the_proxys_own_is_never_dialled(make):
     with bind(Address(HOST, 0)) as sock:
         here = Address("proxy.invalid", sock.getsockname()[1])
         upstreams, nodes = make(here)
-        nodes.own.add(sock, here)
+        nodes.own_listeners.add(sock, here)
         assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
         assert not await upstreams.discover()
         assert connections_to(sock) == 0
@@ -324,7 +324,7 @@ async def test_a_name_of_the_proxys_own_is_never_dialled(make):
 async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make, host, autojump_clock, caplog):
     with bind(Address(HOST, 0)) as sock:
         upstreams, nodes = make(Address(host, sock.getsockname()[1]), send_proxy=ProxyHeader.TWO)
-        nodes.own.add(sock)
+        nodes.own_listeners.add(sock)
         for _ in range(3):
             assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
             assert not await upstreams.discover()
@@ -364,7 +364,7 @@ async def test_with_names_for_nodes_too_what_leads_back_is_found_out(make, broke
 async def test_who_listens_on_the_proxys_port_at_another_address_is_dialled(make):
     with bind(Address(HOST, 0)) as sock, bind(Address("127.0.0.2", sock.getsockname()[1])) as other:
         upstreams, nodes = make(Address(*other.getsockname()))
-        nodes.own.add(sock)
+        nodes.own_listeners.add(sock)
         assert await connected(upstreams, None) == "{}:{}".format(*other.getsockname())
 
 

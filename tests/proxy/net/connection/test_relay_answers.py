@@ -22,7 +22,7 @@ async def test_api_versions_newer_than_known_is_answered_with_error_35():
         await talk.client.hears(api_versions.unsupported(5))
         await talk.client.say(ping(6))
         await talk.broker.hears(ping(6))
-    assert talk.watcher.seen("made") == [("made", 5, api_versions.unsupported(5))]
+    assert talk.watcher.seen("answered") == [("answered", 5, api_versions.unsupported(5))]
     assert talk.traffic.rows["ApiVersions", "other"].by_proxy == 1
 
 

@@ -12,7 +12,7 @@ from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
 from proxy.net.connection.rewriting import HeldRewriter, Replacement, TooLarge, WalkedRewriter, is_rewritten, rewriter
-from proxy.net.limits.held_bytes import SMALL, HeldBytes, Share
+from proxy.net.limits.held_bytes import COUNTED_ABOVE, HeldBytes, Share
 from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
 from proxy.wire import apis
@@ -42,7 +42,7 @@ class Nobody:
 
     progress = None
 
-    def stall(self) -> None:
+    def end_as_stalled(self) -> None:
         raise AssertionError("it moves")
 
 
@@ -52,7 +52,7 @@ def share_of(held: HeldBytes) -> Share:
 
 @pytest.fixture
 def share() -> Share:
-    return share_of(HeldBytes(4 * SMALL, 30))
+    return share_of(HeldBytes(4 * COUNTED_ABOVE, 30))
 
 
 def exchange(key: int, version: int, frame: bytes) -> Exchange:
@@ -75,7 +75,7 @@ async def feed(subject: Any, pieces: list[bytes]) -> bytes:
     out = b""
     for number, piece in enumerate(pieces):
         passed = await fed(subject, memoryview(piece), last=number == len(pieces) - 1)
-        out += piece[: passed.unchanged] + passed.instead
+        out += piece[: passed.unchanged] + passed.changed
     return out
 
 
@@ -114,7 +114,7 @@ async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share,
         assert await fed(subject, memoryview(piece), last=False) == (0, b"")
     passed = await fed(subject, memoryview(pieces[-1]), last=True)
     assert passed.unchanged == 0
-    assert is_replaced(*case, frame, passed.instead, listeners)
+    assert is_replaced(*case, frame, passed.changed, listeners)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64, 1000])
@@ -219,7 +219,7 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     subject = rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for piece in cut(frame[:-1], size):
         await fed(subject, memoryview(piece), last=False)
-    assert held._held == tail > SMALL
+    assert held._held == tail > COUNTED_ABOVE
     share.release()
     assert held._held == 0
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from proxy.net.limits.held_bytes import SMALL, HeldBytes, Share
+from proxy.net.limits.held_bytes import COUNTED_ABOVE, HeldBytes, Share
 
-SIZE = SMALL + 1
+SIZE = COUNTED_ABOVE + 1
 SECONDS = 30
 
 
@@ -28,7 +28,7 @@ class Connection:
         self._moved += self._moves
         return None if self._waits_for_proxy else self._moved
 
-    def stall(self) -> None:
+    def end_as_stalled(self) -> None:
         self.ended = True
         self.share.release()
 
@@ -139,7 +139,7 @@ async def test_who_gives_up_waiting_keeps_nobody_waiting(held, nursery):
 
 async def test_small_frames_never_wait(held):
     await holder(held, 3 * SIZE)
-    small = await holder(held, SMALL)
+    small = await holder(held, COUNTED_ABOVE)
     small.share.release()
     assert not await holds(held, SIZE)
 

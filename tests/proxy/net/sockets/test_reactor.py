@@ -88,9 +88,9 @@ async def test_data_that_nobody_reads_does_not_keep_the_processor_busy(ends):
     other.send(b"first")
     await watch.read(lambda: one.recv(10))
     other.send(b"second")
-    await waited_for(lambda: watch.wanted == NOTHING)
+    await waited_for(lambda: watch.interest == NOTHING)
     assert await watch.read(lambda: one.recv(10)) == b"second"
-    assert watch.wanted == READ
+    assert watch.interest == READ
 
 
 async def test_a_broken_connection_that_nobody_reads_does_not_either(ends):
@@ -99,7 +99,7 @@ async def test_a_broken_connection_that_nobody_reads_does_not_either(ends):
     await watch.read(lambda: one.recv(10))
     one.send(b"unread, so that it is reset")
     other.close()
-    await waited_for(lambda: watch.wanted == NOTHING)
+    await waited_for(lambda: watch.interest == NOTHING)
     with pytest.raises(ConnectionResetError):
         await watch.read(lambda: one.recv(10))
 
@@ -153,7 +153,7 @@ async def test_closing_tells_who_waits(ends, nursery):
     watch.close(OSError("closed"))
     await wait_all_tasks_blocked()
     assert told == ["closed"]
-    assert watch.wanted == NOTHING
+    assert watch.interest == NOTHING
 
 
 @pytest.mark.parametrize("wait", ["read", "write"])
@@ -171,7 +171,7 @@ async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(end
         patched.setattr(held, "_epoll", Full())
         with pytest.raises(OSError, match="No space"):
             await (watch.read(lambda: b"") if wait == "read" else watch.write())
-    assert (watch.wanted, held._watches) == (NOTHING, {})
+    assert (watch.interest, held._watches) == (NOTHING, {})
     watch.close(Exception("closed"))
     # and once there is room it is watched
     other.send(b"found")

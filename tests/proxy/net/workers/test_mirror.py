@@ -150,9 +150,9 @@ async def test_brokers_are_where_the_parent_says(worker):
 
 
 async def test_what_clients_are_told_leads_back(worker):
-    assert Address("own.invalid", 9094) not in worker.mirror.own
+    assert Address("own.invalid", 9094) not in worker.mirror.own_listeners
     worker.mirror.replace_table(TABLE)
-    assert Address("own.invalid", 9094) in worker.mirror.own
+    assert Address("own.invalid", 9094) in worker.mirror.own_listeners
 
 
 async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
@@ -168,7 +168,7 @@ async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
 
 async def test_the_parent_asks_who_the_brokers_are(parent, worker):
     assert await worker.brokers.discover()
-    assert [said["do"] for said in parent.asked] == ["ask"]
+    assert [said["do"] for said in parent.asked] == ["discover"]
 
 
 async def test_without_the_parent_nobody_knows(parent, worker):
@@ -179,4 +179,4 @@ async def test_without_the_parent_nobody_knows(parent, worker):
 async def test_a_broker_that_can_not_be_reached_makes_the_parent_doubt(parent, worker):
     worker.brokers.suspect()
     await wait_all_tasks_blocked(0.01)
-    assert parent.asked == [{"do": "doubt", "cluster": "main"}]
+    assert parent.asked == [{"do": "suspect", "cluster": "main"}]

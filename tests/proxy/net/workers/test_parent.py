@@ -196,13 +196,13 @@ async def test_a_worker_that_comes_later_learns_all_of_it(running):
 
 async def test_workers_have_the_brokers_asked(running, broker):
     before = len(broker.asked)
-    assert (await running.workers[0].ask({"do": "ask", "cluster": "main"}).wait())["answered"]
+    assert (await running.workers[0].ask({"do": "discover", "cluster": "main"}).wait())["answered"]
     assert len(broker.asked) > before
 
 
 async def test_a_doubt_has_the_brokers_asked_too(running, broker):
     before = len(broker.asked)
-    running.workers[0].tell({"do": "doubt", "cluster": "main"})
+    running.workers[0].tell({"do": "suspect", "cluster": "main"})
     with trio.fail_after(PATIENCE):
         while len(broker.asked) == before:
             await wait_all_tasks_blocked(0.01)

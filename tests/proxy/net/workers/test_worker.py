@@ -63,13 +63,13 @@ class Parent:
 
     def _now(self, message: ChannelMessage) -> bool:
         self.heard.append(message.payload)
-        return message.payload["do"] in ("join", "counted", "doubt")
+        return message.payload["do"] in ("join", "counted", "suspect")
 
     async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
         await self.may_answer.wait()
         if self.wrong is not None:
             raise self.wrong
-        if message.payload["do"] == "ask":
+        if message.payload["do"] == "discover":
             return {"answered": False}
         return {"advertised": [["proxy.invalid", node[0]] for node in message.payload["nodes"]], "current": True}
 
@@ -142,7 +142,7 @@ async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
 async def test_a_node_that_nobody_knows_is_asked_for(parent):
     client = await connected(await parent.hand_over(7))
     await client.hears_the_end()
-    assert len(parent.said("ask")) == 1
+    assert len(parent.said("discover")) == 1
 
 
 async def test_what_the_listeners_are_called_is_never_dialled(parent, broker):
@@ -185,7 +185,7 @@ async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
     parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where), ""]}})
     client = await connected(where)
     await client.hears_the_end()
-    assert await parent.hears("doubt") == {"do": "doubt", "cluster": "main"}
+    assert await parent.hears("suspect") == {"do": "suspect", "cluster": "main"}
 
 
 async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
