@@ -46,6 +46,13 @@ class Cluster:
         """Both ways between a name and an id."""
         self.topic_ids[name], self.topic_names[topic_id] = topic_id, name
 
+    def forget_topic(self, name: str | None) -> None:
+        """A topic was deleted. Its id stays its name's: answers may still name it so."""
+        self.topic_ids.pop(name or "", None)
+        for where in [where for where in self.leaders if where[0] == name]:
+            del self.leaders[where]
+            self.leader_epochs.pop(where, None)
+
     def any_node(self) -> int | None:
         """A node that may answer what any can: the first of those whose versions are known, else of all."""
         return next(iter(sorted(self.offered.keys() & self.nodes.keys())), next(iter(sorted(self.nodes)), None))

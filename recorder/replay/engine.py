@@ -541,7 +541,8 @@ class Engine:
 
     def _complete(self, item: Item, now: int) -> None:
         """Both sides have answered: the rooms learn, the answers are compared; or it is sent once more."""
-        assert item.values is not None
+        if item.values is None or item.state is not State.ANSWERED:
+            return
         exchange, answer = item.exchange, item.answers[0]
         # a pause longer than what is left of --wait: this is the answer then
         if now + retries.longer(item.pause) < (item.deadline or 0):
@@ -550,6 +551,9 @@ class Engine:
                 self.world.moved(exchange, item.values, answer)
                 self._own.refresh(now)
                 self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
+                return
+            if self.world.awaits_topics(exchange, item.values, answer):
+                self._complete_later(item, now)
                 return
         again = self.world.answered(exchange, item.values, answer, now)
         if again is not None and now < (item.deadline or 0):
@@ -563,6 +567,15 @@ class Engine:
         most = self.world.options.stop_after
         if most is not None and mismatches > most:
             self._end(Ending.TOO_MANY)
+
+    def _complete_later(self, item: Item, now: int) -> None:
+        """Others use the topics that were made: their leaders and ids are asked for first."""
+
+        def told(at: int) -> None:
+            item.pause = min(item.pause * 2, retries.LONGEST_PAUSE) or retries.FIRST_PAUSE
+            self._timers.at(at + item.pause, lambda later: self._complete(item, later))
+
+        self._own.refresh(now, told)
 
     def _retry(self, item: Item, only: frozenset[tuple[str | bytes, int]] | None, now: int) -> None:
         """Sends an item once more after a pause, unless it is given up meanwhile. `only`: these partitions."""

@@ -9,10 +9,14 @@ so the earliest request can always go.
     requests of a group; SyncGroup, which may itself wait for       the group
       another member's, tells none
     InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
-    Produce and DeleteRecords                                       the partition
+    Produce and DeleteRecords; the latter also waits for what       the partition
+      has used its topic
+    what reads or changes settings                                  the resource
     what reads a partition, or commits an offset of it              asks for the partition, tells nobody
     EndTxn; what reads committed offsets, or the stable end         the former tells the latter, of any transaction
-    CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads or writes it, either way
+    what describes a group; ShareFetch, ShareAcknowledge            asks for the group; the latter tell the former
+    CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads, writes or describes it,
+                                                                    either way
 
 Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
 partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests
@@ -31,21 +35,39 @@ from proxy.wire.errors import WireError
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_SHARE_GROUP_OFFSETS,
+    CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
+    DELETE_SHARE_GROUP_OFFSETS,
     DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_TRANSACTIONS,
+    ELECT_LEADERS,
     END_TXN,
     FETCH,
+    INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
     METADATA,
     OFFSET_COMMIT,
+    OFFSET_DELETE,
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
@@ -65,7 +87,18 @@ _PRODUCER_FIELDS = tuple(
 _TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
 # what names a partition because of what its log holds
 _LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH})
-_READING = _LOOKS | {METADATA, SHARE_FETCH}
+_READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
+_READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, OFFSET_DELETE}
+_SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
+# org.apache.kafka.common.config.ConfigResource.Type
+_TOPIC = 2
+# A null list of topics names all: such a request comes behind what changed any, and before what changes one.
+_ANY_TOPIC: Key = ("any topic",)
+_ALL_TOPICS: Key = ("use of all topics",)
+# what looks at a group, or works with what its members were assigned
+_SHARES = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
+_OF_GROUPS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
+_OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS} | _SHARES
 _PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
 
 
@@ -97,6 +130,8 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         return found
     if exchange.api_key in GROUP_APIS:
         _add_groups(found, exchange.api_key, values)
+    if exchange.api_key in _OF_GROUPS:
+        _add_looks_at_groups(found, exchange.api_key, values)
     if exchange.api_key in _PRODUCER:
         _add_producers(found, values)
     if exchange.api_key == END_TXN:
@@ -109,6 +144,14 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         _add_topics(found, values, topic)
     if exchange.api_key in _READING:
         _add_reading(found, exchange.api_key, values, topic)
+    if exchange.api_key in _SETTINGS:
+        for resource in values["resources"]:
+            found.both(("settings", resource["resource_type"], resource["resource_name"]))
+            if resource["resource_type"] == _TOPIC:
+                _use_topic(found, resource["resource_name"])
+    if values.get("topics", ()) is None:
+        found.asks.append(_ANY_TOPIC)
+        found.tells.append(_ALL_TOPICS)
     return found
 
 
@@ -130,6 +173,16 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
                 found.member_of = name
 
 
+def _add_looks_at_groups(found: Keys, api_key: int, values: Values) -> None:
+    names = [values.get("group_id"), *(values.get("group_ids") or ()), *(values.get("groups") or ())]
+    for name in names:
+        name = name.get("group_id") if isinstance(name, dict) else name
+        if isinstance(name, str):
+            found.asks.append(("group", name))
+            shares = found.tells if api_key in _SHARES else found.asks
+            shares.append(("shares of group", name))
+
+
 def _add_producers(found: Keys, values: Values) -> None:
     quoted = [each.get(name) for each in (values.get("transactions") or [values]) for name in _PRODUCER_FIELDS]
     for value in [*quoted, *(values.get("transactional_ids") or ())]:
@@ -142,6 +195,8 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
     for entry, partition in _partitions(api_key, values):
         found.both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
         _use_topic(found, topic(_named(entry)))
+        if api_key == DELETE_RECORDS:
+            found.asks.append(("use of topic", topic(_named(entry))))
         for producer in producers(partition.get("records")):
             found.asks.append(("producer", producer))
             found.tells.append(("data of producer", producer))
@@ -151,7 +206,7 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
 
 
 def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
-    for entry in values.get("topics") or ():
+    for entry in values.get("topics") or values.get("topic_partitions") or ():
         name = topic(_named(entry))
         _use_topic(found, name)
         for each in entry.get("partitions") or () if api_key in _LOOKS else ():
@@ -178,7 +233,8 @@ def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str 
     for entry in entries:
         name = topic(entry if isinstance(entry, str) else _named(entry))
         found.both(("topic", name))
-        found.asks.append(("use of topic", name))
+        found.asks += [("use of topic", name), _ALL_TOPICS]
+        found.tells.append(_ANY_TOPIC)
 
 
 def _use_topic(found: Keys, name: str | None) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.wire.keys import (
+    CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DESCRIBE_GROUPS,
@@ -21,9 +22,11 @@ from proxy.wire.keys import (
     LIST_OFFSETS,
     METADATA,
     OFFSET_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
 )
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
-from recorder.replay.names import Names
+from recorder.replay.names import INTERNAL, Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Made, To, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.survey import Survey
@@ -46,6 +49,7 @@ class Prepared:
         refusals: why the replay may not begin, in sentences that say what would be right.
         notes: what people should know before they say yes.
         starts, ends: (target topic, partition) -> first and next offset of its log.
+        absent_groups: groups that are played and that the target does not have, by the target's name.
         created: topics that were made, by the target's name.
         shift_ms: how much later than its recording the replay began.
     """
@@ -54,6 +58,7 @@ class Prepared:
     notes: list[str] = field(default_factory=list)
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    absent_groups: set[str] = field(default_factory=set)
     created: list[str] = field(default_factory=list)
     shift_ms: int = 0
 
@@ -73,6 +78,11 @@ class Preparation:
         yield from self._topics()
         for where in sorted(self._partitions()):
             yield from self._ends(where)
+        for topic, index in self._survey.first_offsets:
+            if topic in self._survey.created:
+                # its log will be empty
+                self.found.starts.setdefault((self._names.target(topic), index), 0)
+                self.found.ends.setdefault((self._names.target(topic), index), 0)
         yield from self._groups()
         yield from self._transactions()
 
@@ -82,8 +92,10 @@ class Preparation:
 
     def _wanted(self) -> dict[str, int]:
         """The target's names of topics that are used -> how many partitions they must have."""
-        topics = self._survey.topics
-        return {self._names.target(name): max(topics.get(name, 1), 1) for name in self._survey.used_topics()}
+        survey, topics = self._survey, self._survey.topics
+        # Kafka's own topics come by themselves
+        used = [name for name in survey.used_topics() if not name.startswith(INTERNAL) and name not in survey.created]
+        return {self._names.target(name): max(topics.get(name, 1), 1) for name in used}
 
     def _metadata(self, creates: bool = False) -> Script:
         values = {"topics": [{"name": name} for name in sorted(self._wanted())], "allow_auto_topic_creation": creates}
@@ -186,16 +198,28 @@ class Preparation:
             return
         for group in sorted(map(self._names.target, written)):
             to = ToCoordinator(GROUP, group)
-            answer = yield from self._ask(DESCRIBE_GROUPS, {"groups": [group]}, to)
-            for found in (answer or {}).get("groups", ()):
-                if found["members"] and not (self._options.prefix or self._options.fence):
-                    self.found.refusals.append(
-                        f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
-                    )
+            described = yield from self._described(group, to)
+            if any(found["members"] for found in described) and not (self._options.prefix or self._options.fence):
+                self.found.refusals.append(
+                    f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
+                )
             values = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
             answer = yield from self._ask(OFFSET_FETCH, values, to)
             if answer is not None and _has_offsets(answer):
                 self.found.notes.append(f"offsets of group {group} will be overwritten")
+            elif not described:
+                self.found.absent_groups.add(group)
+
+    def _described(self, group: str, to: To) -> Script:
+        """What the target says of a group, as whichever kind it has it; [] where it has none."""
+        described: list[Values] = []
+        for api_key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE):
+            if api_key in self._cluster.any_offered():
+                values = {"groups": [group], "group_ids": [group], "include_authorized_operations": False}
+                answer = yield from self._ask(api_key, values, to)
+                found = (answer or {}).get("groups", ())
+                described += [each for each in found if not each["error_code"] and each["group_state"] != "Dead"]
+        return described
 
     def _transactions(self) -> Script:
         used = sorted(self._names.target(name) for name, found in self._survey.transactions.items() if found.is_written)

@@ -2,7 +2,9 @@
 
 A share group that is new begins at its partitions' ends, or where its settings say, which a capture has masked. What
 the recording's group acquired first is known from the survey. Before its first member joins, the group is told to begin
-there (a made AlterShareGroupOffsets), in the target's offsets of that moment. A target that refuses decides by itself.
+there (a made AlterShareGroupOffsets), in the target's offsets of that moment. Partitions of which it acquired nothing
+begin at their ends: all of a topic are told, so that the target has none left to begin by itself, which takes a while.
+A target that refuses decides by itself.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from recorder.replay.plan import Exchange, Hold, Made, Needs, Reason, Refusal, T
 
 PURPOSE = "to have share groups begin where the recorded ones did"
 _JOIN = 0
+# Behind all offsets.
+_END = 2**63 - 1
 # (recorded topic, partition, recorded offset) -> the target's offset
 Expected = Callable[[str, int, int], int]
 Starts = Mapping[str, Mapping[Place, int]]
@@ -27,10 +31,12 @@ class ShareStarts:
 
     Args:
         starts: recorded group -> (recorded topic, partition) -> the first offset that it acquired.
+        partitions: recorded topic -> how many partitions it has.
     """
 
-    def __init__(self, names: Names, starts: Starts, expected: Expected) -> None:
+    def __init__(self, names: Names, starts: Starts, partitions: Mapping[str, int], expected: Expected) -> None:
         self._names, self._starts, self._expected = names, dict(starts), expected
+        self._partitions = partitions
         self._asked: set[str] = set()
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
@@ -40,16 +46,19 @@ class ShareStarts:
         group = values["group_id"]
         if group in self._asked:
             return Hold(Reason.NO_OFFSET)
-        if group not in self._starts:
+        if not self._starts.get(group):
             return None
         self._asked.add(group)
         return Needs((self._made(group, self._starts.pop(group)),))
 
     def _made(self, group: str, starts: Mapping[Place, int]) -> Made:
         topics: dict[str, list[Values]] = {}
-        for (topic, partition), offset in sorted(starts.items()):
-            start = {"partition_index": partition, "start_offset": self._expected(topic, partition, offset)}
-            topics.setdefault(self._names.target(topic), []).append(start)
+        others = {(topic, index): _END for topic, _ in starts for index in range(self._partitions.get(topic, 0))}
+        for (topic, partition), offset in sorted((others | {**starts}).items()):
+            start = self._expected(topic, partition, offset)
+            if start != _END:
+                told = {"partition_index": partition, "start_offset": start}
+                topics.setdefault(self._names.target(topic), []).append(told)
         name = self._names.target(group)
         values = {
             "group_id": name,

@@ -1,13 +1,14 @@
 """Hands what the members of share groups acquired to the streams of records: one stream for each group and partition.
 
 The target gives a group's records to whichever member asks first, and gives back what one has released. So members are
-not told apart; a record that was acquired twice is in the stream twice. At the end nothing more is asked for: only a
-member could, and all have left. What the group owes then is missing if the target had no more when it was last asked;
-if records were given back since, it is unread.
+not told apart. A record counts once: how often it is given again depends on who had it when a session ended. At the end
+nothing more is asked for: only a member could, and all have left. What the group owes then is missing if the target had
+no more when it was last asked; if records were given back since, it is unread.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
@@ -16,8 +17,10 @@ from recorder.replay.matching import Side
 from recorder.replay.names import Names
 from recorder.replay.partitions import Place, Topic
 from recorder.replay.plan import Exchange, Origin, ShareGroup, Values
-from recorder.replay.records import Streams
+from recorder.replay.records import Range, Streams
 
+# As many records as a broker lets a group have of a partition (group.share.partition.max.record.locks), five times.
+MOST_GAPS = 10_000
 # AcknowledgeType.RELEASE
 _RELEASE = 2
 
@@ -28,6 +31,7 @@ class Shared:
     def __init__(self, names: Names, streams: Streams) -> None:
         self._names, self._streams = names, streams
         self._asked: dict[Origin, list[Place]] = {}
+        self._given: dict[tuple[Side, ShareGroup, Place], Once] = {}
 
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Remembers which partitions a ShareFetch asks for. `values`: all of its session, in recorded terms."""
@@ -70,12 +74,39 @@ class Shared:
         """True if something was acquired."""
         has_some = False
         for one in partitions.told(SHARE_FETCH, answer):
-            ranges = [(found["first_offset"], found["last_offset"]) for found in one.values["acquired_records"]]
-            name, data = named(one.topic), one.values["records"]
-            if name is not None and ranges and data:
-                self._streams.add_acquired(side, _group(exchange), name, one.partition, data, ranges)
+            name, data, found = named(one.topic), one.values["records"], one.values["acquired_records"]
+            if name is not None and found and data:
                 has_some = True
+                once = self._given.setdefault((side, _group(exchange), (name, one.partition)), Once())
+                ranges = [new for each in found for new in once.take(each["first_offset"], each["last_offset"])]
+                self._streams.add_acquired(side, _group(exchange), name, one.partition, data, ranges)
         return has_some
+
+
+class Once:
+    """Offsets that were given. Memory: an entry for each gap between them."""
+
+    def __init__(self) -> None:
+        self._ranges: list[Range] = []
+
+    def take(self, first: int, last: int) -> list[Range]:
+        """Adds offsets. Returns those that are new."""
+        if not 0 <= first <= last:
+            return []
+        start = stop = max(bisect_left(self._ranges, (first, first)) - 1, 0)
+        found, at, low, high = [], first, first, last
+        if stop < len(self._ranges) and self._ranges[stop][1] < first - 1:
+            start = stop = stop + 1
+        while stop < len(self._ranges) and self._ranges[stop][0] <= last + 1:
+            before, behind = self._ranges[stop]
+            if before > at:
+                found.append((at, before - 1))
+            at, low, high, stop = max(at, behind + 1), min(low, before), max(high, behind), stop + 1
+        if at <= last:
+            found.append((at, last))
+        self._ranges[start:stop] = [(low, high)]
+        del self._ranges[:-MOST_GAPS]
+        return found
 
 
 def _group(exchange: Exchange) -> ShareGroup:

@@ -70,6 +70,7 @@ class Survey:
         clusters: names in the settings; `other_clusters`: those of which nothing is played.
         cluster_ids, addresses: what brokers said, what was dialled.
         topics: recorded name -> partitions; a topic that only answers name has none.
+        created: topics that the recording makes before it uses them.
         used: topics that requests name, other than to ask for metadata or to create them.
         topic_ids: recorded id -> recorded name.
         first_offsets: (topic, partition) -> the first base offset that an answer to Produce gave.
@@ -88,6 +89,7 @@ class Survey:
     cluster_ids: set[str] = field(default_factory=set)
     addresses: set[str] = field(default_factory=set)
     topics: dict[str, int] = field(default_factory=dict)
+    created: set[str] = field(default_factory=set)
     used: dict[Name, Found] = field(default_factory=dict)
     groups: dict[str, Found] = field(default_factory=dict)
     transactions: dict[str, Found] = field(default_factory=dict)
@@ -138,15 +140,19 @@ def survey(
         plays: False for exchanges that the options leave out.
         refused: why an exchange is withheld whatever the target is.
     """
-    found, sharing = Survey(), dict[Origin, str]()
+    found, sharing, creating = Survey(), dict[Origin, str](), dict[Origin, set[str]]()
     for row in rows:
         if isinstance(row, Asked):
             if row.cluster:
                 found.other_clusters.add(row.cluster)
             if plays(row.exchange):
-                _add_request(found, row, refused(row.exchange))
+                withheld = refused(row.exchange)
+                _add_request(found, row, withheld)
+                if withheld is None and row.exchange.api_key == CREATE_TOPICS:
+                    creating[row.exchange.origin] = _new_topics(found, row.exchange)
                 _add_sharing(sharing, row.exchange)
         elif isinstance(row, Answered):
+            _add_created(found, creating.pop(row.origin, set()), row)
             _add_answer(found, row)
             _add_acquired(found, sharing.pop(row.origin, None), row)
         elif isinstance(row, Node):
@@ -246,6 +252,21 @@ def _add_offsets(found: Survey, row: Answered) -> None:
         for partition in topic["partition_responses"]:
             if name and not partition["error_code"] and partition["base_offset"] >= 0:
                 found.first_offsets.setdefault((name, partition["index"]), partition["base_offset"])
+
+
+def _new_topics(found: Survey, exchange: Exchange) -> set[str]:
+    """Topics that a request makes unless they are there: those that nothing has used before."""
+    with suppress(WireError):
+        if not exchange.request.get("validate_only"):
+            return {topic["name"] for topic in exchange.request["topics"]} - found.used_topics().keys()
+    return set()
+
+
+def _add_created(found: Survey, new: set[str], row: Answered) -> None:
+    if new and row.frame is not None:
+        with suppress(WireError):
+            made = {topic["name"] for topic in _values(row).get("topics", ()) if not topic["error_code"]}
+            found.created |= made & new
 
 
 def _add_sharing(sharing: dict[Origin, str], exchange: Exchange) -> None:

@@ -35,6 +35,7 @@ from recorder.replay.fetched import Fetched, found
 from recorder.replay.groups import Groups
 from recorder.replay.item import Item, Piece
 from recorder.replay.latency import apart
+from recorder.replay.layout import WHOLE
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.nodes import Nodes
@@ -57,6 +58,7 @@ from recorder.replay.translate_names import NamesTranslator
 MILLISECOND = 10**6
 _POLLS = frozenset({FETCH, SHARE_FETCH})
 _CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+_MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
 
 
 class Translator(Protocol):
@@ -108,9 +110,10 @@ class World:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
         self.plays, self.first_ns, self.last_ns = plays, survey.first_ns, survey.last_ns
         self.has_new_topics = bool(prepared.created)
-        self._topics = survey.used_topics()
+        self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
-        self._made: set[deletes.Thing] = set()
+        # groups that the target did not have are this replay's
+        self._made = {deletes.Thing(deletes.Kind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._assignments = Assignments(names)
@@ -128,7 +131,7 @@ class World:
         self._shared = Shared(names, self._streams)
         # sessions name all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
-            ShareStarts(names, survey.first_acquired, self._offsets.expected),
+            ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
             self._groups,
             self._assignments,
             self._producers,
@@ -252,6 +255,17 @@ class World:
         if codes & retries.COORDINATOR:
             self.cluster.coordinators.clear()
 
+    def awaits_topics(self, exchange: Exchange, values: Values, answer: Values) -> bool:
+        """True for an answer that made topics or partitions of which Metadata has told no leaders yet."""
+        if exchange.api_key not in _MAKES_TOPICS or values.get("validate_only"):
+            return False
+        made = [each["name"] for each in answer["topics" if exchange.api_key == CREATE_TOPICS else "results"]]
+        codes = routing.errors(exchange.api_key, answer)
+        counts = {each["name"]: max(each.get("count", each.get("num_partitions", 1)), 1) for each in values["topics"]}
+        made = [name for name in made if not codes.get((name, WHOLE)) and name in counts]
+        self._topics |= dict.fromkeys(self.names.recorded(name) for name in made)
+        return any(self.cluster.partitions(name) < counts[name] for name in made)
+
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
         """Both sides have answered: what is learned, and whether it has to be sent again."""
         for translator in self._translators:
@@ -261,6 +275,10 @@ class World:
         if exchange.api_key in _CHANGES_TOPICS:
             self._made |= deletes.made_by(exchange.api_key, values, answer, self.names.recorded)
             self.has_new_topics = True
+        if exchange.api_key == DELETE_TOPICS:
+            for each in answer["responses"]:
+                if not each["error_code"]:
+                    self.cluster.forget_topic(each.get("name") or self.cluster.topic_names.get(each.get("topic_id")))
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
