@@ -68,6 +68,9 @@ BY_CHOICE = frozenset(
     }
 )
 
+# What the target has by an earlier request: nothing is lacking.
+_PLAYED = frozenset({Reason.REPEATED})
+
 
 def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
     """Requests that can't be played, of all that the options choose.
@@ -77,7 +80,7 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
         all_of_them: with those withheld.
     """
     chosen = all_of_them - sum(count for reason, count in withheld.items() if reason in BY_CHOICE)
-    unplayable = sum(count for reason, count in withheld.items() if reason not in BY_CHOICE)
+    unplayable = sum(count for reason, count in withheld.items() if reason not in BY_CHOICE | _PLAYED)
     return 100 * unplayable / chosen if chosen else 0.0
 
 

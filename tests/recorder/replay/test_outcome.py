@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from recorder.replay.outcome import MOST_MISMATCHES, Cause, Ending, Result, Stream, Verdict
+from recorder.replay.plan import Reason, unplayable_percent
 from tests.recorder.replay import results
 
 
@@ -63,3 +64,9 @@ def test_a_punctual_request_is_counted_under_no_cause() -> None:
     result.add_late(0, {Cause.REPLAY: 0})
     result.add_late(7, {Cause.REPLAY: 7})
     assert (result.late.count, result.lateness[Cause.REPLAY].count) == (2, 1)
+
+
+def test_what_the_target_has_already_does_not_count_as_unplayable() -> None:
+    repeated, masked = Counter({Reason.REPEATED.value: 3}), Counter({Reason.MASKED.value: 3})
+    assert unplayable_percent(repeated, 10) == 0
+    assert unplayable_percent(masked, 10) == 30

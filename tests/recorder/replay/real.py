@@ -1,0 +1,105 @@
+"""Records what a client of the matrix does with a real cluster, and replays it to another."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.waiting import wait_for
+from tests.clients.harness import PROGRAM, Proxied, compact
+from tests.recorder.replay import brokers_logs
+from tests.recorder.replay.brokers_logs import Entry, Group, Place
+
+_SECONDS = 300
+# End markers of transactions come a moment behind their EndTxn, and copies behind their leaders.
+_SETTLES_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A capture, and what was new in the cluster behind it."""
+
+    capture: Path
+    logs: Mapping[Place, list[Entry]]
+    groups: Mapping[str, Group]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay says: its exit code, its report, and what it printed."""
+
+    code: int
+    report: Mapping[str, Any]
+    printed: str
+
+
+def record(cluster: KafkaCluster, folder: Path, work: Callable[[KafkaCluster, str], None]) -> Recording:
+    """The capture of what a client does. `work`: is given the cluster, and the proxy's address."""
+    before, known = _logs_of(cluster).keys(), brokers_logs.groups(cluster.bootstrap).keys()
+    with Proxied(cluster, folder) as proxy:
+        work(cluster, proxy.bootstrap)
+    compact(proxy.capture)
+    new = {place: log for place, log in _logs_of(cluster).items() if place not in before}
+    groups = {name: group for name, group in brokers_logs.groups(cluster.bootstrap).items() if name not in known}
+    return Recording(proxy.capture, new, groups)
+
+
+def replay(recording: Recording, bootstrap: str, folder: Path, *options: str) -> Replayed:
+    """Plays a capture to a cluster that has none of its topics."""
+    report = folder / "report.json"
+    asked = ["--to", bootstrap, "--create-topics", "--yes", "--report", str(report), *options]
+    command = [*PROGRAM, "replay", str(recording.capture), *asked]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert report.exists(), done.stderr
+    return Replayed(done.returncode, json.loads(report.read_text()), done.stdout)
+
+
+def check_as_recorded(recording: Recording, replayed: Replayed, bootstrap: str, folders: Iterable[Path]) -> None:
+    """The report names no difference, and the target has the same records, groups and committed offsets."""
+    assert replayed.code == 0, replayed.printed
+    assert not replayed.report["differences"], replayed.printed
+    check_logs(recording, folders)
+    check_groups(recording, bootstrap)
+
+
+def check_logs(recording: Recording, folders: Iterable[Path]) -> None:
+    """Each partition has the same records, each producer's in the same order, each transaction ended the same way."""
+    kept = [*folders]
+
+    def differs() -> list[str]:
+        target = brokers_logs.logs(kept)
+        return brokers_logs.what_differs(recording.logs, {place: target.get(place, []) for place in recording.logs})
+
+    assert any(recording.logs.values())
+    try:
+        wait_for(lambda: not differs(), "the target's log", seconds=_SETTLES_SECONDS)
+    except TimeoutError:
+        raise AssertionError(differs()) from None
+
+
+def check_groups(recording: Recording, bootstrap: str) -> None:
+    """Each group that has committed offsets has the same ones, and is in the same state."""
+    committed = {name: group for name, group in recording.groups.items() if group.offsets}
+
+    def differ() -> dict[str, tuple[Group, Group | None]]:
+        there = brokers_logs.groups(bootstrap)
+        return {name: (group, there.get(name)) for name, group in committed.items() if there.get(name) != group}
+
+    try:
+        wait_for(lambda: not differ(), "the target's groups", seconds=_SETTLES_SECONDS)
+    except TimeoutError:
+        raise AssertionError(differ()) from None
+
+
+def folders_of(cluster: KafkaCluster) -> list[Path]:
+    """Where each node keeps its logs."""
+    return [node.folder / "data" for node in cluster.nodes.values()]
+
+
+def _logs_of(cluster: KafkaCluster) -> dict[Place, list[Entry]]:
+    return brokers_logs.logs(folders_of(cluster))

@@ -1,0 +1,152 @@
+"""What clients of the matrix did with one cluster, replayed to another: the same records, groups and offsets there.
+
+The tests share a source and a target; each one's topics, groups and transactions have names of their own, so for each
+the target is fresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.zookeeper import ZookeeperCluster
+from tests.clients.workloads import asyncio_client, confluent, exactly_once, java, kcat, python
+from tests.recorder.replay.real import (
+    Recording,
+    check_as_recorded,
+    check_logs,
+    folders_of,
+    record,
+    replay,
+)
+
+pytestmark = pytest.mark.real
+
+Work = Callable[[KafkaCluster, str], None]
+
+# kind of work -> what records it; those that can't be without transactions v2 or newer groups are named apart
+EVERY: dict[str, Work] = {
+    "every codec and acks": lambda cluster, bootstrap: confluent.produces_and_consumes(bootstrap),
+    "transactions v1": lambda cluster, bootstrap: confluent.keeps_its_transactions(bootstrap),
+    "transactions v2": java.keeps_its_transactions,
+    "classic group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "classic"),
+    "newer group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "consumer"),
+    "exactly-once copy": lambda cluster, bootstrap: exactly_once.confluent_copies(bootstrap),
+}
+OTHERS: dict[str, Work] = {
+    "java, every codec": java.produces_and_consumes,
+    "java, exactly-once copies": exactly_once.java_copies,
+    "kcat": lambda cluster, bootstrap: kcat.produces_and_consumes(bootstrap),
+    "aiokafka, transactions": lambda cluster, bootstrap: asyncio_client.keeps_its_transactions(bootstrap),
+    "kafka-python, transactions": lambda cluster, bootstrap: python.keeps_its_transactions(bootstrap),
+}
+ALL = EVERY | OTHERS
+# played to targets that may lack newer groups, and whatever else a client asks about itself
+OF_ANY_RELEASE = [kind for kind in ALL if kind not in ("newer group", "exactly-once copy", "classic group")]
+
+Recorded = Callable[[KafkaCluster, str], Recording]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(1, folder=tmp_path_factory.mktemp("target") / "kafka") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def target_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(1, folder=tmp_path_factory.mktemp("target") / "kafka", release="3.9.2") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def target_2_8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Of 2.8 with ZooKeeper: without, it has no transactions. The broker's address and its folder."""
+    folder = tmp_path_factory.mktemp("target") / "kafka"
+    with ZookeeperCluster("2.8.2", folder=folder) as cluster:
+        yield cluster.direct_bootstrap, folder / "data"
+
+
+@pytest.fixture(scope="module")
+def target_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(3, folder=tmp_path_factory.mktemp("target") / "kafka") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """The capture of a kind of work with a cluster, made once."""
+    made: dict[tuple[int, str], Recording] = {}
+
+    def of(cluster: KafkaCluster, kind: str) -> Recording:
+        key = len(cluster.nodes), kind
+        if key not in made:
+            made[key] = record(cluster, tmp_path_factory.mktemp("recording"), ALL[kind])
+        return made[key]
+
+    return of
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_fresh_cluster_has_what_the_recorded_one_had(
+    kafka_one: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
+) -> None:
+    recording = recorded(kafka_one, kind)
+    replayed = replay(recording, target.bootstrap, tmp_path, "--speed", "max")
+    check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_fresh_cluster_has_what_other_clients_did(
+    kafka_one: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
+) -> None:
+    recording = recorded(kafka_one, kind)
+    replayed = replay(recording, target.bootstrap, tmp_path, "--speed", "max")
+    check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ALL)
+def test_three_nodes_have_what_one_had(
+    kafka_one: KafkaCluster, target_three: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
+) -> None:
+    recording = recorded(kafka_one, kind)
+    replayed = replay(recording, target_three.bootstrap, tmp_path, "--speed", "max")
+    check_as_recorded(recording, replayed, target_three.bootstrap, folders_of(target_three))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ALL)
+def test_one_node_has_in_recorded_time_what_three_had(
+    kafka_three: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
+) -> None:
+    recording = recorded(kafka_three, kind)
+    replayed = replay(recording, target.bootstrap, tmp_path)
+    check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", OF_ANY_RELEASE)
+def test_kafka_3_9_has_what_4_3_had(
+    kafka_one: KafkaCluster, target_3_9: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
+) -> None:
+    recording = recorded(kafka_one, kind)
+    replayed = replay(recording, target_3_9.bootstrap, tmp_path, "--speed", "max", "--partial", "10")
+    assert replayed.code == 0, replayed.printed
+    check_logs(recording, folders_of(target_3_9))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", OF_ANY_RELEASE)
+def test_kafka_2_8_has_what_4_3_had(
+    kafka_one: KafkaCluster, target_2_8: tuple[str, Path], recorded: Recorded, tmp_path: Path, kind: str
+) -> None:
+    bootstrap, folder = target_2_8
+    recording = recorded(kafka_one, kind)
+    replayed = replay(recording, bootstrap, tmp_path, "--speed", "max", "--partial", "10")
+    assert replayed.code == 0, replayed.printed
+    check_logs(recording, [folder])
