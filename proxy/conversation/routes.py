@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.wire import apis
+from proxy.wire import apis, catalog
+from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import api_of_word
 from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -90,6 +91,26 @@ class Routes:
         """Routes that mark every frame."""
         return cls(mark_request=always, mark_response=always)
 
+    @classmethod
+    def to_record(
+        cls, *, rewritten: ByVersion = never, answered: ByVersion = never, refused: ByVersion = never
+    ) -> Routes:
+        """Routes that mark what a recorder must look at: secrets, and what tells how to read them.
+
+        Args:
+            rewritten: responses that are marked besides.
+        """
+        return cls(
+            # a handshake holds no secret, but its mechanism tells how to read the tokens behind it
+            mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
+            mark_response=lambda key, version: rewritten(key, version) or _holds_secret("response", key, version),
+            # the recorder looks for the secrets in these; in those of unknown versions it masks everything
+            looks_through_request=lambda key, version: bool(catalog.secrets("request", key, version)),
+            looks_through_response=lambda key, version: bool(catalog.secrets("response", key, version)),
+            answered=answered,
+            refused=refused,
+        )
+
     def of(self, word: int) -> Route:
         """The route of a request head's word (`framing.api_word`)."""
         route = self.table.get(word)
@@ -120,3 +141,9 @@ class Routes:
             plain_response=known and not mark_response and key != SASL_HANDSHAKE,
             word=word,
         )
+
+
+def _holds_secret(kind: MessageKind, key: int, version: int) -> bool:
+    if apis.known(key, version):
+        return bool(catalog.secrets(kind, key, version))
+    return catalog.may_hold_secrets(kind, key)

@@ -42,10 +42,8 @@ from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
-from proxy.wire import apis, catalog
-from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
-from proxy.wire.keys import API_VERSIONS, SASL_HANDSHAKE
+from proxy.wire.keys import API_VERSIONS
 
 # the pause after accept() has failed with EMFILE and the like: a connection may end meanwhile
 ACCEPT_PAUSE = 0.1
@@ -80,22 +78,11 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
     """The routes of each API and version: see docs/proxy.md."""
     if dialect is Dialect.KAFKA_07:
         return Routes07()
-    return Routes(
-        # a handshake holds no secret, but its mechanism tells how to read the tokens behind it
-        mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
-        mark_response=lambda key, version: is_rewritten(key, version) or _holds_secret("response", key, version),
-        # the recorder looks for the secrets in these; in those of unknown versions it masks everything
-        looks_through_request=lambda key, version: bool(catalog.secrets("request", key, version)),
-        looks_through_response=lambda key, version: bool(catalog.secrets("response", key, version)),
+    return Routes.to_record(
+        rewritten=is_rewritten,
         answered=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
         refused=_is_refused,
     )
-
-
-def _holds_secret(kind: MessageKind, key: int, version: int) -> bool:
-    if apis.known(key, version):
-        return bool(catalog.secrets(kind, key, version))
-    return catalog.may_hold_secrets(kind, key)
 
 
 def _is_refused(key: int, version: int) -> bool:

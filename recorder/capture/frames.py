@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 FORMAT = 1
 # the key of a Parquet file's metadata that holds its format number
@@ -17,6 +17,8 @@ FORMAT_KEY = b"kafka_wiretap.format"
 
 FRAMES_FOLDER = "frames"
 EVENTS_FOLDER = "events"
+# only in captures of a replay
+ORIGINS_FOLDER = "origins"
 
 SESSION = "session"
 CLUSTER = "cluster"
@@ -55,6 +57,10 @@ CAUSE = "cause"
 FRAMES = "frames"
 BYTES = "bytes"
 DETAIL = "detail"
+
+ORIGIN_SESSION = "origin_session"
+ORIGIN_CONNECTION = "origin_connection"
+ORIGIN_EXCHANGE = "origin_exchange"
 
 # causes of gaps: the spool's queue was full, the recorder failed, what had been recorded can't be read any more
 GAP_FULL = "queue_full"
@@ -146,9 +152,27 @@ EVENT_COLUMNS: tuple[tuple[str, str], ...] = (
     (DETAIL, "string"),
 )
 
+# an exchange of a replay, and the recorded one that it replays
+ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
+    (SESSION, "string"),
+    (CONNECTION, "int64"),
+    (EXCHANGE, "int64"),
+    (ORIGIN_SESSION, "string"),
+    (ORIGIN_CONNECTION, "int64"),
+    (ORIGIN_EXCHANGE, "int64"),
+)
+
 # an older format's number -> what makes a table of the next number of it
 Upgrade = Callable[[Any], Any]
 UPGRADES: Mapping[int, Upgrade] = {}
+
+
+class Origin(NamedTuple):
+    """An exchange of a capture: as in its columns."""
+
+    session: str
+    connection: int
+    exchange: int
 
 
 class UnknownFormatError(ValueError):
@@ -167,6 +191,16 @@ def frames_schema() -> Any:
 def events_schema() -> Any:
     """The pyarrow schema of `events`."""
     return _schema(EVENT_COLUMNS)
+
+
+def origins_schema() -> Any:
+    """The pyarrow schema of `origins`."""
+    return _schema(ORIGIN_COLUMNS)
+
+
+def schema_of(kind: str) -> Any:
+    """The pyarrow schema of a table, by its folder's name; of any other folder: that of `frames`."""
+    return {EVENTS_FOLDER: events_schema, ORIGINS_FOLDER: origins_schema}.get(kind, frames_schema)()
 
 
 def format_of(metadata: Mapping[bytes, bytes] | None) -> int:

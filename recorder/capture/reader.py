@@ -54,7 +54,7 @@ class CaptureFile(NamedTuple):
 
 
 def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
-    """The published files of `frames` or `events`: by session, and in a session in the order of the log.
+    """The published files of a table: by session, and in a session in the order of the log.
 
     Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file.
     """
@@ -210,8 +210,7 @@ def _described(day: str, hour: str, path: Path) -> CaptureFile:
 
 def _check_columns(path: Path, schema: Any) -> None:
     """Raises DamagedFileError unless the file has the columns of its kind."""
-    wanted = c.events_schema() if path.parents[2].name == c.EVENTS_FOLDER else c.frames_schema()
-    for field in wanted:
+    for field in c.schema_of(path.parents[2].name):
         found = schema.field(field.name).type if field.name in schema.names else None
         # texts may be stored as dictionaries
         kind = found.value_type if found and pa.types.is_dictionary(found) else found

@@ -25,7 +25,7 @@ from recorder.capture.pages import check_pages
 VALUE = 9
 # Memory of a list's element as a Python value: a dict of two numbers.
 ELEMENT = 300
-TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS) if kind == "string")
+TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS, *c.ORIGIN_COLUMNS) if kind == "string")
 DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 
 

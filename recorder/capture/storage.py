@@ -27,7 +27,7 @@ Steps = Callable[[str], None]
 # columns of few distinct values: a dictionary makes only these smaller
 _DICTIONARY = (
     *(c.SESSION, c.CLUSTER, c.DIALECT, c.KIND, c.MADE_BY, c.NODE, c.LISTENER, c.CLIENT, c.PRINCIPAL),
-    *(c.API_KEY, c.API, c.API_VERSION, c.CLIENT_ID, c.NOTE, c.CONNECTION),
+    *(c.API_KEY, c.API, c.API_VERSION, c.CLIENT_ID, c.NOTE, c.CONNECTION, c.ORIGIN_SESSION, c.ORIGIN_CONNECTION),
 )
 
 

@@ -16,6 +16,7 @@ from proxy.tools.plain import INDENT, as_lines
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
+from recorder.capture.origins import origin_of
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.capture.reading import Reading, read_row
@@ -40,6 +41,8 @@ from recorder.terminal import milliseconds
 Tree = dict[str, Any]
 Found = TypeVar("Found")
 _WIDTH = 16
+# the key of what is shown of a replay's capture: the id of the recorded exchange
+ORIGIN = "replays"
 # sessions that the error for an ambiguous id names
 MAX_SESSIONS = 20
 
@@ -89,13 +92,24 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
     found = _of_one_session(every, asked, folder, "frame" if asked.exchange is None else "exchange")
     if asked.exchange is None:
         row = _first(found)
+        row[ORIGIN] = _origin(folder, row, form)
         request = request_of(folder, row, most=form.of_files) if needs_request(row) else None
         return _frame_tree(row, form, request) if form.kind == "json" else _frame(row, form, request)
     pair = _first(pairs(found, most=form.of_files, with_bodies=True))
+    origin = _origin(folder, pair.head, form)
     if form.kind != "json":
-        return _exchange(pair, form)
+        return _exchange(pair, origin, form)
     frames = {row[c.KIND]: _frame_tree(row, form, pair.request) for row in (pair.request, pair.response) if row}
-    return exchange_json(pair) | frames
+    return exchange_json(pair) | ({ORIGIN: origin} if origin else {}) | frames
+
+
+def _origin(folder: Path, row: Row, form: Form) -> str | None:
+    """The id of the recorded exchange that a replay's frame is of."""
+    if row[c.EXCHANGE] is None or row[c.CONNECTION] is None:
+        return None
+    place = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
+    found = origin_of(folder, *place, most=form.of_files)
+    return f"{found.session}/{found.connection}/e{found.exchange}" if found else None
 
 
 def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
@@ -141,10 +155,12 @@ def _frame_tree(row: Row, form: Form, request: Row | None) -> Tree:
     return as_tree(row, form.body(row, request), form)
 
 
-def _exchange(pair: Pair, form: Form) -> Iterator[str]:
-    """The lines of an exchange: the head, then both frames."""
+def _exchange(pair: Pair, origin: str | None, form: Form) -> Iterator[str]:
+    """The lines of an exchange: the head, then both frames. `origin`: the recorded one that it replays."""
     if form.kind == "text":
         yield printable(_exchange_head(pair))
+        if origin:
+            yield f"{INDENT}replays {printable(origin)}"
     for row in filter(None, (pair.request, pair.response)):
         yield from _frame(row, form._replace(named=True), pair.request)
 
@@ -207,6 +223,8 @@ def _head(row: Row, form: Form) -> Iterator[str]:
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {printable(value)}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
+    if row.get(ORIGIN):
+        yield f"{INDENT}replays {printable(row[ORIGIN])}"
     errors = errors_text(form.reading(row)) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"

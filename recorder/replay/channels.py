@@ -16,7 +16,7 @@ from proxy.wire.catalog import must
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.headers import write_request_head
-from recorder.replay.plan import Values
+from recorder.replay.plan import Origin, Values
 
 
 class Open(NamedTuple):
@@ -30,10 +30,11 @@ class Open(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Write bytes."""
+    """Write a request. `origin`: the exchange that it replays; None: the replay's own."""
 
     channel: int
     data: bytes
+    origin: Origin | None = None
 
 
 class Close(NamedTuple):
@@ -54,6 +55,7 @@ class Out:
         answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
         leaves: told since when it could be written, and when its first byte was.
         unsent: told when the connection is gone before any of it was written.
+        origin: the recorded exchange; None: the replay's own request.
         given_at: since when it could be written.
     """
 
@@ -65,6 +67,7 @@ class Out:
     answered: Callable[[Values | None, bytes | None, int], None]
     leaves: Callable[[int, int], None] | None = None
     unsent: Callable[[int], None] | None = None
+    origin: Origin | None = None
     given_at: int = 0
 
 
@@ -100,7 +103,7 @@ class Channel:
             return None
         out.given_at = now
         self.written.append(out)
-        return Send(self.number, data)
+        return Send(self.number, data, out.origin)
 
     def open(self, now: int) -> list[Send]:
         """The channel is open: what has waited for it."""
@@ -109,7 +112,7 @@ class Channel:
         for out, _ in waiting:
             out.given_at = now
             self.written.append(out)
-        return [Send(self.number, data) for _, data in waiting]
+        return [Send(self.number, data, out.origin) for out, data in waiting]
 
     def receive(self, frame: bytes) -> tuple[Out, Values] | None:
         """The request that a frame answers, and the answer; None: to one that awaits none.

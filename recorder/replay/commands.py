@@ -17,6 +17,7 @@ from proxy.schema.kinds import SIZE, TIMES
 from proxy.terminal import echo, printable
 from proxy.wire.budget import Budget
 from recorder import moments
+from recorder.capture.session import WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.options import Deletes, Options
 from recorder.replay.settings import BadReplaySettings, FileSettings, read_settings
@@ -237,6 +238,19 @@ def replay() -> None:
     metavar="FILE",
     help="Write a report: .json or .html.",
 )
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Keep what is sent and received as a capture of its own, with the recorded exchange of each request.",
+)
+@click.option(
+    "--record-when-full",
+    type=click.Choice([each.value for each in WhenFull]),
+    default=WhenFull.DROP.value,
+    show_default=True,
+    help="Where the disk is too slow for it: leave a gap, or slow the replay down.",
+)
 def play(folder: Path, **given: Any) -> None:
     """Play the capture in FOLDER against the brokers of --to, in recorded time, and compare their answers.
 
@@ -260,6 +274,7 @@ def play(folder: Path, **given: Any) -> None:
             reports.check(given["report"])
         except ValueError as error:
             raise Wrong(str(error)) from error
+    _check_record(folder, given["record"], given["dry_run"])
     notes = ready(folder)
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -277,8 +292,17 @@ def play(folder: Path, **given: Any) -> None:
         write=reports.write,
         partial=given["partial"],
         max_mismatches=given["max_mismatches"],
+        record=given["record"],
+        record_when_full=WhenFull(given["record_when_full"]),
     )
     sys.exit(run(job))
+
+
+def _check_record(folder: Path, record: Path | None, dry_run: bool) -> None:
+    if record is not None and dry_run:
+        raise Wrong("--dry-run plays nothing that --record could keep: right would be one of them")
+    if record is not None and record.resolve() == folder.resolve():
+        raise Wrong(f"--record {printable(record)} is the capture that is played: right would be another folder")
 
 
 def _options(given: dict[str, Any], file: FileSettings) -> Options:

@@ -477,7 +477,8 @@ class Engine:
                 self._part(item, piece, None, None, now)
 
         client_id, awaits = exchange.peer.client_id, exchange.awaits
-        return Out(exchange.api_key, piece.version, request, client_id, awaits, answered, leaves, unsent)
+        told = answered, leaves, unsent
+        return Out(exchange.api_key, piece.version, request, client_id, awaits, *told, exchange.origin)
 
     def _left(self, item: Item, given: int, began: int) -> None:
         """`given`: since when the socket has it; `began`: when it has taken the first byte."""

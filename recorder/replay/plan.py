@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from proxy.wire import Codec, codec_of_response, decode_request, response_head
 from proxy.wire.errors import WireError
+from recorder.capture.frames import Origin as Origin
 
 Values = dict[str, Any]
 NANOSECONDS = 10**9
@@ -78,14 +79,6 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
     chosen = all_of_them - sum(count for reason, count in withheld.items() if reason in BY_CHOICE)
     unplayable = sum(count for reason, count in withheld.items() if reason not in BY_CHOICE)
     return 100 * unplayable / chosen if chosen else 0.0
-
-
-class Origin(NamedTuple):
-    """Which exchange of the capture: as in its columns."""
-
-    session: str
-    connection: int
-    exchange: int
 
 
 class Peer(NamedTuple):

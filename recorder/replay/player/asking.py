@@ -115,7 +115,7 @@ class Asker:
         raise NotReached("; ".join(refusals))
 
     async def _dial(self, node: int | None, host: str, port: int) -> Connection:
-        connection, said, _ = await dial(self._target, host, port, None)
+        connection, said, _ = await dial(self._target, host, port, None, node)
         self._connections[node] = connection
         self._cluster.offered[_UNKNOWN if node is None else node] = said.offered
         self._cluster.features.update(said.features)

@@ -67,6 +67,8 @@ class Conductor:
 
     async def _feed(self) -> None:
         while True:
+            if self._target.recording is not None:
+                await self._target.recording.room()
             if not self.engine.wants(time.monotonic_ns()):
                 # answers, or time, make room again
                 with trio.move_on_after(0.01):
@@ -89,31 +91,31 @@ class Conductor:
     def _do(self) -> None:
         assert self._nursery is not None
         while actions := self.engine.actions():
-            data: dict[int, bytearray] = {}
+            sends: dict[int, list[Send]] = {}
             for action in actions:
                 if isinstance(action, Send):
-                    data.setdefault(action.channel, bytearray()).extend(action.data)
+                    sends.setdefault(action.channel, []).append(action)
                 elif isinstance(action, Open):
                     self._connections[action.channel] = None
                     self._nursery.start_soon(self._serve, action)
                 else:
-                    self._hang_up(action, data)
-            for channel, each in data.items():
-                self._write(channel, bytes(each))
+                    self._hang_up(action, sends)
+            for channel, each in sends.items():
+                self._write(channel, each)
 
-    def _hang_up(self, action: Close, data: dict[int, bytearray]) -> None:
-        if action.channel in data:
-            self._write(action.channel, bytes(data.pop(action.channel)))
+    def _hang_up(self, action: Close, sends: dict[int, list[Send]]) -> None:
+        if action.channel in sends:
+            self._write(action.channel, sends.pop(action.channel))
         connection = self._connections.pop(action.channel, None)
         if connection is not None:
             connection.close()
 
-    def _write(self, channel: int, data: bytes) -> None:
+    def _write(self, channel: int, sends: list[Send]) -> None:
         connection = self._connections.get(channel)
         if connection is None:
             return
         began = time.monotonic_ns()
-        if connection.write(data):
+        if connection.write(sends):
             self.engine.wrote(channel, began, began)
         elif connection.began is None:
             connection.began = began
@@ -127,7 +129,7 @@ class Conductor:
     async def _serve(self, action: Open) -> None:
         channel = action.channel
         try:
-            connection, said, _ = await dial(self._target, action.host, action.port, action.principal)
+            connection, said, _ = await dial(self._target, action.host, action.port, action.principal, action.node)
         except NotReached:
             self._connections.pop(channel, None)
             self.engine.closed(channel, time.monotonic_ns())

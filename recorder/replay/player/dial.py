@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import trio
 
+from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS
+from recorder.replay.channels import Send
 from recorder.replay.login import Login
 from recorder.replay.logins import Logins
 from recorder.replay.own import CLIENT_ID
 from recorder.replay.plan import Offered
+from recorder.replay.player.recording import Recording, Tape
 
 READ = 256 << 10
 # the largest answer that is taken: Kafka's own clients have the same limit
@@ -42,11 +45,13 @@ class Target:
         bootstrap: addresses as given.
         tls: makes a context, and the name that certificates must have (None: the host that is dialled).
         logins: who logs in for whom; None: nobody does.
+        recording: is told of all bytes of all connections; None: nothing is.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
     tls: tuple[ssl.SSLContext, str | None] | None = None
     logins: Logins | None = None
+    recording: Recording | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +91,8 @@ class Connection:
     `sent`: told when everything written so far has left, and when the first byte of it did.
     """
 
-    def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None) -> None:
-        self._stream, self._plain = stream, plain
+    def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None, tape: Tape | None) -> None:
+        self._stream, self._plain, self._tape = stream, plain, tape
         self._frames = Frames()
         self._early: list[bytes] = []
         self._out = bytearray()
@@ -95,8 +100,12 @@ class Connection:
         self._is_closing = False
         self.began: int | None = None
 
-    def write(self, data: bytes) -> bool:
+    def write(self, sends: Sequence[Send]) -> bool:
         """Writes, or keeps what the socket does not take. True if all of it has left."""
+        if self._tape is not None:
+            for send in sends:
+                self._tape.sends(send.data, send.origin)
+        data = b"".join(send.data for send in sends)
         if not self._out and self._plain is not None:
             try:
                 taken = self._plain.send(data)
@@ -134,16 +143,18 @@ class Connection:
 
     async def ask_raw(self, data: bytes) -> bytes:
         """The same for a frame with its length."""
+        if self._tape is not None:
+            self._tape.sends(data)
         await self._stream.send_all(data)
         return await self.next_frame()
 
     async def next_frame(self) -> bytes:
         """The next frame. Errors: NotReached."""
         while not self._early:
-            data = await self._stream.receive_some(READ)
+            data = await self._receive()
             if not data:
                 raise NotReached("closed the connection")
-            self._early += self._frames.feed(bytes(data))
+            self._early += self._frames.feed(data)
         return self._early.pop(0)
 
     async def chunk(self) -> list[bytes] | None:
@@ -151,19 +162,36 @@ class Connection:
         if self._early:
             frames, self._early = self._early, []
             return frames
-        data = await self._stream.receive_some(READ)
-        return self._frames.feed(bytes(data)) if data else None
+        data = await self._receive()
+        return self._frames.feed(data) if data else None
+
+    async def _receive(self) -> bytes:
+        """The next bytes; none at the end."""
+        if self._tape is None:
+            return bytes(await self._stream.receive_some(READ))
+        await self._tape.room()
+        try:
+            data = bytes(await self._stream.receive_some(READ))
+        except trio.BrokenResourceError:
+            self._tape.broke()
+            raise
+        self._tape.came(data)
+        return data
 
     async def aclose(self) -> None:
         """Closes at once."""
+        if self._tape is not None:
+            self._tape.close()
         await trio.aclose_forcefully(self._stream)
 
 
-async def dial(target: Target, host: str, port: int, principal: str | None) -> tuple[Connection, Said, Login | None]:
-    """A connection that is ready. Errors: NotReached."""
+async def dial(
+    target: Target, host: str, port: int, principal: str | None, node: int | None = None
+) -> tuple[Connection, Said, Login | None]:
+    """A connection that is ready. `node`: who is dialled, if that is known. Errors: NotReached."""
     with trio.move_on_after(CONNECT_SECONDS):
         try:
-            connection = await _connect(target, host, port)
+            connection = await _connect(target, host, port, node)
         except (OSError, ssl.SSLError, trio.BrokenResourceError) as error:
             raise NotReached(f"{host}:{port}: {_why(error)}") from error
         try:
@@ -183,12 +211,12 @@ def _why(error: BaseException) -> str:
     return str(error.__cause__ or error) or type(error).__name__
 
 
-async def _connect(target: Target, host: str, port: int) -> Connection:
+async def _connect(target: Target, host: str, port: int, node: int | None) -> Connection:
     plain = await trio.open_tcp_stream(host, port)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if target.tls is None:
         stream, raw = _unwrapped(plain)
-        return Connection(stream, raw)
+        return Connection(stream, raw, _tape(target, plain, host, port, node))
     context, name = target.tls
     secured = trio.SSLStream(plain, context, server_hostname=name or host, https_compatible=True)
     try:
@@ -196,7 +224,16 @@ async def _connect(target: Target, host: str, port: int) -> Connection:
     except BaseException:
         await trio.aclose_forcefully(plain)
         raise
-    return Connection(secured, None)
+    return Connection(secured, None, _tape(target, plain, host, port, node))
+
+
+def _tape(target: Target, plain: trio.SocketStream, host: str, port: int, node: int | None) -> Tape | None:
+    if target.recording is None:
+        return None
+    here, own_port, *_ = plain.socket.getsockname()
+    return target.recording.opened(
+        node, str(Address(host, port)), str(Address(here, own_port)), tls=target.tls is not None
+    )
 
 
 def _unwrapped(plain: trio.SocketStream) -> tuple[trio.SocketStream, socket.socket]:

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ import trio
 from proxy.terminal import echo
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.live import LiveProgress
@@ -27,6 +28,7 @@ from recorder.replay.planned import planned
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
+from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.settings import FileSettings
@@ -62,6 +64,8 @@ class Job:
     write: Callable[[Result, Path], None] = lambda result, path: None
     partial: float = 1.0
     max_mismatches: int = 0
+    record: Path | None = None
+    record_when_full: WhenFull = WhenFull.DROP
 
     def rows(self) -> Iterator[Happening]:
         """What happened in the capture, as far as sessions and cluster choose it."""
@@ -101,6 +105,14 @@ def _check(job: Job, found: Survey) -> None:
 
 async def _run(job: Job, surveyed: Survey) -> int:
     target = target_of(job.bootstrap, job.file)
+    try:
+        async with recording(job.record, job.record_when_full) as kept:
+            return await _replay(job, surveyed, replace(target, recording=kept))
+    except FolderError as error:
+        raise Refused(str(error)) from error
+
+
+async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     cluster = Cluster()
     names = Names(job.options.prefix, surveyed.topic_ids, cluster)
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)

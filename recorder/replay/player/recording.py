@@ -1,0 +1,204 @@
+"""What a replay sends and receives, kept as a capture of its own (`--record`): the proxy's recorder, plugged in here.
+
+    Recording   the session: its tap, the process that makes Parquet of it, the origins of its exchanges
+    Tape        one connection of it
+
+The same promises: secrets are masked, and a full or slow disk costs a gap, never time (unless it is asked to wait).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import trio
+
+from proxy.conversation import Cause, Conversation, Direction, Routes, Step
+from proxy.schema.flags import MAIN
+from proxy.terminal import echo, printable
+from proxy.wire.framing import FrameLimits
+from recorder.capture.compactor import compact
+from recorder.capture.frames import Origin
+from recorder.capture.origins import Origins
+from recorder.capture.session import RecordSettings, WhenFull
+from recorder.capture.tap import Tap, compactor_command, open_tap
+from recorder.ready import troubles
+from recorder.terminal import console, size
+
+# what leaves the replay was of its own making, and answers of any length are taken (`dial.LARGEST`)
+_LIMITS = FrameLimits(0x7FFFFFFF, 0x7FFFFFFF)
+# how long a compactor that has failed is left alone, and how long a disk has for the last origins, in seconds
+_PAUSE, _LAST_WRITE = 1.0, 20.0
+# how often a replay that waits for the disk looks again, in seconds
+_LOOK_AGAIN = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection of the replay, as a tap wants it: `client` is the replay's own socket, `listener` the target's."""
+
+    connection: int
+    at_ns: int
+    listener: str
+    client: str
+    node: int | None
+    upstream: str
+    tls: bool
+    cluster: str = MAIN
+    principal: str | None = None
+
+
+class Tape:
+    """Records one connection. Bytes are told before they are written, and when they were read."""
+
+    def __init__(self, tap: Tap, origins: Origins, facts: Opened, talk: Conversation, unread: Counter[Cause]) -> None:
+        self._tap, self._origins, self._talk, self._number = tap, origins, talk, facts.connection
+        self._ending: Cause | None = None
+        self._unread = unread
+        self._is_closed = False
+        tap.opened(facts, talk)
+
+    def sends(self, data: bytes, origin: Origin | None = None) -> None:
+        """A request, or a login's token, is about to be written."""
+        if self._reads(data):
+            number, now = self._talk.next_exchange, time.monotonic_ns()
+            self._arrived(Direction.REQUEST, data, now, self._talk.requests(data, now))
+            if origin is not None:
+                self._origins.add(self._number, number, origin)
+
+    def came(self, data: bytes) -> None:
+        """Bytes were read; none: the target has ended the connection."""
+        now = time.monotonic_ns()
+        if not data:
+            self._tap.half_closed(self._number, Direction.RESPONSE, now)
+            self._ending = self._ending or Cause.BROKER_CLOSED
+        elif self._reads(data):
+            self._arrived(Direction.RESPONSE, data, now, self._talk.responses(data, now))
+
+    def _reads(self, data: bytes) -> bool:
+        """False behind bytes that are no frame of Kafka's, where nobody can tell what a byte is: these are counted."""
+        if self._ending is not None:
+            self._unread[self._ending] += len(data)
+        return self._ending is None
+
+    async def room(self) -> None:
+        """Waits while the disk is to be waited for."""
+        await _room(self._tap)
+
+    def _arrived(self, direction: Direction, data: bytes, now: int, step: Step) -> None:
+        self._tap.arrived(self._number, direction, data, now, step)
+        self._ending = step.cause
+
+    def broke(self) -> None:
+        """The target has reset the connection."""
+        self._ending = self._ending or Cause.BROKER_RESET
+
+    def close(self) -> None:
+        """The connection is gone; nothing happens the second time."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._tap.closed(self._number, self._ending or Cause.CLIENT_CLOSED, time.monotonic_ns())
+
+
+class Recording:
+    """A session that a replay writes. Resource handling: threads and a child process run until `close`."""
+
+    def __init__(self, folder: Path, when_full: WhenFull) -> None:
+        """Errors: FolderError."""
+        self._folder = folder
+        self._tap = open_tap(folder, replace(RecordSettings(), cluster=MAIN, when_full=when_full))
+        self._origins = Origins(folder, self._tap.session)
+        self._routes = Routes.to_record()
+        self._numbers = count()
+        self._nodes: dict[int, str] = {}
+        # bytes behind what could not be read
+        self._unread: Counter[Cause] = Counter()
+        self._compactor = _Compactor(self._tap, compactor_command(folder, self._tap.session))
+
+    def opened(self, node: int | None, address: str, client: str, tls: bool) -> Tape:
+        """A connection to the target. `client`: the replay's side of it."""
+        if node is not None and self._nodes.get(node) != address:
+            self._nodes[node] = address
+            self._tap.node(node, address, address, MAIN)
+        facts = Opened(next(self._numbers), time.monotonic_ns(), address, client, node, address, tls)
+        return Tape(self._tap, self._origins, facts, Conversation(self._routes, _LIMITS), self._unread)
+
+    async def room(self) -> None:
+        """Waits while the disk is to be waited for."""
+        await _room(self._tap)
+
+    def close(self) -> list[str]:
+        """Writes what is left and makes Parquet of it. Blocks. Returns lines on where it is, and what is missing."""
+        self._tap.close()
+        self._origins.close(_LAST_WRITE)
+        self._compactor.close()
+        counted = self._tap.counters()
+        done = compact(self._folder, only_own=True)
+        return [*self._told(counted["dropped_bytes"], bool(counted["failed"])), *troubles(done)]
+
+    def _told(self, dropped: float, has_failed: bool) -> list[str]:
+        lines = [f"recorded in {printable(self._folder)}, session {self._tap.session}"]
+        if dropped:
+            lines.append(f"{size(int(dropped))} are not in it: the disk was too slow (see its gaps)")
+        lines += [f"{size(each)} are not in it: {why.value} before them" for why, each in self._unread.items()]
+        if has_failed:
+            lines.append("its end is not in it: the disk failed")
+        if self._origins.lost:
+            lines.append(f"{self._origins.lost} exchanges have no origin in it: {self._origins.error or 'a slow disk'}")
+        return lines
+
+
+async def _room(tap: Tap) -> None:
+    while tap.full:
+        await trio.sleep(_LOOK_AGAIN)
+
+
+class _Compactor:
+    """Keeps the session's compactor running, in a thread. It runs in a session of its own: Ctrl-C is for the replay."""
+
+    def __init__(self, tap: Tap, command: Sequence[str]) -> None:
+        self._tap, self._command = tap, command
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="compactor", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_closing.is_set():
+            with suppress(OSError):
+                subprocess.run(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                    check=False,
+                )
+            self._tap.child_ended()
+            self._is_closing.wait(_PAUSE)
+
+    def close(self) -> None:
+        """Waits until the compactor has finished what was written. Blocks."""
+        self._is_closing.set()
+        self._thread.join()
+
+
+@asynccontextmanager
+async def recording(folder: Path | None, when_full: WhenFull) -> AsyncIterator[Recording | None]:
+    """A recording into a folder, finished in the end; None where nothing is to be recorded. Errors: FolderError."""
+    if folder is None:
+        yield None
+        return
+    found = await trio.to_thread.run_sync(Recording, folder, when_full)
+    try:
+        yield found
+    finally:
+        with trio.CancelScope(shield=True), console(stderr=True).status("writing the recording ..."):
+            lines = await trio.to_thread.run_sync(found.close, abandon_on_cancel=True)
+        for line in lines:
+            echo(f"note: {line}", err=True)
