@@ -23,7 +23,12 @@ class Choice:
         return (
             self.options.chooses(exchange.api_key)
             and (not self.connections or exchange.origin.connection in self.connections)
-            and (not self.clients or exchange.peer.client_id in self.clients or exchange.peer.host in self.clients)
-            and (self.since_ns is None or exchange.at_ns >= self.since_ns)
-            and (self.until_ns is None or exchange.at_ns <= self.until_ns)
+            and (not self.clients or any(_is_of(exchange, name) for name in self.clients))
+            and (self.since_ns is None or exchange.wall_ns >= self.since_ns)
+            and (self.until_ns is None or exchange.wall_ns <= self.until_ns)
         )
+
+
+def _is_of(exchange: Exchange, name: str) -> bool:
+    """True for a client id, or an address with or without its port."""
+    return name in (exchange.peer.client_id, exchange.client) or exchange.client.startswith(f"{name}:")

@@ -15,11 +15,12 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import Misread
 from proxy.schema.kinds import SIZE, TIMES
 from proxy.terminal import echo, printable
+from proxy.wire.apis import api_keys
 from proxy.wire.budget import Budget
 from recorder import moments
 from recorder.capture.session import WhenFull
 from recorder.replay.choice import Choice
-from recorder.replay.options import Deletes, Options
+from recorder.replay.options import Deletes, Options, is_api
 from recorder.replay.settings import BadReplaySettings, FileSettings, read_settings
 from recorder.terminal import console
 
@@ -116,7 +117,11 @@ def _settings(_context: click.Context, _option: click.Parameter, value: Path | N
 
 
 def _apis(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+    found = tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+    for pattern in found:
+        if not any(is_api(pattern, key) for key in api_keys()):
+            raise click.BadParameter(f"{pattern!r} is no API; right would be Produce,Fetch or *Offset*")
+    return found
 
 
 @click.group(cls=ReplayGroup, short_help="Play a capture against another cluster and compare the answers.")
@@ -152,8 +157,20 @@ def replay() -> None:
 @click.option("--only", callback=_apis, type=text, metavar="API[,...]", help="Play these APIs only; * and ? work.")
 @click.option("--since", callback=_moment, type=text, metavar="TIME", help="Play what arrived from then on.")
 @click.option("--until", callback=_moment, type=text, metavar="TIME", help="Play what arrived until then.")
-@click.option("--client", "clients", multiple=True, type=text, help="Play this client id, or address. Repeatable.")
-@click.option("--connection", "connections", multiple=True, type=click.IntRange(0), help="Repeatable.")
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    type=text,
+    help="Play this client id, or address (with its port or without). Repeatable.",
+)
+@click.option(
+    "--connection",
+    "connections",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Play the connection of this number, as inspect shows it (of each session). Repeatable.",
+)
 @click.option("--session", "sessions", multiple=True, type=text, help="A session, or how its name begins. Repeatable.")
 @click.option("--cluster", type=text, help="Of a capture of several clusters, this one.")
 @click.option("--read-only", is_flag=True, help="Only what reads, lists or describes.")
@@ -185,7 +202,7 @@ def replay() -> None:
     callback=_settings,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="TOML with [logins], [tls] and [nodes] (docs/replay.md).",
+    help="TOML with [login], [tls] and [nodes] (docs/replay.md).",
 )
 @click.option(
     "--wait",

@@ -56,8 +56,7 @@ class Options:
 
     def chooses(self, api_key: int) -> bool:
         """True unless `--only` leaves the API out."""
-        name = (api_name(api_key) or "").lower()
-        return not self.only or any(fnmatchcase(name, pattern.lower()) for pattern in self.only)
+        return not self.only or any(is_api(pattern, api_key) for pattern in self.only)
 
     def words(self) -> tuple[str, ...]:
         """The options that are not the default ones, as they would be typed."""
@@ -78,3 +77,8 @@ class Options:
             "fence",
         )
         return (*given, *(f"--{name.replace('_', '-')}" for name in switches if getattr(self, name)))
+
+
+def is_api(pattern: str, api_key: int) -> bool:
+    """True for an API that a pattern names: * and ? work, case does not matter."""
+    return fnmatchcase((api_name(api_key) or "").lower(), pattern.lower())

@@ -115,6 +115,8 @@ class Exchange:
     Attributes:
         frame, answer_frame: bytes as recorded, behind the length; None where there are none, or they may not be used.
         first_ns, at_ns: first and last byte of the request; `answered_ns`: last byte of the answer, None if unanswered.
+        wall_ns: last byte of the request since 1970, by the clock of the recording's machine.
+        client: the address with its port.
         node: recorded node id, None while unknown.
         fault: why its bytes can't be sent as they are; None: they can.
         masked, omitted: spans (start, length) of the request as it arrived.
@@ -130,6 +132,8 @@ class Exchange:
     peer: Peer
     node: int | None = None
     principal: str | None = None
+    wall_ns: int = 0
+    client: str = ""
     awaits: bool = True
     fault: Reason | None = None
     masked: tuple[tuple[int, int], ...] = ()

@@ -6,7 +6,7 @@
 [tls]                       # the keys of the proxy's tls.upstream
 ca = "/etc/wiretap/brokers-ca.pem"
 
-[logins."User:alice"]       # and [logins.default], for everybody else
+[login."User:alice"]        # and [login."*"], for everybody else (`logins`)
 mechanism = "SCRAM-SHA-512"
 username = "alice"
 password_file = "/run/secrets/alice"

@@ -59,7 +59,6 @@ class Asked(NamedTuple):
 
     ns: int
     exchange: Exchange
-    wall_ns: int
     cluster: str | None
 
 
@@ -118,16 +117,21 @@ class _Head(NamedTuple):
     is_frames: bool
 
 
-def happenings(folder: Path, sessions: Sequence[str] = ()) -> Iterator[Happening]:
-    """What happened in a capture, oldest first. `sessions`: beginnings of the names that are wanted; none: all.
+def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening]:
+    """What happened in a capture, oldest first.
 
+    Args:
+        sessions: beginnings of the names that are wanted; none: all.
+        cluster: the one that is wanted; None: all.
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
-    return _Merge(folder, tuple(sessions)).run()
+    return _Merge(folder, tuple(sessions), cluster).run()
 
 
 class _Merge:
-    def __init__(self, folder: Path, sessions: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, sessions: tuple[str, ...], cluster: str | None) -> None:
+        # rows without a cluster are of the whole session
+        self._clusters = None if cluster is None else (cluster, None)
         frames = [file for file in files(folder) if not sessions or file.session.startswith(sessions)]
         events = [file for file in files(folder, c.EVENTS_FOLDER) if not sessions or file.session.startswith(sessions)]
         self._ahead: dict[str, int] = {}
@@ -154,6 +158,8 @@ class _Merge:
             _, row, rest, is_frames = self._heads[0]
             following = self._head(rest, is_frames)
             heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
+            if self._clusters is not None and row[c.CLUSTER] not in self._clusters:
+                continue
             found = self._frame(row) if is_frames else self._event(row)
             if found is not None:
                 yield found
@@ -192,7 +198,7 @@ class _Merge:
         origin = Origin(row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE])
         if row[c.KIND] == c.REQUEST:
             exchange = _exchange(row, origin, self._time(row), self._ahead[row[c.SESSION]])
-            return Asked(self._time(row), exchange, row[c.AT_NS], row[c.CLUSTER])
+            return Asked(self._time(row), exchange, row[c.CLUSTER])
         key, version = _number(row[c.API_KEY]), _number(row[c.API_VERSION])
         frame = None if fault_of(row) else row[c.FRAME]
         return Answered(self._time(row), origin, key, version, frame, row[c.MADE_BY] == c.BY_PROXY)
@@ -234,6 +240,8 @@ def _exchange(row: Row, origin: Origin, at_ns: int, ahead: int) -> Exchange:
         Peer(host, row[c.CLIENT_ID]),
         node=row[c.NODE],
         principal=row[c.PRINCIPAL],
+        wall_ns=row[c.AT_NS],
+        client=row[c.CLIENT] or "",
         awaits=row[c.AWAITS] is not False,
         fault=fault_of(row),
         masked=_spans(row[c.MASKED]),

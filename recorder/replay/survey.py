@@ -67,7 +67,8 @@ class Survey:
 
     Attributes:
         first_ns, last_ns: of the first and the last request, on the play's clock; `…wall_ns`: since 1970.
-        clusters: names in the settings; `cluster_ids`, `addresses`: what brokers said, what was dialled.
+        clusters: names in the settings; `other_clusters`: those of which nothing is played.
+        cluster_ids, addresses: what brokers said, what was dialled.
         topics: recorded name -> partitions; a topic that only answers name has none.
         used: topics that requests name, other than to ask for metadata or to create them.
         topic_ids: recorded id -> recorded name.
@@ -83,6 +84,7 @@ class Survey:
     last_wall_ns: int = 0
     sessions: set[str] = field(default_factory=set)
     clusters: set[str] = field(default_factory=set)
+    other_clusters: set[str] = field(default_factory=set)
     cluster_ids: set[str] = field(default_factory=set)
     addresses: set[str] = field(default_factory=set)
     topics: dict[str, int] = field(default_factory=dict)
@@ -139,6 +141,8 @@ def survey(
     found, sharing = Survey(), dict[Origin, str]()
     for row in rows:
         if isinstance(row, Asked):
+            if row.cluster:
+                found.other_clusters.add(row.cluster)
             if plays(row.exchange):
                 _add_request(found, row, refused(row.exchange))
                 _add_sharing(sharing, row.exchange)
@@ -150,14 +154,15 @@ def survey(
             found.addresses.add(row.address)
         elif isinstance(row, Opened):
             found.connections += 1
+    found.other_clusters -= found.clusters
     return found
 
 
 def _add_request(found: Survey, row: Asked, withheld: Withheld | None) -> None:
     exchange = row.exchange
     if not found.requests:
-        found.first_ns, found.first_wall_ns = exchange.first_ns, row.wall_ns
-    found.last_ns, found.last_wall_ns = exchange.at_ns, row.wall_ns
+        found.first_ns, found.first_wall_ns = exchange.first_ns, exchange.wall_ns
+    found.last_ns, found.last_wall_ns = exchange.at_ns, exchange.wall_ns
     api = api_name(exchange.api_key) or f"api {exchange.api_key}"
     found.sessions.add(exchange.origin.session)
     if row.cluster:

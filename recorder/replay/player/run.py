@@ -32,7 +32,7 @@ from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.settings import FileSettings
-from recorder.replay.stream import Asked, Happening, happenings
+from recorder.replay.stream import Happening, happenings
 from recorder.replay.summary import summary
 from recorder.replay.survey import Survey, survey
 from recorder.replay.world import World, is_regenerated, refused_anywhere
@@ -69,9 +69,7 @@ class Job:
 
     def rows(self) -> Iterator[Happening]:
         """What happened in the capture, as far as sessions and cluster choose it."""
-        for row in happenings(self.folder, self.sessions):
-            if self.cluster is None or not isinstance(row, Asked) or row.cluster == self.cluster:
-                yield row
+        return happenings(self.folder, self.sessions, self.cluster)
 
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
@@ -80,14 +78,21 @@ class Job:
 
 def run(job: Job) -> int:
     """Plays; the exit code. Errors: ClickException with the line that the user reads."""
-    screen = console(stderr=True)
+    surveyed = _surveyed(job)
+    _check(job, surveyed)
+    if surveyed.other_clusters:
+        # nodes, topics and ids of the others would pass for those of the one that is played
+        job = replace(job, cluster=next(iter(surveyed.clusters)))
+        surveyed = _surveyed(job)
+    return trio.run(_run, job, surveyed)
+
+
+def _surveyed(job: Job) -> Survey:
     try:
-        with screen.status("reading the capture ..."):
-            surveyed = survey(job.rows(), job.plays, lambda exchange: refused_anywhere(exchange, job.options))
+        with console(stderr=True).status("reading the capture ..."):
+            return survey(job.rows(), job.plays, lambda exchange: refused_anywhere(exchange, job.options))
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
-    _check(job, surveyed)
-    return trio.run(_run, job, surveyed)
 
 
 def _check(job: Job, found: Survey) -> None:

@@ -47,7 +47,7 @@ class Recording:
         ns = round(at * MS)
         exchange = Exchange(origin, key, version, frame, ns, ns, Peer("10.0.0.1", client_id), node=1)
         exchange = replace(exchange, **other)
-        self.happenings.append(Asked(ns, exchange, ns, "main"))
+        self.happenings.append(Asked(ns, exchange, "main"))
         return exchange
 
     def answers(self, at: float, exchange: Exchange, values: Values | bytes) -> None:

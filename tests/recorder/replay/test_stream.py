@@ -124,3 +124,18 @@ def test_only_sessions_that_are_wanted_are_read(tmp_path: Path) -> None:
 def test_the_last_time_is_that_of_the_last_frame(tmp_path: Path) -> None:
     write(tmp_path, [request(ns, 1, ns, METADATA, 12, {}) for ns in (3, 9, 5)])
     assert last_ns(tmp_path) == NOON_NS + 9
+
+
+def test_of_several_clusters_the_one_that_is_wanted_is_told_and_what_is_of_the_whole_session(tmp_path: Path) -> None:
+    frames = [
+        each
+        for number, cluster in enumerate(("one", "two", None), 1)
+        for each in (
+            request(10, number, 0, METADATA, 12, {"topics": None}, cluster=cluster),
+            response(20, number, 0, METADATA, 12, {}, cluster=cluster),
+        )
+    ]
+    write(tmp_path, frames, [event(5, number, "opened", cluster=name) for number, name in ((1, "one"), (2, "two"))])
+    found = [*happenings(tmp_path, cluster="two")]
+    assert [type(each) for each in found] == [Opened, Asked, Asked, Answered, Answered]
+    assert {each.origin.connection for each in found if isinstance(each, Answered)} == {2, 3}

@@ -1,0 +1,62 @@
+"""A replay from its first look at the capture: what it reads, what it refuses, what it plans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.wire.keys import METADATA
+from recorder.replay.choice import Choice
+from recorder.replay.options import Options
+from recorder.replay.player import run as module
+from recorder.replay.player.run import Job, Refused, run
+from recorder.replay.survey import Survey
+from tests.recorder.replay.captures import request, response, write
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """Of a capture of two clusters, whose nodes and ids differ."""
+    frames = []
+    for connection, cluster in ((1, "one"), (2, "two")):
+        broker = {"node_id": 10 * connection, "host": "h", "port": 1}
+        answer = {"brokers": [broker], "cluster_id": f"id of {cluster}", "topics": []}
+        asked = {"cluster": cluster, "node": 10 * connection}
+        frames.append(request(10, connection, 0, METADATA, 12, {"topics": None}, **asked))
+        frames.append(response(20, connection, 0, METADATA, 12, answer, **asked))
+    options = Options()
+    return Job(write(tmp_path, frames), (("127.0.0.1", 1),), options, Choice(options))
+
+
+@pytest.fixture
+def surveyed(monkeypatch: pytest.MonkeyPatch) -> list[Survey]:
+    """What is played, instead of playing it."""
+    found: list[Survey] = []
+
+    def play(_: Any, job: Job, survey: Survey) -> int:
+        found.append(survey)
+        return 0
+
+    monkeypatch.setattr(module.trio, "run", play)
+    return found
+
+
+def test_a_capture_of_several_clusters_is_refused_unless_one_is_named(job: Job, surveyed: list[Survey]) -> None:
+    with pytest.raises(Refused, match="of several clusters \\(one, two\\): right would be --cluster"):
+        run(job)
+    assert run(replace(job, cluster="two")) == 0
+    assert (surveyed[0].nodes, surveyed[0].cluster_ids) == ({20}, {"id of two"})
+
+
+def test_what_filters_leave_of_one_cluster_knows_no_node_of_another(job: Job, surveyed: list[Survey]) -> None:
+    run(replace(job, choice=Choice(job.options, connections=frozenset({1}))))
+    assert (surveyed[0].nodes, surveyed[0].cluster_ids) == ({10}, {"id of one"})
+
+
+def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]) -> None:
+    with pytest.raises(Refused, match="has no request that the filters leave"):
+        run(replace(job, choice=Choice(job.options, clients=("nobody",))))
+    assert not surveyed

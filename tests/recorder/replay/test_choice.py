@@ -1,0 +1,71 @@
+"""Which exchanges are played: by the same words as `inspect`, with the same meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE
+from recorder.inspect.rows import rows
+from recorder.inspect.wanted import Wanted
+from recorder.replay.choice import Choice
+from recorder.replay.options import Options
+from recorder.replay.plan import Origin
+from recorder.replay.stream import Asked, happenings
+from tests.recorder.replay.captures import NOON_NS, SESSION, request, write
+
+OTHER = "20261121T120000Z-xyz"
+HOUR = 3600 * 10**9
+CLIENTS = ("app", "127.0.0.1", "127.0.0.1:50001", "127.0.0.1:5000", "127.0", "[::1]", "[::1]:7", "", "nobody")
+
+
+def played(folder: Path, choice: Choice, sessions: tuple[str, ...] = ()) -> list[Origin]:
+    found = (row.exchange for row in happenings(folder, sessions) if isinstance(row, Asked))
+    return sorted(exchange.origin for exchange in found if choice.plays(exchange))
+
+
+def asked(ns: int, connection: int, number: int, **other: Any) -> dict[str, Any]:
+    return request(ns, connection, number, METADATA, 12, {"topics": None}, **other)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of several sessions, connections, clients and times."""
+    frames = [asked(10 * number, connection, number) for number in (1, 2) for connection in (1, 2)]
+    frames.append(asked(30, 3, 0, client="[::1]:7", client_id="other"))
+    # its wall clock was set back by an hour meanwhile, and its own clock began earlier
+    times = [{"mono_ns": ns, "first_mono_ns": ns, "at_ns": NOON_NS + at} for ns, at in ((1000, 5), (1010, 15 - HOUR))]
+    frames += [asked(0, 1, number, session=OTHER, client_id=None, **each) for number, each in enumerate(times)]
+    return write(tmp_path_factory.mktemp("capture"), frames)
+
+
+@given(data=st.data())
+def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> None:
+    ns = st.none() | st.sampled_from([NOON_NS + at for at in (-HOUR, 0, 5, 10, 15, 20, 30, 40)])
+    since, until = data.draw(ns), data.draw(ns)
+    clients = tuple(data.draw(st.lists(st.sampled_from(CLIENTS), max_size=2)))
+    connections = data.draw(st.lists(st.integers(1, 4), max_size=2))
+    sessions = tuple(data.draw(st.lists(st.sampled_from([SESSION, OTHER, "2026", "x"]), max_size=2)))
+    wanted = Wanted(sessions, tuple(connections), clients=clients, since_ns=since, until_ns=until)
+    expected = sorted(Origin(row["session"], row["connection"], row["exchange"]) for row in rows(folder, wanted))
+    choice = Choice(Options(), frozenset(connections), clients, since, until)
+    assert played(folder, choice, sessions) == expected
+
+
+@pytest.mark.parametrize(
+    ("only", "keys"),
+    [
+        ((), {PRODUCE, FETCH, METADATA, HEARTBEAT, 999}),
+        (("Produce", "fetch"), {PRODUCE, FETCH}),
+        (("*TCH",), {FETCH}),
+        (("?etch", "Meta*"), {FETCH, METADATA}),
+        (("consumer*",), set()),
+    ],
+    ids=["all", "names", "end", "one letter", "none of these"],
+)
+def test_apis_are_chosen_by_patterns_of_their_names(only: tuple[str, ...], keys: set[int]) -> None:
+    assert {key for key in (PRODUCE, FETCH, METADATA, HEARTBEAT, 999) if Options(only=only).chooses(key)} == keys
