@@ -55,6 +55,7 @@ class Out:
         answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
         leaves: told since when it could be written, and when its first byte was.
         unsent: told when the connection is gone before any of it was written.
+        origin: the recorded exchange; None: the replay's own request.
         given_at: since when it could be written.
         origin: the recorded exchange; None: the replay's own request.
     """
@@ -67,6 +68,7 @@ class Out:
     answered: Callable[[Values | None, bytes | None, int], None]
     leaves: Callable[[int, int], None] | None = None
     unsent: Callable[[int], None] | None = None
+    origin: Origin | None = None
     given_at: int = 0
     origin: Origin | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from recorder.replay.plan import Offered, Values
@@ -18,7 +19,7 @@ class Cluster:
         id: null before 0.10.1.
         nodes: id -> host and port.
         leaders: (topic, partition) -> node id; a partition without a leader is there with -1.
-        topic_ids, topic_names: one the inverse of the other; empty before 2.8.
+        topic_ids, topic_names: one the inverse of the other; before 2.8 invented ones.
         coordinators: (kind, key) -> node id; kinds are GROUP, TRANSACTION, SHARE.
         offered: node id -> api key -> versions; `features`: name -> finalized level.
         leader_epochs: of each partition; -1: the target's Metadata has none.
@@ -41,6 +42,11 @@ class Cluster:
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0: there is none of that name."""
         return sum(1 for name, _ in self.leaders if name == topic)
+
+    def invent_id(self, name: str) -> None:
+        """An id for a topic that has none: requests name it by one on their way, and none that is sent has it."""
+        if name not in self.topic_ids:
+            self.name_topic(name, sha256(name.encode()).digest()[:16])
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
         """Both ways between a name and an id."""
@@ -76,6 +82,8 @@ class Cluster:
     def _learn_topic(self, name: str, topic: Values) -> None:
         if any(topic.get("topic_id", b"")):
             self.name_topic(name, topic["topic_id"])
+        else:
+            self.invent_id(name)
         for partition in topic["partitions"]:
             where = name, partition["partition_index"]
             self.leaders[where] = partition["leader_id"]

@@ -94,14 +94,17 @@ class Plan:
 
     Attributes:
         options: in words, one each.
-        sent: requests by API and target node; None: a node that is known only then (a coordinator).
+        requests: that would be sent, by API.
+        sent: the same by API and target node; one that is split counts at each. None: a node that only an answer tells.
         withheld: requests by API and reason; `partitions`: parts of requests that are sent without them, by reason.
         made: topics that would be created, and the like: the replay's own requests by purpose.
+        refusals: why it would not begin; `notes`: what people should know.
     """
 
     source: Source
     target: Target
     options: tuple[str, ...] = ()
+    requests: Counter[str] = field(default_factory=Counter)
     sent: Counter[tuple[str, int | None]] = field(default_factory=Counter)
     withheld: Counter[tuple[str, str]] = field(default_factory=Counter)
     partitions: Counter[str] = field(default_factory=Counter)
@@ -109,6 +112,8 @@ class Plan:
     topics: tuple[Touched, ...] = ()
     groups: tuple[Touched, ...] = ()
     transactions: tuple[Touched, ...] = ()
+    refusals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def withheld_percent(self) -> float:
@@ -116,7 +121,7 @@ class Plan:
         by_reason: Counter[str] = Counter()
         for (_, reason), number in self.withheld.items():
             by_reason[reason] += number
-        return unplayable_percent(by_reason, self.withheld.total() + self.sent.total())
+        return unplayable_percent(by_reason, self.withheld.total() + self.requests.total())
 
 
 class Progress(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from proxy.command_line import folded
+from proxy.terminal import printable
 from recorder.replay import words
 from recorder.replay.outcome import Plan, Touched
 from recorder.replay.summary import facts_table, made_table, withheld_table
@@ -25,13 +26,21 @@ def planned(plan: Plan, width: int) -> Iterator[RenderableType]:
     yield facts_table("would play", plan.source, plan.target, "", plan.options)
     yield Text()
     yield Text(words.planned(plan), style="bold")
+    for line in plan.refusals:
+        yield _line("refused", line, width, "bold red")
+    for line in plan.notes:
+        yield _line("note", line, width)
     for table in _tables(plan, width):
         yield Text()
         yield table
 
 
+def _line(what: str, line: str, width: int, style: str = "") -> RenderableType:
+    return Text("\n".join(folded(f"{what}: {printable(line)}", width)), style=style)
+
+
 def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
-    if plan.sent:
+    if plan.requests:
         yield _sent(plan, width)
     if withheld := withheld_table(plan.withheld, plan.partitions, width):
         yield withheld
@@ -49,11 +58,8 @@ def _sent(plan: Plan, width: int) -> RenderableType:
     columns = [Column("API", style="cyan", least=18), Column("requests", True)]
     columns += [Column(f"node {node}", True, rank=at) for at, node in enumerate(nodes, 2)]
     columns += [Column(LATER, True, rank=1) for _ in later]
-    apis = Counter[str]()
-    for (api, _), number in plan.sent.items():
-        apis[api] += number
     rows: list[list[Cell]] = []
-    for api, number in apis.most_common():
+    for api, number in plan.requests.most_common():
         rows.append([api, count(number), *(_or_dash(plan.sent[api, node]) for node in (*nodes, *later))])
     return fitted("What would be sent where", columns, rows, width)
 

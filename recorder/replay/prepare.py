@@ -9,10 +9,11 @@ that the replay would disturb. Nothing is written but topics, and those only wit
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.terminal import printable
 from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
@@ -30,6 +31,7 @@ from recorder.replay.names import INTERNAL, Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Made, To, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.survey import Survey
+from recorder.terminal import count
 
 # None: a pause
 Script = Generator[Made | None, Values | None, Any]
@@ -38,6 +40,8 @@ EARLIEST, LATEST = -2, -1
 # The target may take a moment to tell all brokers of new topics.
 _TRIES = 200
 PURPOSE = "to know the target"
+# names in one sentence
+MOST_NAMED = 20
 CREATION = "topics created"
 
 
@@ -48,17 +52,20 @@ class Prepared:
     Attributes:
         refusals: why the replay may not begin, in sentences that say what would be right.
         notes: what people should know before they say yes.
+        overwritten: groups of the target whose offsets the replay's commits overwrite.
         starts, ends: (target topic, partition) -> first and next offset of its log.
         absent_groups: groups that are played and that the target does not have, by the target's name.
-        created: topics that were made, by the target's name.
+        lacking: topics that have to be made first -> partitions; `created`: those that were, by the target's name.
         shift_ms: how much later than its recording the replay began.
     """
 
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    overwritten: list[str] = field(default_factory=list)
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     absent_groups: set[str] = field(default_factory=set)
+    lacking: dict[str, int] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
     shift_ms: int = 0
 
@@ -116,14 +123,14 @@ class Preparation:
             )
 
     def _topics(self) -> Script:
-        lacking = self._lacking()
+        lacking = self.found.lacking = self._lacking()
         if not lacking:
             return
         if not self._options.create_topics:
             self.found.refusals += [self._sentence(name, count) for name, count in sorted(lacking.items())]
             return
         if not self._may_write:
-            self.found.notes.append(f"would create {len(lacking)} topics: {', '.join(sorted(lacking))}")
+            self.found.notes.append(f"would create {listed('topic', lacking)}")
             return
         if self.found.refusals:
             return
@@ -203,12 +210,14 @@ class Preparation:
                 self.found.refusals.append(
                     f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
                 )
-            values = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
-            answer = yield from self._ask(OFFSET_FETCH, values, to)
-            if answer is not None and _has_offsets(answer):
-                self.found.notes.append(f"offsets of group {group} will be overwritten")
-            elif not described:
+            if not described:
                 self.found.absent_groups.add(group)
+            if self._names.recorded(group) in self._survey.committing:
+                values = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
+                answer = yield from self._ask(OFFSET_FETCH, values, to)
+                if answer is not None and _has_offsets(answer):
+                    self.found.overwritten.append(group)
+                    self.found.absent_groups.discard(group)
 
     def _described(self, group: str, to: To) -> Script:
         """What the target says of a group, as whichever kind it has it; [] where it has none."""
@@ -239,6 +248,13 @@ class Preparation:
                         f"transactional id {name} is known to the target, and its producer would be fenced: "
                         "right would be --prefix or --fence"
                     )
+
+
+def listed(what: str, names: Iterable[str]) -> str:
+    """How many there are, and the first names."""
+    every = sorted(names)
+    more = f" and {count(len(every) - MOST_NAMED)} more" if len(every) > MOST_NAMED else ""
+    return f"{count(len(every), what)} ({', '.join(map(printable, every[:MOST_NAMED]))}{more})"
 
 
 def _has_offsets(answer: Values) -> bool:

@@ -43,6 +43,7 @@ from recorder.replay.stream import Answered, Asked, Happening, Node, Opened
 # requests that change what the topics, groups and transactions that they name hold
 _WRITING = frozenset({PRODUCE, OFFSET_COMMIT, TXN_OFFSET_COMMIT, JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT})
 _WRITING |= {SHARE_GROUP_HEARTBEAT, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN}
+_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # where a request has topics with the indices of their partitions
 _INDICES = {
     PRODUCE: ("topic_data.name", "topic_data.topic_id", "topic_data.partition_data.index"),
@@ -76,6 +77,7 @@ class Survey:
         first_offsets: (topic, partition) -> the first base offset that an answer to Produce gave.
         first_acquired: share group -> (topic, partition) -> the lowest offset that its members acquired.
         nodes: recorded ids of nodes that requests went to, or that answers name.
+        committing: groups whose offsets are committed.
         sent, withheld: requests by API; by API and reason.
     """
 
@@ -93,6 +95,7 @@ class Survey:
     used: dict[Name, Found] = field(default_factory=dict)
     groups: dict[str, Found] = field(default_factory=dict)
     transactions: dict[str, Found] = field(default_factory=dict)
+    committing: set[str] = field(default_factory=set)
     topic_ids: dict[bytes, str] = field(default_factory=dict)
     first_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     first_acquired: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
@@ -196,6 +199,8 @@ def _add_names(found: Survey, exchange: Exchange) -> None:
             _count(found.used, name, is_written)
     for name in names["group_id"]:
         _count(found.groups, name, is_written)
+        if key in _COMMITS:
+            found.committing.add(name)
     for name in names["transactional_id"]:
         _count(found.transactions, name, is_written)
     for name, index in _indices(key, version, frame, request_head(frame).body):

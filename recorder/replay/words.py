@@ -226,8 +226,9 @@ def _side(path: str, value: str) -> str:
 
 def planned(plan: Plan) -> str:
     """How much would be sent, and how much would not."""
-    sent, withheld = plan.sent.total(), plan.withheld.total()
-    kept = f"; {count(withheld)} ({percent(plan.withheld_percent)}) would be withheld" if withheld else ""
+    sent, withheld = plan.requests.total(), plan.withheld.total()
+    share = percent(plan.withheld_percent) if plan.withheld_percent else "by choice"
+    kept = f"; {count(withheld)} ({share}) would be withheld" if withheld else ""
     return f"Nothing was sent. {count(sent, 'request')} would be{kept}."
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 import trio
 
-from proxy.terminal import echo
+from proxy.schema.errors import BadSetting
+from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.session import FolderError, WhenFull
@@ -30,11 +31,13 @@ from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
 from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
-from recorder.replay.prepare import Preparation, Prepared
-from recorder.replay.settings import FileSettings
+from recorder.replay.prepare import CREATION, Preparation, Prepared, listed
+from recorder.replay.rehearsal import rehearse
+from recorder.replay.settings import BadReplaySettings, FileSettings
 from recorder.replay.stream import Happening, happenings
 from recorder.replay.summary import summary
 from recorder.replay.survey import Survey, survey
+from recorder.replay.words import percent
 from recorder.replay.world import World, is_regenerated, refused_anywhere
 from recorder.terminal import console
 
@@ -101,15 +104,26 @@ def _check(job: Job, found: Survey) -> None:
     if len(found.clusters) > 1 and job.cluster is None:
         names = ", ".join(sorted(found.clusters))
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
-    if found.withheld_percent > job.partial and not job.dry_run:
-        raise Refused(
-            f"{found.withheld_percent:.1f} % of the requests can't be played, --partial {job.partial:g} allows less: "
-            f"--dry-run shows why, right would be --partial {min(found.withheld_percent // 1 + 1, 100):.0f}"
+    if not job.dry_run:
+        for line in _too_much_withheld(job, found):
+            raise Refused(f"{line} (--dry-run shows why)")
+
+
+def _too_much_withheld(job: Job, found: Survey) -> Iterator[str]:
+    """A sentence where the capture alone says that too much can't be played."""
+    share = found.withheld_percent
+    if share > job.partial:
+        yield (
+            f"{percent(share)} of the requests can't be played, --partial {job.partial:g} allows less: "
+            f"right would be --partial {min(share // 1 + 1, 100):.0f}"
         )
 
 
 async def _run(job: Job, surveyed: Survey) -> int:
-    target = target_of(job.bootstrap, job.file)
+    try:
+        target = target_of(job.bootstrap, job.file)
+    except (BadReplaySettings, BadSetting) as error:
+        raise Refused(str(error)) from error
     try:
         async with recording(job.record, job.record_when_full) as kept:
             return await _replay(job, surveyed, replace(target, recording=kept))
@@ -124,15 +138,14 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     try:
         await _prepare(job, preparation, target, cluster)
         if not job.dry_run and not job.yes and not preparation.found.refusals:
-            _ask(job, surveyed, preparation.found, cluster)
+            _ask(job, surveyed, preparation.found, cluster, names)
             preparation = Preparation(surveyed, names, cluster, job.options, may_write=True)
             await _prepare(job, preparation, target, cluster)
     except NotReached as error:
         raise Refused(f"the target can't be reached: {error}") from error
     found = preparation.found
     if job.dry_run:
-        _show_plan(job, surveyed, found, cluster, names)
-        return 2 if found.refusals else 0
+        return _show_plan(job, surveyed, found, cluster, names)
     if found.refusals:
         raise Refused("; ".join(found.refusals))
     world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
@@ -147,19 +160,29 @@ async def _prepare(job: Job, preparation: Preparation, target: Target, cluster: 
             await asker.look_at_all()
 
 
-def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster) -> None:
-    writes = [name for name, one in surveyed.used_topics().items() if one.is_written]
-    writes += [name for name, one in surveyed.groups.items() if one.is_written]
-    if job.options.read_only or not writes:
+def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> None:
+    what = _written(surveyed, names)
+    if job.options.read_only or not what:
         return
-    for note in found.notes:
+    for note in (*found.notes, *_overwritten(found)):
         echo(f"note: {note}", err=True)
     where = cluster.id or ", ".join(f"{host}:{port}" for host, port in job.bootstrap)
     if not sys.stdin.isatty():
-        raise Refused(f"the replay writes to {where}, and nobody is there to ask: right would be --yes")
-    click.confirm(
-        f"The replay writes to cluster {where} ({len(writes)} topics and groups). Go on?", abort=True, err=True
-    )
+        raise Refused(f"the replay writes to {printable(where)}, and nobody is there to ask: right would be --yes")
+    click.confirm(f"The replay writes to cluster {printable(where)}: {what}. Go on?", abort=True, err=True)
+
+
+def _written(surveyed: Survey, names: Names) -> str:
+    """What a replay writes, with the target's names; empty: nothing."""
+    kinds = {"topic": surveyed.used_topics(), "group": surveyed.groups, "transactional id": surveyed.transactions}
+    written = {
+        what: [names.target(name) for name, one in each.items() if one.is_written] for what, each in kinds.items()
+    }
+    return ", ".join(listed(what, each) for what, each in written.items() if each)
+
+
+def _overwritten(found: Prepared) -> list[str]:
+    return [f"overwrites the offsets of {listed('group', found.overwritten)}"] if found.overwritten else []
 
 
 def _result(job: Job, surveyed: Survey, cluster: Cluster) -> Result:
@@ -182,18 +205,22 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
     return Reached(asked, cluster.id, {node: f"{host}:{port}" for node, (host, port) in sorted(cluster.nodes.items())})
 
 
-def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> None:
+def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.options.words())
-    plan.sent.update({(api, None): count for api, count in surveyed.sent.items()})
-    plan.withheld.update(surveyed.withheld)
+    world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    with console(stderr=True).status("looking at each request ..."):
+        rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
+    if job.options.create_topics and found.lacking:
+        plan.made[CREATION] += len(found.lacking)
     plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)
+    plan.refusals = (*found.refusals, *_too_much_withheld(job, surveyed))
+    plan.notes = (*found.notes, *_overwritten(found))
     screen = console()
     for part in planned(plan, screen.width):
         screen.print(part)
-    for line in (*(f"note: {note}" for note in found.notes), *(f"refused: {line}" for line in found.refusals)):
-        echo(line)
+    return 2 if plan.refusals else 0
 
 
 async def _play(job: Job, world: World, target: Target) -> None:

@@ -196,6 +196,8 @@ def plan() -> Plan:
         SOURCE,
         TARGET,
         OPTIONS,
+        # some of both go to two nodes
+        requests=Counter({"Produce": 180_000, "Fetch": 96_200, "OffsetCommit": 12_044}),
         sent=Counter(
             {
                 ("Produce", 1): 60_211,

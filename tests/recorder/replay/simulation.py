@@ -45,7 +45,7 @@ class Recording:
         client_id = f"connection-{connection}"
         frame = encode_request(key, version, correlation_id=1, client_id=client_id, values=values)
         ns = round(at * MS)
-        exchange = Exchange(origin, key, version, frame, ns, ns, Peer("10.0.0.1", client_id), node=1)
+        exchange = Exchange(origin, key, version, frame, ns, ns, Peer("10.0.0.1", client_id), node=1, wall_ns=ns)
         exchange = replace(exchange, **other)
         self.happenings.append(Asked(ns, exchange, "main"))
         return exchange

@@ -10,10 +10,14 @@ import pytest
 
 from proxy.wire.keys import METADATA
 from recorder.replay.choice import Choice
+from recorder.replay.cluster import Cluster
+from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.player import run as module
 from recorder.replay.player.run import Job, Refused, run
-from recorder.replay.survey import Survey
+from recorder.replay.prepare import Prepared
+from recorder.replay.settings import FileSettings
+from recorder.replay.survey import Found, Survey
 from tests.recorder.replay.captures import request, response, write
 
 
@@ -60,3 +64,58 @@ def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]
     with pytest.raises(Refused, match="has no request that the filters leave"):
         run(replace(job, choice=Choice(job.options, clients=("nobody",))))
     assert not surveyed
+
+
+@pytest.fixture
+def writing() -> Survey:
+    return Survey(
+        used={"orders": Found(2, True), "catalog": Found(1)},
+        groups={"app": Found(1, True)},
+        transactions={"billing": Found(1, True)},
+    )
+
+
+def asking(monkeypatch: pytest.MonkeyPatch, *, at_a_terminal: bool) -> list[str]:
+    """The questions that are asked; all are answered with yes."""
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: at_a_terminal, raising=False)
+    monkeypatch.setattr(module.click, "confirm", lambda text, **_: asked.append(text))
+    return asked
+
+
+def test_before_anything_is_written_the_names_of_all_that_is_are_asked_about(
+    job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked, cluster = asking(monkeypatch, at_a_terminal=True), Cluster(id="staging")
+    module._ask(job, writing, Prepared(overwritten=["p-app"]), cluster, Names("p-", {}, cluster))
+    assert asked == [
+        "The replay writes to cluster staging: "
+        "1 topic (p-orders), 1 group (p-app), 1 transactional id (p-billing). Go on?"
+    ]
+    assert "overwrites the offsets of 1 group (p-app)" in capsys.readouterr().err
+
+
+def test_where_nobody_can_be_asked_a_yes_is_wanted(job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
+    asking(monkeypatch, at_a_terminal=False)
+    cluster = Cluster(id="staging")
+    with pytest.raises(Refused, match="writes to staging, and nobody is there to ask: right would be --yes"):
+        module._ask(job, writing, Prepared(), cluster, Names("", {}, cluster))
+
+
+def test_what_only_reads_asks_nobody(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, cluster = asking(monkeypatch, at_a_terminal=False), Cluster()
+    module._ask(job, Survey(used={"catalog": Found(1)}), Prepared(), cluster, Names("", {}, cluster))
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        (FileSettings(logins={"a": {"mechanism": "X"}}), 'login."a": mechanism is none of'),
+        (FileSettings(tls={"foo": 1}), "tls.foo is no setting"),
+    ],
+    ids=["a login", "tls"],
+)
+def test_wrong_settings_are_refused_in_a_sentence(job: Job, file: FileSettings, sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        run(replace(job, choice=Choice(job.options, connections=frozenset({1})), file=file))

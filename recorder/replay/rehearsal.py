@@ -1,0 +1,97 @@
+"""What a replay would send where (`--dry-run`): every request is translated and routed as far as that takes no answer.
+
+What members, producers, sessions and offsets would be is known only in the play, so requests are looked at without
+them. A node that only an answer tells (a coordinator not asked for yet, the partitions of a fetch session) is None.
+Topics that the target lacks count as made: that they are missing is a refusal of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from proxy.wire.apis import api_name
+from proxy.wire.errors import WireError
+from proxy.wire.keys import CREATE_TOPICS, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from recorder.replay import versions
+from recorder.replay.mapping import Pairs
+from recorder.replay.outcome import Plan
+from recorder.replay.plan import Exchange, Needs, Reason, Values, Withheld
+from recorder.replay.recode import Topics
+from recorder.replay.stream import Asked, Happening
+from recorder.replay.translate_names import NamesTranslator
+from recorder.replay.world import World
+
+# where a request in a session names its partitions; without one it asks for those of the session
+_IN_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+Node = int | None
+
+
+def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], plan: Plan) -> None:
+    """Counts into a plan what becomes of each request.
+
+    Args:
+        topics: the target's names of those that are used.
+    """
+    rehearsal = _Rehearsal(world, topics)
+    for row in rows:
+        if isinstance(row, Asked) and world.plays(row.exchange):
+            _count(plan, row.exchange, rehearsal.goes(row.exchange))
+
+
+def _count(plan: Plan, exchange: Exchange, found: set[Node] | Withheld) -> None:
+    api = api_name(exchange.api_key) or f"api {exchange.api_key}"
+    if isinstance(found, Withheld):
+        plan.withheld[api, found.reason.value] += 1
+        return
+    plan.requests[api] += 1
+    plan.sent.update((api, node) for node in found)
+    plan.partitions.update(dropped.reason.value for dropped in exchange.dropped)
+
+
+class _Rehearsal:
+    def __init__(self, world: World, topics: Iterable[str]) -> None:
+        self._world, cluster = world, world.cluster
+        for name in topics:
+            cluster.absent.discard(name)
+            cluster.invent_id(name)
+        self._names = NamesTranslator(world.names, cluster, Pairs())
+        self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
+
+    def goes(self, exchange: Exchange) -> set[Node] | Withheld:
+        """The nodes that a request would go to."""
+        try:
+            return self._goes(exchange)
+        except WireError as error:
+            return Withheld(Reason.OPAQUE, str(error))
+
+    def _goes(self, exchange: Exchange) -> set[Node] | Withheld:
+        refused = self._world.refused(exchange)
+        if refused is not None:
+            return refused
+        values = exchange.decoded()
+        if exchange.fault is Reason.MASKED and exchange.api_key == CREATE_TOPICS:
+            values["topics"] = [topic | {"configs": []} for topic in values["topics"]]
+        return self._names.request(exchange, values, 0) or self._routed(exchange, values)
+
+    def _routed(self, exchange: Exchange, values: Values) -> set[Node] | Withheld:
+        nodes = self._world.cluster.nodes
+        parts = self._world.parts(exchange, values, 0)
+        if isinstance(parts, Withheld):
+            return parts
+        if not isinstance(parts, list):
+            assert isinstance(parts, Needs)
+            return {next(iter(nodes)) if len(nodes) == 1 else None}
+        for part in parts:
+            if withheld := self._unwritable(exchange, part.node, part.values):
+                return withheld
+        if len(nodes) > 1 and exchange.api_key in _IN_SESSIONS and not values["topics"]:
+            return {None}
+        return {part.node for part in parts}
+
+    def _unwritable(self, exchange: Exchange, node: int, values: Values) -> Withheld | None:
+        """Why a node can't be sent a part."""
+        version = self._world.version(exchange, node)
+        if version is None:
+            return Withheld(Reason.NO_VERSION)
+        found = versions.request(exchange.api_key, exchange.version, version, values, self._crossing)
+        return found if isinstance(found, Withheld) else None

@@ -1,0 +1,138 @@
+"""What a replay would send where, before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.wire.keys import (
+    CREATE_TOPICS,
+    FETCH,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FETCH,
+    PRODUCE,
+)
+from recorder.replay.cluster import GROUP, Cluster
+from recorder.replay.options import Options
+from recorder.replay.outcome import Plan, Source, Target
+from recorder.replay.plan import Reason
+from recorder.replay.rehearsal import rehearse
+from tests.recorder.replay.simulation import EVERYTHING, Recording, Simulation
+
+Values = dict[str, Any]
+TOPIC_ID = b"r" * 16
+
+
+def three_nodes() -> Cluster:
+    """Partition p of topic a is led by node 10 + p; topic b has not been made."""
+    found = Cluster(controller=12, nodes={node: ("h", node) for node in (10, 11, 12)}, absent={"b"})
+    found.leaders.update({("a", partition): 10 + partition for partition in range(3)})
+    found.invent_id("a")
+    found.offered.update(dict.fromkeys(found.nodes, EVERYTHING))
+    return found
+
+
+def rehearsed(recording: Recording, cluster: Cluster, options: Options | None = None) -> Plan:
+    simulation = Simulation(recording, lambda _: None, options or Options(), cluster=cluster)
+    plan = Plan(Source("capture"), Target("target"))
+    rehearse(recording.happenings, simulation.world, simulation.world.target_topics(), plan)
+    return plan
+
+
+def offsets(*partitions: int, topic: str = "a") -> Values:
+    asked = [{"partition_index": partition, "timestamp": -1} for partition in partitions]
+    return {"replica_id": -1, "topics": [{"name": topic, "partitions": asked}]}
+
+
+def fetch(*partitions: int, session: int = 0, epoch: int = 0) -> Values:
+    asked = [{"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1} for partition in partitions]
+    topics = [{"topic_id": TOPIC_ID, "partitions": asked}] if asked else []
+    return {"max_wait_ms": 0, "min_bytes": 0, "session_id": session, "session_epoch": epoch, "topics": topics}
+
+
+def test_requests_are_counted_at_each_leader_that_they_go_to_and_once_in_all() -> None:
+    recording = Recording()
+    recording.asks(0, 1, LIST_OFFSETS, 7, offsets(0, 1))
+    recording.asks(1, 1, LIST_OFFSETS, 7, offsets(1))
+    plan = rehearsed(recording, three_nodes())
+    assert plan.requests == {"ListOffsets": 2}
+    assert plan.sent == {("ListOffsets", 10): 1, ("ListOffsets", 11): 2}
+
+
+def test_a_group_goes_to_its_coordinator_where_that_is_known() -> None:
+    recording, cluster = Recording(), three_nodes()
+    cluster.coordinators[GROUP, "p-known"] = 12
+    for at, group in enumerate(("known", "unknown")):
+        recording.asks(at, 1, OFFSET_FETCH, 7, {"group_id": group, "topics": None})
+    assert rehearsed(recording, cluster, Options(prefix="p-")).sent == {
+        ("OffsetFetch", 12): 1,
+        ("OffsetFetch", None): 1,
+    }
+
+
+def test_what_a_session_asks_for_is_known_only_then() -> None:
+    recording = Recording()
+    metadata = {"topics": [{"error_code": 0, "name": "a", "topic_id": TOPIC_ID, "partitions": []}], "brokers": []}
+    recording.exchanges(0, 1, METADATA, 12, {"topics": None}, metadata)
+    recording.asks(2, 1, FETCH, 13, fetch(2))
+    recording.asks(3, 1, FETCH, 13, fetch(session=7, epoch=1))
+    plan = rehearsed(recording, three_nodes())
+    assert {where: number for where, number in plan.sent.items() if where[0] == "Fetch"} == {
+        ("Fetch", 12): 1,
+        ("Fetch", None): 1,
+    }
+
+
+def test_topics_that_the_target_lacks_count_as_made() -> None:
+    recording = Recording()
+    recording.asks(0, 1, LIST_OFFSETS, 7, offsets(0, topic="b"))
+    plan = rehearsed(recording, three_nodes())
+    assert (plan.sent, plan.withheld) == ({("ListOffsets", None): 1}, {})
+
+
+def test_a_partition_of_a_topic_that_nobody_knows_is_counted_as_left_out() -> None:
+    recording = Recording()
+    metadata = {"topics": [{"error_code": 0, "name": "a", "topic_id": TOPIC_ID, "partitions": []}], "brokers": []}
+    recording.exchanges(0, 1, METADATA, 12, {"topics": None}, metadata)
+    asked = fetch(0)
+    asked["topics"].append({**asked["topics"][0], "topic_id": b"?" * 16})
+    recording.asks(2, 1, FETCH, 13, asked)
+    plan = rehearsed(recording, three_nodes())
+    assert plan.requests["Fetch"] == 1
+    assert plan.partitions == {Reason.NO_TOPIC.value: 1}
+
+
+@pytest.mark.parametrize(
+    ("offered", "reason"),
+    [({}, Reason.NO_VERSION), ({OFFSET_FETCH: range(7)}, Reason.LOST_FIELD)],
+    ids=["no version", "a field has no place"],
+)
+def test_what_the_target_cannot_be_told_is_withheld(offered: dict[int, range], reason: Reason) -> None:
+    recording, cluster = Recording(), three_nodes()
+    recording.asks(0, 1, OFFSET_FETCH, 7, {"group_id": "g", "topics": None, "require_stable": True})
+    cluster.coordinators[GROUP, "g"] = 11
+    cluster.offered[11] = offered
+    plan = rehearsed(recording, cluster)
+    assert (plan.withheld, plan.requests) == ({("OffsetFetch", reason.value): 1}, {})
+
+
+def test_what_the_options_leave_out_has_its_reason_and_what_is_unreadable_too() -> None:
+    recording = Recording()
+    recording.asks(0, 1, CREATE_TOPICS, 5, {"topics": [], "timeout_ms": 1})
+    recording.asks(1, 1, PRODUCE, 8, {"acks": 1, "timeout_ms": 1, "topic_data": []}).frame = b"\0\0\0\x08\0\0\0\1\xff"
+    plan = rehearsed(recording, three_nodes())
+    assert plan.withheld == {
+        ("CreateTopics", Reason.NEEDS_ADMIN.value): 1,
+        ("Produce", Reason.OPAQUE.value): 1,
+    }
+
+
+def test_on_one_node_everything_goes_there() -> None:
+    recording = Recording()
+    recording.asks(0, 1, OFFSET_FETCH, 7, {"group_id": "g", "topics": None})
+    recording.asks(1, 1, LIST_OFFSETS, 7, offsets(0, topic="b"))
+    cluster = three_nodes()
+    cluster.nodes = {10: ("h", 10)}
+    assert rehearsed(recording, cluster).sent == {("OffsetFetch", 10): 1, ("ListOffsets", 10): 1}
