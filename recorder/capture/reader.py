@@ -178,9 +178,10 @@ def _row_groups(
             rows = _wanted(heads, where)
             if not len(rows):
                 continue
-            heads = heads.take(rows)
+            if where is not None:
+                heads = heads.take(rows)
             if c.FRAME in columns and c.FRAME in present:
-                heads = heads.append_column(c.FRAME, group.bodies(rows))
+                heads = heads.append_column(c.FRAME, group.bodies(None if where is None else rows))
             table = c.upgraded(heads, number)
             places = {GROUP: pa.repeat(pa.scalar(at, pa.int64()), len(rows)), ROW: rows}
             for name in places.keys() & {*columns}:

@@ -63,8 +63,10 @@ class RowGroup:
         return table
 
     def bodies(self, rows: Any) -> Any:
-        """The column `frame` of these rows. Errors: as `heads`."""
-        column = self.stored_bodies().take(rows)
+        """The column `frame` of these rows; None: of all. Errors: as `heads`."""
+        column = self.stored_bodies()
+        if rows is not None:
+            column = column.take(rows)
         return self._written_out(column) if pa.types.is_dictionary(column.type) else column
 
     def stored_bodies(self) -> Any:

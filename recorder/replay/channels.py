@@ -57,7 +57,6 @@ class Out:
         unsent: told when the connection is gone before any of it was written.
         origin: the recorded exchange; None: the replay's own request.
         given_at: since when it could be written.
-        origin: the recorded exchange; None: the replay's own request.
     """
 
     api_key: int
@@ -70,7 +69,6 @@ class Out:
     unsent: Callable[[int], None] | None = None
     origin: Origin | None = None
     given_at: int = 0
-    origin: Origin | None = None
 
 
 # Requests without an answer whose correlation ids are remembered: some brokers answer them all the same.

@@ -15,43 +15,62 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.compute as pc
+
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
 from recorder.capture.reader import READING, CaptureFile, Row, files, first_times, row_groups
+from recorder.replay.arrow_rows import quick_rows
 from recorder.replay.plan import Exchange, Origin, Peer, Reason
 
 Connection = tuple[str, int]
-# rows that become Python values at a time: enough to be quick, few enough that bodies among them may be large
-_AT_ONCE = 64
-_FRAMES = (
-    c.SESSION,
-    c.CLUSTER,
-    c.CONNECTION,
-    c.SEQUENCE,
-    c.EXCHANGE,
-    c.DIALECT,
-    c.KIND,
-    c.MADE_BY,
-    c.MONO_NS,
-    c.FIRST_MONO_NS,
-    c.AT_NS,
-    c.NODE,
-    c.CLIENT,
-    c.PRINCIPAL,
-    c.API_KEY,
-    c.API_VERSION,
-    c.AWAITS,
-    c.CLIENT_ID,
-    c.SIZE,
-    c.STORED,
-    c.FRAME,
-    c.MASKED,
-    c.OMITTED,
-    c.NOTE,
-)
 _EVENTS = (c.SESSION, c.CLUSTER, c.CONNECTION, c.MONO_NS, c.KIND, c.DETAIL)
+_BY_TIME = ((c.MONO_NS, "ascending"), (c.CONNECTION, "ascending"), (c.SEQUENCE, "ascending"))
 # at one time, a connection is opened before its frames and closed behind them
 _OPENED, _FRAME, _CLOSED = range(3)
+
+
+class FrameRow(NamedTuple):
+    """A row of frames, by the names of its columns."""
+
+    session: str
+    cluster: str | None
+    connection: int | None
+    sequence: int
+    exchange: int | None
+    dialect: str
+    kind: str
+    made_by: str
+    mono_ns: int
+    first_mono_ns: int | None
+    at_ns: int
+    node: int | None
+    client: str | None
+    principal: str | None
+    api_key: int | None
+    api_version: int | None
+    awaits: bool | None
+    client_id: str | None
+    masked: list[Row] | None
+    omitted: list[Row] | None
+    note: str | None
+    frame: bytes | None
+
+
+class EventRow(NamedTuple):
+    """A row of events."""
+
+    session: str
+    cluster: str | None
+    connection: int | None
+    mono_ns: int
+    kind: str
+    detail: str | None
+    sequence: int = 0
+
+
+class Reads(NamedTuple):
+    """What comes next is read from the disk: not in the thread that serves sockets."""
 
 
 class Asked(NamedTuple):
@@ -112,9 +131,8 @@ class _Head(NamedTuple):
     """The next row of an open row group. `order`: unique, so that rows are never compared."""
 
     order: tuple[int, ...]
-    row: Row
-    rest: Iterator[Row]
-    is_frames: bool
+    row: FrameRow | EventRow
+    rest: Iterator[FrameRow] | Iterator[EventRow]
 
 
 def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening]:
@@ -125,7 +143,13 @@ def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None =
         cluster: the one that is wanted; None: all.
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
-    return _Merge(folder, tuple(sessions), cluster).run()
+    return (one for one in in_steps(folder, sessions, cluster) if not isinstance(one, Reads))
+
+
+def in_steps(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening | Reads]:
+    """The same, with a `Reads` before each step that reads from the disk. Nothing is read before the first step."""
+    yield Reads()
+    yield from _Merge(folder, tuple(sessions), cluster).run()
 
 
 class _Merge:
@@ -149,59 +173,58 @@ class _Merge:
         heapq.heapify(self._unread)
         self._heads: list[_Head] = []
 
-    def run(self) -> Iterator[Happening]:
+    def run(self) -> Iterator[Happening | Reads]:
         while self._unread or self._heads:
             while self._unread and (not self._heads or self._unread[0].first_ns <= self._heads[0].order[0]):
+                yield Reads()
                 self._open(heapq.heappop(self._unread))
             if not self._heads:
                 continue
-            _, row, rest, is_frames = self._heads[0]
-            following = self._head(rest, is_frames)
+            _, row, rest = self._heads[0]
+            following = self._head(rest)
             heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
-            if self._clusters is not None and row[c.CLUSTER] not in self._clusters:
+            if self._clusters is not None and row.cluster not in self._clusters:
                 continue
-            found = self._frame(row) if is_frames else self._event(row)
+            found = self._frame(row) if isinstance(row, FrameRow) else self._event(row)
             if found is not None:
                 yield found
 
     def _open(self, group: _Group) -> None:
-        rows = _rows(group.file, group.group, _FRAMES if group.is_frames else _EVENTS)
-        head = self._head(rows, group.is_frames)
+        head = self._head(_frames(group.file, group.group) if group.is_frames else _events(group.file, group.group))
         if head:
             heapq.heappush(self._heads, head)
 
-    def _head(self, rows: Iterator[Row], is_frames: bool) -> _Head | None:
+    def _head(self, rows: Iterator[FrameRow] | Iterator[EventRow]) -> _Head | None:
         row = next(rows, None)
         if row is None:
             return None
-        ns = self._time(row)
-        rank = _FRAME if is_frames else _CLOSED if row[c.KIND] == c.EVENT_CLOSED else _OPENED
-        number = row[c.SEQUENCE] if is_frames else 0
-        return _Head((ns, rank, row[c.CONNECTION] or 0, number, id(row)), row, rows, is_frames)
+        is_frame = isinstance(row, FrameRow)
+        rank = _FRAME if is_frame else _CLOSED if row.kind == c.EVENT_CLOSED else _OPENED
+        return _Head((self._time(row), rank, row.connection or 0, row.sequence, id(row)), row, rows)
 
-    def _time(self, row: Row) -> int:
-        return int(row[c.MONO_NS]) + self._ahead[row[c.SESSION]]
+    def _time(self, row: FrameRow | EventRow) -> int:
+        return row.mono_ns + self._ahead[row.session]
 
-    def _event(self, row: Row) -> Happening | None:
-        if row[c.KIND] == c.EVENT_NODE:
-            return _node(self._time(row), row[c.DETAIL])
-        if row[c.CONNECTION] is None:
+    def _event(self, row: EventRow) -> Happening | None:
+        if row.kind == c.EVENT_NODE:
+            return _node(self._time(row), row.detail)
+        if row.connection is None:
             return None
-        connection = row[c.SESSION], row[c.CONNECTION]
-        if row[c.KIND] == c.EVENT_OPENED:
+        connection = row.session, row.connection
+        if row.kind == c.EVENT_OPENED:
             return Opened(self._time(row), connection)
-        return Closed(self._time(row), connection) if row[c.KIND] == c.EVENT_CLOSED else None
+        return Closed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
 
-    def _frame(self, row: Row) -> Happening | None:
-        if row[c.EXCHANGE] is None or row[c.CONNECTION] is None:
+    def _frame(self, row: FrameRow) -> Happening | None:
+        if row.exchange is None or row.connection is None:
             return None
-        origin = Origin(row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE])
-        if row[c.KIND] == c.REQUEST:
-            exchange = _exchange(row, origin, self._time(row), self._ahead[row[c.SESSION]])
-            return Asked(self._time(row), exchange, row[c.CLUSTER])
-        key, version = _number(row[c.API_KEY]), _number(row[c.API_VERSION])
-        frame = None if fault_of(row) else row[c.FRAME]
-        return Answered(self._time(row), origin, key, version, frame, row[c.MADE_BY] == c.BY_PROXY)
+        origin = Origin(row.session, row.connection, row.exchange)
+        if row.kind == c.REQUEST:
+            exchange = _exchange(row, origin, self._time(row), self._ahead[row.session])
+            return Asked(self._time(row), exchange, row.cluster)
+        key, version = _number(row.api_key), _number(row.api_version)
+        frame = None if fault_of(row) else row.frame
+        return Answered(self._time(row), origin, key, version, frame, row.made_by == c.BY_PROXY)
 
 
 def _node(ns: int, detail: str | None) -> Node | None:
@@ -219,45 +242,54 @@ def _ahead(file: CaptureFile) -> int:
     return int(table[c.AT_NS][0].as_py()) - int(table[c.MONO_NS][0].as_py())
 
 
-def _rows(file: CaptureFile, group: int, columns: Sequence[str]) -> Iterator[Row]:
+def _events(file: CaptureFile, group: int) -> Iterator[EventRow]:
     allowance = Allowance(READING, DEFAULT_BUDGET)
-    for table in row_groups(file, columns, allowance=allowance, only=group):
-        by = [name for name in (c.MONO_NS, c.CONNECTION, c.SEQUENCE) if name in columns]
-        for batch in table.sort_by([(name, "ascending") for name in by]).to_batches(max_chunksize=_AT_ONCE):
-            yield from batch.to_pylist()
+    for table in row_groups(file, _EVENTS, allowance=allowance, only=group):
+        yield from (EventRow(*row.values()) for row in table.sort_by([*_BY_TIME[:2]]).to_pylist())
 
 
-def _exchange(row: Row, origin: Origin, at_ns: int, ahead: int) -> Exchange:
-    first = row[c.FIRST_MONO_NS]
-    host, _, _ = (row[c.CLIENT] or "").rpartition(":")
+def _frames(file: CaptureFile, group: int) -> Iterator[FrameRow]:
+    allowance = Allowance(READING, DEFAULT_BUDGET)
+    for table in row_groups(file, FrameRow._fields, allowance=allowance, only=group):
+        order = pc.sort_indices(table.select([name for name, _ in _BY_TIME]), _BY_TIME).to_pylist()
+        frames = table[c.FRAME]
+        heads = table.drop_columns([c.FRAME]).take(order)
+        # bodies become Python values one by one: they may be large
+        for head, at in zip(quick_rows(heads), order, strict=True):
+            yield FrameRow._make((*head, frames[at].as_py()))
+
+
+def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange:
+    first = row.first_mono_ns
+    host, _, _ = (row.client or "").rpartition(":")
     return Exchange(
         origin,
-        _number(row[c.API_KEY]),
-        _number(row[c.API_VERSION]),
-        row[c.FRAME],
+        _number(row.api_key),
+        _number(row.api_version),
+        row.frame,
         at_ns if first is None else min(first + ahead, at_ns),
         at_ns,
-        Peer(host, row[c.CLIENT_ID]),
-        node=row[c.NODE],
-        principal=row[c.PRINCIPAL],
-        wall_ns=row[c.AT_NS],
-        client=row[c.CLIENT] or "",
-        awaits=row[c.AWAITS] is not False,
+        Peer(host, row.client_id),
+        node=row.node,
+        principal=row.principal,
+        wall_ns=row.at_ns,
+        client=row.client or "",
+        awaits=row.awaits is not False,
         fault=fault_of(row),
-        masked=_spans(row[c.MASKED]),
-        omitted=_spans(row[c.OMITTED]),
+        masked=_spans(row.masked),
+        omitted=_spans(row.omitted),
     )
 
 
-def fault_of(row: Row) -> Reason | None:
+def fault_of(row: FrameRow) -> Reason | None:
     """Why a frame's bytes can't be used as they were recorded."""
-    if row[c.DIALECT] != c.KAFKA:
+    if row.dialect != c.KAFKA:
         return Reason.OLD_DIALECT
-    if row[c.API_KEY] is None or row[c.API_VERSION] is None or row[c.NOTE]:
+    if row.api_key is None or row.api_version is None or row.note:
         return Reason.OPAQUE
-    if row[c.MASKED]:
+    if row.masked:
         return Reason.MASKED
-    return Reason.CUT if row[c.FRAME] is None or row[c.OMITTED] else None
+    return Reason.CUT if row.frame is None or row.omitted else None
 
 
 def _number(value: Any) -> int:

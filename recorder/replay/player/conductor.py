@@ -1,38 +1,42 @@
 """Brings an engine together with sockets, rows and the clock.
 
-One task for each connection reads; the engine is called where the bytes arrive, and its actions are done at once. Rows
-are read by a thread, a few at a time, so that the sockets never wait for them.
+One task reads all plain sockets (`sockets`), a task each those with TLS (`dial`). The engine is called where the bytes
+arrive, and its actions are done at once. Rows are read by a thread, a few at a time, so that the sockets never wait.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from functools import partial
 
 import trio
 
-from proxy.wire.errors import WireError
 from recorder.replay.channels import Close, Open, Send
 from recorder.replay.engine import Engine
 from recorder.replay.outcome import Ending
+from recorder.replay.plan import Offered
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
-from recorder.replay.stream import Happening
+from recorder.replay.player.sockets import PlainWire, Sockets, Wire
+from recorder.replay.stream import Happening, Reads
 from recorder.replay.world import World
 
-# rows that the thread reads at a time, and those fed between two looks at the sockets
-_ROWS, _SLICE = 512, 16
-_IDLE = 0.5
+# rows fed between two looks at the sockets
+_SLICE = 16
+# how long nothing may happen before the engine is asked again (ns), and whether it wants rows (s)
+_IDLE, _LOOK = 5 * 10**8, 0.01
 
 
 class Conductor:
     """Plays a world's capture. `rows`: what happened, oldest first."""
 
-    def __init__(self, world: World, target: Target, rows: Iterator[Happening]) -> None:
+    def __init__(self, world: World, target: Target, rows: Iterator[Happening | Reads]) -> None:
         self._target, self._rows = target, rows
         self.engine = Engine(world, time.monotonic_ns())
-        self._connections: dict[int, Connection | None] = {}
-        self._changed = trio.Event()
+        self._connections: dict[int, Wire | None] = {}
+        self._sockets = Sockets(self._notice)
+        self._changed, self._room = trio.Event(), trio.Event()
+        self._wakes_at: int | None = None
         self._nursery: trio.Nursery | None = None
         self._reading = trio.CapacityLimiter(1)
 
@@ -40,6 +44,7 @@ class Conductor:
         """Plays to the end."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            nursery.start_soon(self._sockets.run)
             nursery.start_soon(self._feed)
             while not self.engine.finished:
                 self._do()
@@ -56,14 +61,20 @@ class Conductor:
         wake, now = self.engine.next_wake, time.monotonic_ns()
         if self.engine.finished:
             return
-        with trio.move_on_after(_IDLE if wake is None else min(max(wake - now, 0) / 10**9, _IDLE)):
+        idle = now + _IDLE
+        self._wakes_at = idle if wake is None else min(max(wake, now), idle)
+        with trio.move_on_after((self._wakes_at - now) / 10**9):
             await self._changed.wait()
         self._changed = trio.Event()
 
     def _notice(self) -> None:
-        """Does what the engine asks for, and has the clock looked at again."""
+        """Does what the engine asks for; tells those who wait for the clock, or for room, if it concerns them."""
         self._do()
-        self._changed.set()
+        wake = self.engine.next_wake
+        if self.engine.finished or (wake is not None and (self._wakes_at is None or wake < self._wakes_at)):
+            self._changed.set()
+        if not self._room.is_set() and self.engine.wants(time.monotonic_ns()):
+            self._room.set()
 
     async def _feed(self) -> None:
         while True:
@@ -71,22 +82,31 @@ class Conductor:
                 await self._target.recording.room()
             if not self.engine.wants(time.monotonic_ns()):
                 # answers, or time, make room again
-                with trio.move_on_after(0.01):
-                    await self._changed.wait()
+                self._room = trio.Event()
+                with trio.move_on_after(_LOOK):
+                    await self._room.wait()
                 continue
-            rows = await trio.to_thread.run_sync(lambda: [*islice(self._rows, _ROWS)], limiter=self._reading)
-            if not rows:
-                self.engine.end(time.monotonic_ns())
-                self._notice()
-                return
-            await self._feed_all(rows)
-
-    async def _feed_all(self, rows: list[Happening]) -> None:
-        for at in range(0, len(rows), _SLICE):
-            for row in rows[at : at + _SLICE]:
-                self.engine.feed(row, time.monotonic_ns())
+            is_end = await self._feed_some()
             self._notice()
+            if is_end:
+                return
             await trio.lowlevel.checkpoint()
+
+    async def _feed_some(self) -> bool:
+        """Feeds a few rows; True at the end. A thread reads from the disk, and only that: it would take turns else."""
+        for _ in range(_SLICE):
+            row = next(self._rows, None)
+            while isinstance(row, Reads):
+                self._notice()
+                row = await trio.to_thread.run_sync(lambda: next(self._rows, None), limiter=self._reading)
+            now = time.monotonic_ns()
+            if row is None:
+                self.engine.end(now)
+                return True
+            self.engine.feed(row, now)
+            if not self.engine.wants(now):
+                break
+        return False
 
     def _do(self) -> None:
         assert self._nursery is not None
@@ -106,23 +126,26 @@ class Conductor:
     def _hang_up(self, action: Close, sends: dict[int, list[Send]]) -> None:
         if action.channel in sends:
             self._write(action.channel, sends.pop(action.channel))
-        connection = self._connections.pop(action.channel, None)
-        if connection is not None:
-            connection.close()
+        wire = self._connections.pop(action.channel, None)
+        if wire is not None:
+            wire.close()
 
     def _write(self, channel: int, sends: list[Send]) -> None:
-        connection = self._connections.get(channel)
-        if connection is None:
+        wire = self._connections.get(channel)
+        if wire is None:
             return
         began = time.monotonic_ns()
-        if connection.write(sends):
+        if wire.write(sends):
             self.engine.wrote(channel, began, began)
-        elif connection.began is None:
-            connection.began = began
+        elif wire.began is None:
+            wire.began = began
 
-    def _drained(self, channel: int, connection: Connection) -> None:
+    def _drained(self, channel: int) -> None:
+        wire = self._connections.get(channel)
+        if wire is None:
+            return
         now = time.monotonic_ns()
-        began, connection.began = connection.began or now, None
+        began, wire.began = wire.began or now, None
         self.engine.wrote(channel, began, now)
         self._notice()
 
@@ -137,35 +160,29 @@ class Conductor:
             return
         try:
             if channel in self._connections:
-                self._connections[channel] = connection
                 await self._exchange_frames(channel, connection, said.offered)
         finally:
             await connection.aclose()
 
-    async def _exchange_frames(self, channel: int, connection: Connection, offered: object) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write_rest, connection, lambda: self._drained(channel, connection))
-            self.engine.opened(channel, offered, time.monotonic_ns())  # type: ignore[arg-type]
-            self._notice()
-            await self._read(channel, connection)
-            self._connections.pop(channel, None)
-            self.engine.closed(channel, time.monotonic_ns())
-            self._notice()
-            nursery.cancel_scope.cancel()
+    async def _exchange_frames(self, channel: int, connection: Connection, offered: Offered) -> None:
+        def received(frames: list[bytes]) -> None:
+            now = time.monotonic_ns()
+            for frame in frames:
+                self.engine.received(channel, frame, now)
 
-    async def _write_rest(self, connection: Connection, drained: Callable[[], None]) -> None:
-        try:
-            await connection.run_writer(drained)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return
+        def told(frames: list[bytes]) -> None:
+            received(frames)
+            self._notice()
 
-    async def _read(self, channel: int, connection: Connection) -> None:
-        """Hands over each answer, until the connection ends or sends what is no answer."""
-        try:
-            while (frames := await connection.chunk()) is not None:
-                now = time.monotonic_ns()
-                for frame in frames:
-                    self.engine.received(channel, frame, now)
-                self._notice()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, WireError):
-            return
+        drained = partial(self._drained, channel)
+        if connection.plain is None:
+            self._connections[channel], running = connection, connection.run(told, drained)
+        else:
+            wire = PlainWire(self._sockets, connection.plain, connection.frames, received, drained)
+            self._connections[channel], running = wire, wire.run()
+        self.engine.opened(channel, offered, time.monotonic_ns())
+        told(connection.early())
+        await running
+        self._connections.pop(channel, None)
+        self.engine.closed(channel, time.monotonic_ns())
+        self._notice()

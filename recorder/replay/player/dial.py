@@ -1,6 +1,6 @@
 """A connection to the target that is ready for requests: dialled, over TLS if asked for, its versions known, logged in.
 
-Bytes leave at once where the socket takes them; only the rest waits for a task. So a request costs no switch of tasks.
+Where there is TLS, or all is recorded, two tasks read and write; a plain socket is watched with all others (`sockets`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import trio
@@ -23,11 +24,9 @@ from recorder.replay.login import Login
 from recorder.replay.logins import Logins
 from recorder.replay.own import CLIENT_ID
 from recorder.replay.plan import Offered
+from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.recording import Recording, Tape
 
-READ = 256 << 10
-# the largest answer that is taken: Kafka's own clients have the same limit
-LARGEST = 0x7FFFFFFF
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
 _UNSUPPORTED_VERSION = 35
 CONNECT_SECONDS = 20
@@ -62,62 +61,33 @@ class Said:
     features: Mapping[str, int]
 
 
-class Frames:
-    """Cuts a stream of bytes into frames."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The frames that are whole now. Errors: WireError for a length that no frame has."""
-        rest = self._rest
-        rest += data
-        found, at = [], 0
-        while len(rest) - at >= 4:
-            size = int.from_bytes(rest[at : at + 4], "big", signed=True)
-            if not 0 <= size <= LARGEST:
-                raise WireError(f"a frame of {size} bytes")
-            if len(rest) - at - 4 < size:
-                break
-            found.append(bytes(rest[at + 4 : at + 4 + size]))
-            at += 4 + size
-        del rest[:at]
-        return found
-
-
 class Connection:
-    """An open connection. `write` never waits; `run` writes what is left, and reads.
+    """An open connection.
 
-    `sent`: told when everything written so far has left, and when the first byte of it did.
+    Args:
+        plain: its socket, where that is to be watched with all others: there is no TLS, and no tape.
+        tape: what keeps all that is sent and received; None: nobody does.
+
+    Attributes:
+        frames: what has come and is no whole frame.
+        began: when the first byte of what has not left whole was written.
     """
 
     def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None, tape: Tape | None) -> None:
-        self._stream, self._plain, self._tape = stream, plain, tape
-        self._frames = Frames()
+        self._stream, self.plain, self._tape = stream, plain, tape
+        self.frames = Frames()
         self._early: list[bytes] = []
-        self._out = bytearray()
+        self._out: list[bytes] = []
         self._more = trio.Event()
         self._is_closing = False
         self.began: int | None = None
 
     def write(self, sends: Sequence[Send]) -> bool:
-        """Writes, or keeps what the socket does not take. True if all of it has left."""
-        if self._tape is not None:
-            for send in sends:
+        """Keeps bytes until `run` writes them."""
+        for send in sends:
+            if self._tape is not None:
                 self._tape.sends(send.data, send.origin)
-        data = b"".join(send.data for send in sends)
-        if not self._out and self._plain is not None:
-            try:
-                taken = self._plain.send(data)
-            except BlockingIOError:
-                taken = 0
-            except OSError:
-                # the reader finds out as well, and says so
-                return False
-            if taken == len(data):
-                return True
-            data = data[taken:]
-        self._out += data
+            self._out.append(send.data)
         self._more.set()
         return False
 
@@ -126,16 +96,30 @@ class Connection:
         self._is_closing = True
         self._more.set()
 
-    async def run_writer(self, drained: Callable[[], None]) -> None:
-        """Writes what is left, until the end. Errors: trio.BrokenResourceError."""
-        while not self._is_closing or self._out:
-            await self._more.wait()
-            self._more = trio.Event() if not self._is_closing else self._more
-            while self._out:
-                data, self._out = self._out, bytearray()
-                await self._stream.send_all(data)
-            drained()
-        await self._stream.aclose()
+    async def run(self, received: Callable[[list[bytes]], None], drained: Callable[[], None]) -> None:
+        """Reads and writes until the connection has ended."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._run_writer, drained)
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, WireError):
+                while data := await self._receive():
+                    received(self.frames.feed(data))
+            nursery.cancel_scope.cancel()
+
+    def early(self) -> list[bytes]:
+        """Frames that came behind the last answer that was asked for."""
+        found, self._early = self._early, []
+        return found
+
+    async def _run_writer(self, drained: Callable[[], None]) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while not self._is_closing or self._out:
+                await self._more.wait()
+                self._more = trio.Event() if not self._is_closing else self._more
+                while self._out:
+                    data, self._out = b"".join(self._out), []
+                    await self._stream.send_all(data)
+                drained()
+            await self._stream.aclose()
 
     async def ask(self, frame: bytes) -> bytes:
         """Sends a frame and reads the next one: before the reader runs. Errors: NotReached."""
@@ -154,16 +138,8 @@ class Connection:
             data = await self._receive()
             if not data:
                 raise NotReached("closed the connection")
-            self._early += self._frames.feed(data)
+            self._early += self.frames.feed(data)
         return self._early.pop(0)
-
-    async def chunk(self) -> list[bytes] | None:
-        """The frames that have come; None at the end. Errors: trio's; WireError."""
-        if self._early:
-            frames, self._early = self._early, []
-            return frames
-        data = await self._receive()
-        return self._frames.feed(data) if data else None
 
     async def _receive(self) -> bytes:
         """The next bytes; none at the end."""
@@ -182,6 +158,8 @@ class Connection:
         """Closes at once."""
         if self._tape is not None:
             self._tape.close()
+        if self.plain is not None:
+            self.plain.close()
         await trio.aclose_forcefully(self._stream)
 
 
@@ -215,8 +193,8 @@ async def _connect(target: Target, host: str, port: int, node: int | None) -> Co
     plain = await trio.open_tcp_stream(host, port)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if target.tls is None:
-        stream, raw = _unwrapped(plain)
-        return Connection(stream, raw, _tape(target, plain, host, port, node))
+        tape = _tape(target, plain, host, port, node)
+        return Connection(plain, None if tape else _unwrapped(plain), tape)
     context, name = target.tls
     secured = trio.SSLStream(plain, context, server_hostname=name or host, https_compatible=True)
     try:
@@ -236,11 +214,11 @@ def _tape(target: Target, plain: trio.SocketStream, host: str, port: int, node: 
     )
 
 
-def _unwrapped(plain: trio.SocketStream) -> tuple[trio.SocketStream, socket.socket]:
-    """The stream over a socket that is also written to directly, which trio's own object does not allow."""
+def _unwrapped(plain: trio.SocketStream) -> socket.socket:
+    """The socket of a stream, to be watched by others, which trio's own object does not allow."""
     raw = socket.socket(fileno=socket.dup(plain.socket.fileno()))
     raw.setblocking(False)
-    return plain, raw
+    return raw
 
 
 async def _versions(connection: Connection) -> Said:

@@ -34,7 +34,7 @@ from recorder.replay.player.target import target_of
 from recorder.replay.prepare import CREATION, Preparation, Prepared, listed
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.settings import BadReplaySettings, FileSettings
-from recorder.replay.stream import Happening, happenings
+from recorder.replay.stream import Happening, Reads, happenings, in_steps
 from recorder.replay.summary import summary
 from recorder.replay.survey import Survey, survey
 from recorder.replay.words import percent
@@ -73,6 +73,10 @@ class Job:
     def rows(self) -> Iterator[Happening]:
         """What happened in the capture, as far as sessions and cluster choose it."""
         return happenings(self.folder, self.sessions, self.cluster)
+
+    def steps(self) -> Iterator[Happening | Reads]:
+        """The same, with a `Reads` before each step that reads from the disk."""
+        return in_steps(self.folder, self.sessions, self.cluster)
 
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
@@ -224,7 +228,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
 
 
 async def _play(job: Job, world: World, target: Target) -> None:
-    conductor = Conductor(world, target, job.rows())
+    conductor = Conductor(world, target, job.steps())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_listen, conductor)
         nursery.start_soon(_show_progress, conductor)

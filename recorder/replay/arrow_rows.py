@@ -1,0 +1,48 @@
+"""Rows of an Arrow table as tuples of Python values, quickly: most columns of a capture repeat few values.
+
+A column of one value is repeated, texts are made once each, numbers without nulls go through numpy; only what is left
+is made value by value. A hundred thousand rows become values a few at a time, so that nobody waits for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+
+# rows that become Python values at a time
+AT_ONCE = 256
+# start, stop -> the values of these rows
+_Column = Callable[[int, int], Any]
+
+
+def quick_rows(table: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table, in its order, as tuples in the order of its columns."""
+    columns = [_column(column.combine_chunks()) for column in table.columns]
+    for start in range(0, len(table), AT_ONCE):
+        stop = min(start + AT_ONCE, len(table))
+        yield from zip(*(column(start, stop) for column in columns), strict=True)
+
+
+def _column(values: Any) -> _Column:
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if len(values) and values.null_count == len(values):
+        return lambda start, stop: repeat(None, stop - start)
+    if pa.types.is_string(values.type):
+        return _texts(values)
+    if pa.types.is_integer(values.type) and not values.null_count:
+        return lambda start, stop: values.slice(start, stop - start).to_numpy().tolist()
+    return lambda start, stop: values.slice(start, stop - start).to_pylist()
+
+
+def _texts(values: Any) -> _Column:
+    coded = values.dictionary_encode()
+    texts, numbers = coded.dictionary.to_pylist(), coded.indices
+    if len(texts) == 1 and not values.null_count:
+        return lambda start, stop: repeat(texts[0], stop - start)
+    # a null is the one behind the last text
+    texts.append(None)
+    codes = numbers.fill_null(len(texts) - 1)
+    return lambda start, stop: [texts[code] for code in codes.slice(start, stop - start).to_numpy().tolist()]

@@ -1,0 +1,182 @@
+"""Plain connections, all watched by one task: an answer costs a read and a call, and no switch of tasks.
+
+The epoll of all sockets is itself what trio waits for. Bytes leave at once where a socket takes them; the rest leaves,
+in its order, when it takes more.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import trio
+
+from proxy.wire.errors import WireError
+from recorder.replay.channels import Send
+from recorder.replay.player.frames import READ, Frames
+
+# so many pieces leave with one call at most: Linux takes 1,024
+_PIECES = 256
+# pieces of more bytes than this together are written without a copy
+_LARGE = 64 << 10
+
+
+class Wire(Protocol):
+    """An open connection as the conductor uses it.
+
+    Attributes:
+        began: when the first byte of what has not left whole was written.
+    """
+
+    began: int | None
+
+    def write(self, sends: Sequence[Send]) -> bool:
+        """Writes, or keeps what the socket does not take. True if all of it has left."""
+
+    def close(self) -> None:
+        """Ends the connection when everything has left."""
+
+
+class Sockets:
+    """The sockets of a replay. `batch`: called when all that have news were served."""
+
+    def __init__(self, batch: Callable[[], None]) -> None:
+        self._batch = batch
+        self._epoll = select.epoll()
+        self._wires: dict[int, PlainWire] = {}
+
+    async def run(self) -> None:
+        """Serves all sockets until it is cancelled."""
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                for number, events in self._epoll.poll(0):
+                    wire = self._wires.get(number)
+                    if wire is not None:
+                        wire.serve(events)
+                self._batch()
+        finally:
+            self._epoll.close()
+
+    def add(self, wire: PlainWire, number: int) -> None:
+        """Watches a socket for what comes."""
+        self._wires[number] = wire
+        self._epoll.register(number, select.EPOLLIN)
+
+    def watch_room(self, number: int, *, is_full: bool) -> None:
+        """Watches a socket that takes no more for room, too."""
+        if number in self._wires:
+            self._epoll.modify(number, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
+
+    def remove(self, number: int) -> None:
+        """Watches a socket no more."""
+        if self._wires.pop(number, None) is not None and not self._epoll.closed:
+            self._epoll.unregister(number)
+
+
+class PlainWire:
+    """A connection without TLS. `received`: told the frames that came; `drained`: that all written ones have left."""
+
+    def __init__(
+        self,
+        sockets: Sockets,
+        plain: socket.socket,
+        frames: Frames,
+        received: Callable[[list[bytes]], None],
+        drained: Callable[[], None],
+    ) -> None:
+        self._sockets, self._plain, self._frames = sockets, plain, frames
+        self._received, self._drained = received, drained
+        self._out: deque[memoryview] = deque()
+        self._ended = trio.Event()
+        self._is_closing = False
+        self.began: int | None = None
+        self._number = plain.fileno()
+        sockets.add(self, self._number)
+
+    async def run(self) -> None:
+        """Serves until the connection has ended."""
+        try:
+            await self._ended.wait()
+        finally:
+            self._sockets.remove(self._number)
+
+    def write(self, sends: Sequence[Send]) -> bool:
+        """See `Wire`."""
+        pieces = _gathered([send.data for send in sends])
+        if not self._out and len(pieces) == 1:
+            taken = self._send(pieces)
+            if taken == len(pieces[0]):
+                return True
+            self._out.append(memoryview(pieces[0])[taken:])
+        else:
+            was_full = bool(self._out)
+            self._out.extend(map(memoryview, pieces))
+            if was_full or self._flush():
+                return not self._out
+        self._sockets.watch_room(self._number, is_full=True)
+        return False
+
+    def close(self) -> None:
+        """See `Wire`."""
+        self._is_closing = True
+        if not self._out:
+            self._ended.set()
+
+    def serve(self, events: int) -> None:
+        """Reads, and writes what is left, as far as the socket has news."""
+        if events & select.EPOLLOUT and self._out and self._flush():
+            self._sockets.watch_room(self._number, is_full=False)
+            self._drained()
+            if self._is_closing:
+                self._ended.set()
+        if events & ~select.EPOLLOUT:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            data = self._plain.recv(READ)
+            frames = self._frames.feed(data)
+        except BlockingIOError:
+            return
+        except (OSError, WireError):
+            data, frames = b"", []
+        if frames:
+            self._received(frames)
+        if not data:
+            self._ended.set()
+            self._sockets.remove(self._number)
+
+    def _flush(self) -> bool:
+        """Writes what the socket takes of what is left. True if that was all."""
+        while self._out:
+            pieces = [self._out[at] for at in range(min(len(self._out), _PIECES))]
+            size, taken = sum(map(len, pieces)), self._send(pieces)
+            self._pass(taken)
+            if taken < size:
+                return False
+        return True
+
+    def _pass(self, taken: int) -> None:
+        while taken:
+            first = self._out.popleft()
+            if len(first) > taken:
+                self._out.appendleft(first[taken:])
+            taken -= min(len(first), taken)
+
+    def _send(self, pieces: list[bytes] | list[memoryview]) -> int:
+        try:
+            return self._plain.sendmsg(pieces) if len(pieces) > 1 else self._plain.send(pieces[0])
+        except OSError:
+            # full, or broken: the reader finds out as well, and says so
+            return 0
+
+
+def _gathered(pieces: list[bytes]) -> list[bytes]:
+    """Small pieces as one: copying them costs less than handing them to the kernel one by one."""
+    if len(pieces) == 1 or sum(map(len, pieces)) > _LARGE:
+        return pieces
+    return [b"".join(pieces)]
