@@ -55,7 +55,7 @@ class Item:
     Attributes:
         due: when it should leave.
         asked_row, told_row: when the recording asked and answered, among all its rows; 0: not read yet.
-        before: the request that must have left before it does; `followers`: lanes that wait until it has left.
+        before: the requests that must have left before it does; `followers`: lanes that wait until it has left.
         cause: what it waited for last, and what made it late.
         ready_at: since when nothing but the replay itself has kept it.
         sent_at: when it was last routed and written.
@@ -77,7 +77,7 @@ class Item:
     state: State = State.QUEUED
     asked_row: int = 0
     told_row: int = 0
-    before: Item | None = None
+    before: list[Item] = field(default_factory=list)
     followers: list[Lane] = field(default_factory=list)
     cause: Cause = Cause.REPLAY
     ready_at: int | None = None
@@ -105,7 +105,7 @@ class Item:
         """Drops everything that only mattered on the way."""
         self.exchange.frame = self.exchange.answer_frame = self.values = self.frame = None
         self.exchange.forget_values()
-        self.answers, self.pieces, self.carriers, self.before = [], [], [], None
+        self.answers, self.pieces, self.carriers, self.before = [], [], [], []
 
 
 @dataclass(eq=False)

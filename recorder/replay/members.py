@@ -134,6 +134,7 @@ class Group:
         mending: a rebalance that the recording lacks is under way: all members take part.
         instances: recorded instance id -> its last member.
         rosters, assignments: of the recording: a generation's member ids, and what its leader sent.
+        led: recorded generations whose leader's SyncGroup has left, or never will.
         touched: something happened to it since it was last asked what it sends; `wake`: when it next has to send.
     """
 
@@ -150,6 +151,7 @@ class Group:
     instances: dict[str, Member] = field(default_factory=dict)
     rosters: dict[Generation, frozenset[str]] = field(default_factory=dict)
     assignments: dict[Generation, list[Values]] = field(default_factory=dict)
+    led: set[Generation] = field(default_factory=set)
     touched: bool = True
     wake: int | None = None
 
@@ -170,6 +172,7 @@ class Group:
             old = known.index(generation) - KEPT_GENERATIONS if generation in kept else 0
             for one in known[: max(old, 0)]:
                 del kept[one]
+                self.led.discard(one)
 
     @property
     def empty(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import count
 
+from proxy.wire.keys import SYNC_GROUP
 from recorder.replay.item import Item, Lane, State
 from recorder.replay.order import Key
 from recorder.replay.outcome import Cause
@@ -21,17 +22,22 @@ class Waiting:
         self._rows = count(1)
         self._told: dict[Key, OrderedDict[Item, None]] = {}
         self._blocked: dict[Key, dict[Lane, None]] = {}
-        self._last_member: dict[str, Item] = {}
+        self._members: dict[str, list[Item]] = {}
 
     def asked(self, item: Item) -> None:
         """The recording asked: what it had answered until now counts."""
         item.asked_row = next(self._rows)
-        group = item.keys.member_of
-        if group is not None:
-            before = self._last_member.get(group)
-            if before is not None and before.state is State.QUEUED:
-                item.before = before
-            self._last_member[group] = item
+        if item.keys.member_of is not None:
+            self._follow_members(item, item.keys.member_of)
+
+    def _follow_members(self, item: Item, group: str) -> None:
+        """Membership requests leave in recorded order, SyncGroups of one generation in any: whom the target elected
+        waits for the recorded leader's, and is no follower of the other one.
+        """
+        before = [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
+        is_sync = item.exchange.api_key == SYNC_GROUP
+        item.before = [each for each in before if not (is_sync and each.exchange.api_key == SYNC_GROUP)]
+        self._members[group] = [*before, item] if is_sync else [item]
 
     def told(self, item: Item) -> None:
         """The recording answered: requests from now on wait for the item."""
@@ -41,11 +47,12 @@ class Waiting:
 
     def holds_back(self, item: Item) -> bool:
         """True if the head of a lane has to wait: its lane is told when that may have changed."""
-        if item.before is not None and item.before.state is State.QUEUED:
-            item.before.followers.append(item.lane)
-            item.cause = Cause.OTHER_ANSWERS
-            return True
-        item.before = None
+        for before in item.before:
+            if before.state is State.QUEUED:
+                before.followers.append(item.lane)
+                item.cause = Cause.OTHER_ANSWERS
+                return True
+        item.before = []
         for key in item.keys.asks:
             first = next(iter(self._told.get(key, ())), None)
             if first is not None and _precedes(first, item):
@@ -72,8 +79,8 @@ class Waiting:
             del told[item]
             if not told:
                 del self._told[key]
-        if item.keys.member_of is not None and self._last_member.get(item.keys.member_of) is item:
-            del self._last_member[item.keys.member_of]
+        if item.keys.member_of is not None and self._members.get(item.keys.member_of) == [item]:
+            del self._members[item.keys.member_of]
         return freed
 
 
