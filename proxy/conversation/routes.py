@@ -18,7 +18,7 @@ from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDS
 # requests that may precede a login; any other request that is understood shows that no login is under way
 LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
-# a peer may send any of 2**32 api words; only so many unknown ones are remembered
+# a peer may send any of 2**32 api words; only so many routes are remembered
 MAX_REMEMBERED = 4096
 
 ByVersion = Callable[[int, int], bool]
@@ -38,6 +38,7 @@ def always(api_key: int, api_version: int) -> bool:
 class Route:
     """The treatment of one (api key, version). A plain frame needs nothing but its head read.
 
+    `known`: the catalog has this version. `answered`: the proxy answers, not the broker.
     In the dialect of 0.7 the key is the request's type, and there are no versions.
     """
 
@@ -61,7 +62,7 @@ class Routes:
 
     Args:
         mark_request, mark_response: predicates of the versions whose frames are marked.
-        looks_through_request, looks_through_response: predicates of those whose marked frames are read from end to end.
+        looks_through_request, looks_through_response: predicates of those that are searched for secrets to their end.
         answered: requests that are not forwarded, because the proxy answers them.
         refused: requests that end the connection, as a broker would.
     """

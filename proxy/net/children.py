@@ -19,11 +19,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 WELL_SECONDS = 60.0
 
 
-async def look_after(command: Sequence[str], has_ended: Callable[[], None]) -> None:
+async def look_after(command: Sequence[str], on_end: Callable[[], None]) -> None:
     """Keeps one process of `command` running until cancelled; the process then goes on alone.
 
     Args:
-        has_ended: called each time that the process has ended, or could not be started.
+        on_end: called each time that the process has ended, or could not be started.
     """
     pause = FIRST_PAUSE
     while True:
@@ -35,7 +35,7 @@ async def look_after(command: Sequence[str], has_ended: Callable[[], None]) -> N
             ended = f"exit code {await process.wait()}"
         except OSError as error:
             ended = str(error)
-        has_ended()
+        on_end()
         if trio.current_time() - started > WELL_SECONDS:
             pause = FIRST_PAUSE
         log(WARNING, "child process ended; starting it again", command=" ".join(command[:4]), reason=ended, pause=pause)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
-    change: the caller's own change, committed with the others.
+    change: a change of the reader's own (such as the log's level), committed with the others.
     """
 
     settings: ProxySettings
@@ -84,16 +84,16 @@ class Reloading:
         self._asked.set()
 
     async def run(self) -> None:
-        """Handles SIGHUPs until cancelled. Called once everything listens."""
+        """Handles SIGHUPs until cancelled. Called when all listeners are open."""
         while True:
             await self._asked.wait()
             self._asked = trio.Event()
             self._systemd.reloading()
-            await self._read_again()
+            await self._reload()
             if not self._stopping.is_set():
                 self._systemd.ready()
 
-    async def _read_again(self) -> None:
+    async def _reload(self) -> None:
         try:
             changes = await self._prepare()
         except BadSetting as error:

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 BLOCK = 4096
 # bytes of one read or write at most
 BUFFER = 4 * 1024 * 1024
-# buffers of one call at most
+# one `pwritev` takes so many pieces and one more, below the kernel's limit (IOV_MAX, 1024)
 MAX_PIECES = 512
-# seconds that one group may keep the queue waiting; bytes of a trial write that measures the disk's speed; and how many
-# groups avoid a disk that was too slow before the next trial
+# seconds that the write of one group (`Log.append`) may take; bytes of a trial write, which measures the disk's speed;
+# groups from one trial of a disk that was too slow to the next
 LONGEST, TRIAL, TRY_AGAIN = 0.1, 1024 * 1024, 64
 # bytes below which the page cache is fast enough
 LARGE = 512 * 1024
@@ -37,8 +37,8 @@ class BlockFile:
         self._descriptor = descriptor
         self._gathered = -1
         try:
-            # page-aligned memory, as O_DIRECT requires, and a file too: the kernel gathers the pieces in it, while
-            # other threads have the interpreter
+            # page-aligned memory, as O_DIRECT requires. It is a file's memory, so that `pwritev` gathers the pieces in
+            # it, without the interpreter's lock
             self._gathered = os.memfd_create("blocks", os.MFD_CLOEXEC)
             os.ftruncate(self._gathered, BUFFER + BLOCK)
             self._buffer = memoryview(mmap.mmap(self._gathered, BUFFER + BLOCK))
@@ -90,7 +90,7 @@ def _write(descriptor: int, pieces: Sequence[bytes | memoryview], at: int) -> No
 
 
 def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memoryview]]:
-    """The pieces in their order, cut into portions that fit the buffer: of `first` bytes, then of a block less each."""
+    """The pieces in their order, in portions of up to `first` bytes, then BUFFER - BLOCK: a part of a block is kept."""
     portion: list[bytes | memoryview] = []
     room = first
     for piece in pieces:

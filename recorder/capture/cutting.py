@@ -1,8 +1,8 @@
 """Where the frames lie in a chunk, and the exchange of each frame.
 
-The compactor wants every frame. Marks for all of them would be the obvious way, but then each frame would take the
-conversation's slow path. So the conversation is fed as a busy proxy feeds it, and the frames are laid out from its
-results: the exchanges that began or ended with the chunk, in their order, each with its size. Only bare tokens and
+The compactor and the sieve need every frame. Marks for all of them would be the obvious way, but then each frame would
+take the conversation's slow path. So the conversation is fed as a busy proxy feeds it, and the frames are laid out from
+its results: the exchanges that began or ended with the chunk, in their order, each with its size. Only bare tokens and
 unreadable frames, which no exchange owns, come as marks.
 """
 
@@ -30,10 +30,10 @@ class FrameSpan(NamedTuple):
     stop: int
 
 
-class Arriving(NamedTuple):
-    """The frame that is arriving before a step: where it began, and how many bytes of it are to come.
+class ArrivingFrame(NamedTuple):
+    """One direction between two steps: the frame that is arriving, if any.
 
-    `number`: of the next request.
+    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving. `number`: the next request's.
     """
 
     kind: FrameKind
@@ -43,13 +43,13 @@ class Arriving(NamedTuple):
     number: int
 
     @classmethod
-    def now(cls, conversation: Conversation, direction: int, kind: FrameKind) -> Arriving:
+    def now(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
         """The state between two steps. `kind`: of the frame that is half there, if any."""
         side = conversation.responses_side if direction else conversation.requests_side
         return cls(kind, side.open, side.begin, side.left, conversation.next_exchange)
 
     def found(self, step: Step) -> list[FrameSpan]:
-        """The rest of the frame, if one is arriving."""
+        """The span, in the next step, of the frame that is arriving, if any."""
         return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
 
 
@@ -60,7 +60,7 @@ def cut(
 
     `arriving`: the kind of the frame that is half there, if any.
     """
-    before = Arriving.now(conversation, direction, arriving)
+    before = ArrivingFrame.now(conversation, direction, arriving)
     if direction:
         step = conversation.responses(chunk, at_ns)
         return step, responses_in(conversation, step, before)
@@ -68,34 +68,36 @@ def cut(
     return step, requests_in(conversation, step, before)
 
 
-def requests_in(conversation: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
+def requests_in(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
     """The frames that a step from the client touches."""
     left, found = before.left, before.found(step)
     owners = _begun(conversation, step, before.number)
     ownerless = _ownerless(step)
-    at, number, stop = left, 0, step.stop
+    at, index, stop = left, 0, step.stop
     while at < stop:
         start = at
         if ownerless and start in ownerless:
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
             found.append(FrameSpan(ownerless[start], None, start, at))
         else:
-            exchange = owners[number]
-            number += 1
+            exchange = owners[index]
+            index += 1
             at += 4 + exchange.request_size
             found.append(FrameSpan(FrameKind.REQUEST, exchange, start, at))
     return found
 
 
-def responses_in(conversation: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
+def responses_in(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
     """The frames that a step from the broker touches, and the proxy's own answers in it."""
     side, left, exchange, found = conversation.responses_side, before.left, before.exchange, before.found(step)
     finished, ownerless = step.finished, _ownerless(step)
-    at, number, stop = left, int(left <= len(step.data) and exchange is not None and left > 0), step.stop
+    at, stop = left, step.stop
+    # a response that was arriving and ends in this step is finished[0]; `found` has its span already
+    index = int(left <= len(step.data) and exchange is not None and left > 0)
     while True:
-        while number < len(finished) and finished[number].own_answer is not None:
-            found.append(FrameSpan(FrameKind.RESPONSE, finished[number], at, at))
-            number += 1
+        while index < len(finished) and finished[index].own_answer is not None:
+            found.append(FrameSpan(FrameKind.RESPONSE, finished[index], at, at))
+            index += 1
         if at >= stop:
             return found
         start = at
@@ -103,9 +105,9 @@ def responses_in(conversation: Conversation, step: Step, before: Arriving) -> li
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
             found.append(FrameSpan(ownerless[start], None, start, at))
             continue
-        exchange = finished[number] if number < len(finished) else side.open
+        exchange = finished[index] if index < len(finished) else side.open
         assert exchange is not None
-        number += 1
+        index += 1
         at += 4 + exchange.response_size
         found.append(FrameSpan(FrameKind.RESPONSE, exchange, start, at))
 
@@ -118,12 +120,13 @@ def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]
             break
         begun.append(exchange)
     begun.reverse()
+    # not in flight: one-way requests, the last of which may still be arriving, and requests given up in this step
     last = conversation.requests_side.open
-    unanswered = [*step.one_way, *step.unanswered]
+    not_in_flight = [*step.one_way, *step.unanswered]
     if last is not None and not last.awaits:
-        unanswered.append(last)
-    if unanswered:
-        begun += [exchange for exchange in unanswered if exchange.number >= first]
+        not_in_flight.append(last)
+    if not_in_flight:
+        begun += [exchange for exchange in not_in_flight if exchange.number >= first]
         begun.sort(key=lambda exchange: exchange.number)
     return begun
 
@@ -134,7 +137,7 @@ def _ownerless(step: Step) -> dict[int, FrameKind]:
 
 
 def take_number(numbers: deque[int], number: int) -> bool:
-    """Removes the exchanges up to this one: earlier ones were never answered. True if this one was among them."""
+    """Removes the numbers up to `number`: earlier exchanges were never answered. True if `number` was among them."""
     while numbers and numbers[0] < number:
         numbers.popleft()
     is_there = bool(numbers) and numbers[0] == number

@@ -1,6 +1,6 @@
 """The locks for writing and for compacting a session. They are flocks, which end with their process.
 
-    writer.lock         held by the proxy as long as the session lives
+    writer.lock         held by the proxy that writes the session, afterwards by the compactor that finishes it
     compactor.lock      held by the process that compacts it
 
 A lock file can be removed while it is locked, and another process would create it anew. So the writer also locks the
@@ -47,7 +47,7 @@ class Lock:
 def take_over(session: Folder) -> Lock | None:
     """The lock for compacting a session, valid while the folder is open; None if another process has it."""
     lock = Lock.take(session, COMPACTOR_LOCK)
-    if lock is not None and session.lock() is False:
+    if lock is not None and not session.lock():
         lock.release()
         return None
     return lock
@@ -63,7 +63,7 @@ def take_writers(session: Folder) -> Lock | None:
 
 
 def is_live(session: Folder) -> bool:
-    """True if a proxy writes the session, or has just ended and its compactor holds on. Changes nothing."""
+    """True if a proxy writes the session, or its compactor holds the writer's lock to finish it. Changes nothing."""
     return _is_locked(session, WRITER_LOCK) or _is_written(session)
 
 

@@ -15,11 +15,12 @@ from recorder.capture.frames import DamagedFileError
 # Thrift's types: what a field is, in the low half of its first byte
 STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
 INTEGERS = (4, 5, 6)
-# numbers of fields: in a page's header, and in its inner headers that count values
+# field ids of PageHeader: both sizes of the page, and the structs for data pages (v1, v2)
 UNFOLDED, COMPRESSED = 2, 3
-COUNTS = (5, 8)
+DATA_PAGE_HEADERS = (5, 8)
+# field id in those structs
 NUM_VALUES = 1
-# more than a header with the least and the greatest value of a page takes
+# bytes of a header at most: more than one with the least and the greatest value of its page takes
 LONGEST_HEADER = 1 << 16
 # bits of a number, which come in groups of seven
 LONGEST_VARINT = 63
@@ -40,7 +41,7 @@ def check_pages(file: BinaryIO, column: Any) -> None:
     while at < end:
         header, size = _header(file, at)
         unfolded += _number(header, UNFOLDED)
-        values += sum(_number(header[kind], NUM_VALUES) for kind in COUNTS if kind in header)
+        values += sum(_number(header[field], NUM_VALUES) for field in DATA_PAGE_HEADERS if field in header)
         at += size + _number(header, COMPRESSED)
     if unfolded > column.total_uncompressed_size or values > column.num_values:
         raise DamagedFileError(f"the pages of {column.path_in_schema} hold more than the footer says")

@@ -19,7 +19,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from recorder.capture.backlog import NOWHERE
-from recorder.capture.cutting import Arriving, FrameSpan, requests_in, responses_in, take_number
+from recorder.capture.cutting import ArrivingFrame, FrameSpan, requests_in, responses_in, take_number
 from recorder.capture.selection import OTHER, Selection
 
 # offsets in a request, counted from its length field: of the client id's size, and of the client id
@@ -62,7 +62,7 @@ class Sieve:
         # numbers of exchanges whose requests were left out, and whose responses have not come
         self._unwanted: deque[int] = deque()
         # per direction: the frame that is arriving between two steps
-        self._arriving = [Arriving.now(conversation, direction, FrameKind.REQUEST) for direction in Direction]
+        self._arriving = [ArrivingFrame.now(conversation, direction, FrameKind.REQUEST) for direction in Direction]
         # per direction: the stream offset from which on the arriving frame is left out
         self._cut_from = [NOWHERE, NOWHERE]
         # the bytes of the undecided request that have come
@@ -90,7 +90,7 @@ class Sieve:
         frames = frames_in(self._conversation, step, self._arriving[direction])
         cuts = [cut for frame in frames for cut in self._frame_cuts(direction, step, frame)]
         last_kind = frames[-1].kind if frames else FrameKind.REQUEST
-        self._arriving[direction] = Arriving.now(self._conversation, direction, last_kind)
+        self._arriving[direction] = ArrivingFrame.now(self._conversation, direction, last_kind)
         self.bytes += sum(cut.stop - cut.start for cut in cuts)
         return cuts
 

@@ -33,7 +33,7 @@ from proxy.schema.faults import Fault, Setting
 BACKLOG = 1024
 # a name of this machine stands in one of its files; a look-up that takes longer hangs in a name service
 LOOK_UP_SECONDS = 5.0
-# free ports that are tried before one is taken that is set aside for another node
+# free ports that are passed over because they are set aside for others; the next free port is taken in any case
 MAX_PICKS = 64
 
 
@@ -44,7 +44,7 @@ class Nodes:
         serve: called once for each new listener, to accept on it from then on.
         state: the content of the state file.
         observer: is told of nodes known, found and moved.
-        reserved: ports of other clusters, never to be picked.
+        reserved: ports of other clusters, passed over when a free port is picked.
     """
 
     descriptors_each = 1
@@ -78,6 +78,7 @@ class Nodes:
     def add_bootstrap(self, sock: socket.socket, listening: Address) -> None:
         """Adds the bootstrap listener, which may stand for some nodes too."""
         self._bootstrap = listening
+        # both names: the address listened on, and the advertised one
         self.own_listeners.add(sock, listening, self._map.called(listening))
         if self._map.own is not None:
             # this node is the broker that the proxy was started for
@@ -93,7 +94,7 @@ class Nodes:
             self._notify_observer(node_id, self.upstream(node_id), listener)
 
     async def listen_for_known(self, node_ids: Iterable[int]) -> None:
-        """Opens the listeners of nodes that the state file knows, up to the first that can't be had."""
+        """Opens the listeners of nodes that the state file knows; stops at the first that can't be opened."""
         for node_id in node_ids:
             # there may be thousands: other tasks have their turn in between
             await trio.lowlevel.checkpoint()
@@ -138,7 +139,9 @@ class Nodes:
     def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
         self._map = node_map
         # nodes that only a broker's response has named may have no advertised address
-        self.own_listeners.add_names(*(name for number in self._listening if (name := self._alias(number)) is not None))
+        self.own_listeners.add_names(
+            *(name for number in self._listening if (name := self._advertised_or_none(number)) is not None)
+        )
         for node_id in [*opened]:
             sock = opened.pop(node_id)
             if node_id in self._listening:
@@ -191,8 +194,8 @@ class Nodes:
         except ValueError as error:
             raise OSError(errno.EADDRNOTAVAIL, str(error)) from error
 
-    def _alias(self, node_id: int) -> Address | None:
-        """As `advertised`; None where there is none."""
+    def _advertised_or_none(self, node_id: int) -> Address | None:
+        """The advertised address of a node; None: the mapping has none."""
         try:
             return self.advertised(node_id)
         except OSError:
@@ -220,11 +223,11 @@ class Nodes:
         level = self._log_throttle.level(f"now {cluster_id}")
         log(level, event, cluster=self._settings.name, was=before, now=cluster_id)
 
-    def _check_file_limit(self, wanted: set[int]) -> None:
+    def _check_file_limit(self, node_ids: set[int]) -> None:
         """Raises OSError if the listeners, which stay for ever, would take the files that connections need."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         max_nodes = files // 2 // self.descriptors_each
-        if files != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > max_nodes:
+        if files != resource.RLIM_INFINITY and len(node_ids | self._listening.keys()) > max_nodes:
             raise OSError(errno.EMFILE, f"more nodes than {max_nodes}, for half of the files that may be open")
 
     def _is_current(self, node: Node) -> bool:
@@ -256,7 +259,7 @@ class Nodes:
         """The node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted(node_id)
         if wanted is None and self._map.is_bootstraps(node_id):
-            # raises before anything is noted: a broker may give itself an id that has no name
+            # raises before the node is noted, if its id has no advertised address: a broker may give itself any id
             self.own_listeners.add_names(self.advertised(node_id))
             self._listening[node_id], self._has_usual_port[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
@@ -287,7 +290,7 @@ class Nodes:
         return Fault((setting, f"{whose} can't be listened on ({reason})"), "an address of this machine")
 
     def _bind(self, node_id: int, node_map: NodeMap, host: str) -> socket.socket:
-        """A socket that listens for a node, at this host. Raises OSError."""
+        """A socket that listens for a node at `host`, on its first free port (0 stands for any). Raises OSError."""
         wanted = node_map.wanted(node_id)
         assert wanted is not None
         for port in wanted.ports[:-1]:
@@ -299,7 +302,7 @@ class Nodes:
         return bind(Address(host, wanted.ports[-1])) if wanted.ports[-1] else self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
-        """A socket that listens on a free port that is set aside for no other node."""
+        """A socket that listens on a free port, set aside for no other node or cluster if MAX_PICKS tries find one."""
         passed_over: list[socket.socket] = []
         try:
             while True:

@@ -13,22 +13,23 @@ clock = time.monotonic_ns
 
 
 class Account:
-    """One connection's account. A chunk is counted once it has been sent.
+    """One connection's account. An exchange is counted when its chunk has been sent, or by `close`.
 
-    answered: the exchanges whose responses end in the chunk at hand.
-    one_way: the exchanges in the chunk at hand that no response follows.
+    finished: the exchanges whose responses end in the chunk that is to be sent to the client.
+    one_way: the exchanges of the chunk that is to be sent to the broker which get no response.
     """
 
-    __slots__ = ("_arriving", "_traffic", "answered", "one_way")
+    __slots__ = ("_arriving", "_traffic", "finished", "one_way")
 
     def __init__(self, traffic: Traffic, conversation: Conversation) -> None:
         self._traffic = traffic
+        # reads the error code of a response that spans chunks
         self._arriving = Arriving(conversation.responses_side)
-        self.answered: Sequence[Exchange] = ()
+        self.finished: Sequence[Exchange] = ()
         self.one_way: Sequence[Exchange] = ()
 
     def request_sent(self, step: Step, at_ns: int) -> None:
-        """The broker has been sent the request chunk that arrived at this time."""
+        """The chunk of requests that arrived at `at_ns` has been sent to the broker."""
         traffic = self._traffic
         traffic.proxied(Direction.REQUEST, clock() - at_ns)
         if step.one_way:
@@ -38,11 +39,11 @@ class Account:
             traffic.opaque(step.opaque)
 
     def response_sent(self, step: Step, at_ns: int) -> None:
-        """The client has been sent the response chunk that arrived at this time."""
+        """The chunk of responses that arrived at `at_ns` has been sent to the client."""
         traffic, sent_ns = self._traffic, clock()
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         traffic.finished(step.finished, sent_ns, step.data, self._arriving.follow(step))
-        self.answered = ()
+        self.finished = ()
         if step.unanswered:
             traffic.unanswered(step.unanswered)
 
@@ -51,6 +52,6 @@ class Account:
         self._traffic.unanswered(exchanges)
 
     def close(self) -> None:
-        """The connection has ended: the chunk at hand, if there is one, has not been sent on."""
-        self._traffic.unanswered(self.answered)
+        """Counts the exchanges of chunks that were never sent; one-way ones count as if they had been."""
+        self._traffic.unanswered(self.finished)
         self._traffic.one_way(self.one_way)

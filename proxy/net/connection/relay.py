@@ -343,7 +343,7 @@ class Relay:
                 self._broker.put_back(step.rest)
                 chunk = chunk[: -len(step.rest)]
             waits = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
-        self._account.answered = step.finished
+        self._account.finished = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
         if (not step.marks or self._begin_rewriting(step)) and not waits:
             pieces = self._send_now(self._client, step.outgoing())
@@ -396,4 +396,4 @@ class Relay:
         # a response that is still arriving is counted when the connection ends
         arrived = [] if bad is self._conversation.responses_side.open else [bad]
         self._account.unanswered([*arrived, *unsent])
-        self._account.answered = step.finished
+        self._account.finished = step.finished

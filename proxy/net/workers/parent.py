@@ -111,7 +111,11 @@ class PublishedNodes(Nodes):
     def table(self) -> dict[str, list[str]]:
         """Node id -> broker ("" while not known), listener, advertised address ("" if there is none)."""
         return {
-            str(row.node_id): [str(self.upstream(row.node_id) or ""), row.listener, str(self._alias(row.node_id) or "")]
+            str(row.node_id): [
+                str(self.upstream(row.node_id) or ""),
+                row.listener,
+                str(self._advertised_or_none(row.node_id) or ""),
+            ]
             for row in self.listeners()
         }
 

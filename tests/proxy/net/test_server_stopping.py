@@ -232,9 +232,9 @@ async def test_a_node_that_turns_up_while_the_proxy_stops_harms_nobody(broker):
 async def test_the_child_is_looked_after_until_the_last_connection_has_ended(broker, withheld, monkeypatch):
     events: list[Any] = []
 
-    async def look_after(command: list[str], has_ended: Callable[[], None]) -> None:
+    async def look_after(command: list[str], on_end: Callable[[], None]) -> None:
         events.append(command)
-        has_ended()
+        on_end()
         try:
             await trio.sleep_forever()
         finally:

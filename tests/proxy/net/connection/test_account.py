@@ -26,7 +26,7 @@ def test_an_exchange_is_counted_once_its_response_has_been_sent():
     at_ns = time.monotonic_ns()
     it.account.request_sent(it.talk.requests(ping(1), at_ns), at_ns)
     step = it.talk.responses(pong(1), at_ns)
-    it.account.answered = step.finished
+    it.account.finished = step.finished
     it.account.response_sent(step, at_ns)
     it.account.close()
     assert it.row("Heartbeat") == (1, 0, 0)
@@ -35,7 +35,7 @@ def test_an_exchange_is_counted_once_its_response_has_been_sent():
 def test_a_response_that_the_client_has_not_got_when_the_connection_ends_is_no_answer():
     it = Accounting()
     it.account.request_sent(it.talk.requests(ping(1), 1), 1)
-    it.account.answered = it.talk.responses(pong(1), 2).finished
+    it.account.finished = it.talk.responses(pong(1), 2).finished
     it.account.close()
     assert it.row("Heartbeat") == (0, 0, 1)
 
