@@ -107,3 +107,10 @@ def test_logs_are_asked_for_once_their_leaders_are_known() -> None:
 
     prepared(using("there"), answer)
     assert [made.api_key for made in asked] == [METADATA, LIST_OFFSETS, LIST_OFFSETS]
+
+
+def test_a_share_group_whose_beginning_is_overwritten_is_named() -> None:
+    survey = playing()
+    survey.first_acquired = {"g": {("there", 0): 3}}
+    assert prepared(survey, groups(SHARE_GROUP_DESCRIBE, [])).overwritten == ["g"]
+    assert prepared(survey, groups(None, [])).overwritten == []
