@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from proxy.wire.keys import METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
@@ -30,6 +32,7 @@ def recording(*, nodes: int) -> Recording:
         values = {"group_id": "g", "member_id": "m", "share_session_epoch": -1, "topics": []}
         exchange = found.asks(1000 * node, node, SHARE_ACKNOWLEDGE, VERSION, values, node=node)
         found.answers(1000 * node + 1, exchange, EMPTY)
+        found.closes(1000 * node + 2, node)
     return found
 
 
@@ -43,17 +46,18 @@ def told(got: Got) -> Answer:
     return EMPTY if got.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE) else answered(got)
 
 
-def played(recorded: Recording, cluster: Cluster) -> list[Got]:
+def played(recorded: Recording, cluster: Cluster, speed: float | None = None) -> list[Got]:
     cluster.name_topic("a", TARGET_ID)
-    simulation = Simulation(recorded, told, Options(speed=None), cluster=cluster)
+    simulation = Simulation(recorded, told, Options(speed=speed), cluster=cluster)
     simulation.run()
     assert simulation.engine.finished
     assert simulation.world.result.totals.answered == simulation.world.result.totals.sent
     return [got for got in simulation.got if got.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE)]
 
 
-def test_sessions_that_meet_on_one_node_are_one_on_one_connection_until_the_last_ends() -> None:
-    got = played(recording(nodes=2), one_node(("a", 2)))
+@pytest.mark.parametrize("speed", [None, 1.0], ids=["max", "1"])
+def test_sessions_that_meet_on_one_node_are_one_on_one_connection_until_the_last_ends(speed: float | None) -> None:
+    got = played(recording(nodes=2), one_node(("a", 2)), speed)
     assert len({each.channel for each in got}) == 1
     assert [each.values["share_session_epoch"] for each in got] == [0, 1, 2, 3, 4, -1]
 
