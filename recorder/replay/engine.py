@@ -88,6 +88,7 @@ class Engine:
         self._waiting = Waiting()
         self._ready: dict[Lane, None] = {}
         self._held: dict[Lane, None] = {}
+        self._kept: dict[Lane, None] = {}
         self._polls: dict[Lane, None] = {}
         self._news = False
         self._memory = 0
@@ -312,10 +313,20 @@ class Engine:
             if item.left_at is not None:
                 self._lose(item, now)
         if not lane.in_play and not lane.carries:
-            self._links.hang_up(lane)
-            if lane.connection is not None:
-                self._lanes.pop(lane.connection, None)
-                self.world.connection_closed(lane.connection)
+            self._hang_up(lane)
+
+    def _hang_up(self, lane: Lane) -> None:
+        """All of a recorded connection is played."""
+        if lane.connection is not None and self.world.carries_others(lane.connection):
+            self._kept[lane] = None
+            return
+        self._links.hang_up(lane)
+        if lane.connection is not None:
+            self._lanes.pop(lane.connection, None)
+            self.world.connection_closed(lane.connection)
+            # one that was kept for this one's sake may go
+            self._ready.update(self._kept)
+            self._kept.clear()
 
     def _leaves(self, item: Item, now: int) -> bool:
         """True if the head of a lane has left, or never will."""

@@ -9,10 +9,9 @@ so the earliest request can always go.
     requests of a group; SyncGroup, which may itself wait for       the group
       another member's, tells none
     InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
-    Produce and DeleteRecords; the latter also waits for what       the partition
-      has used its topic
+    Produce and DeleteRecords                                       the partition
     what reads or changes settings                                  the resource
-    what reads a partition, or commits an offset of it              asks for the partition, tells nobody
+    what reads a partition, or commits an offset of it              asks for the partition, tells DeleteRecords
     EndTxn; what reads committed offsets, or the stable end         the former tells the latter, of any transaction
     what describes a group; ShareFetch, ShareAcknowledge            asks for the group; the latter tell the former
     CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads, writes or describes it,
@@ -196,7 +195,7 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
         found.both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
         _use_topic(found, topic(_named(entry)))
         if api_key == DELETE_RECORDS:
-            found.asks.append(("use of topic", topic(_named(entry))))
+            found.asks.append(("look at partition", topic(_named(entry)), partition["partition_index"]))
         for producer in producers(partition.get("records")):
             found.asks.append(("producer", producer))
             found.tells.append(("data of producer", producer))
@@ -210,7 +209,9 @@ def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str
         name = topic(_named(entry))
         _use_topic(found, name)
         for each in entry.get("partitions") or () if api_key in _LOOKS else ():
-            found.asks.append(("partition", name, each.get("partition", each.get("partition_index"))))
+            where = name, each.get("partition", each.get("partition_index"))
+            found.asks.append(("partition", *where))
+            found.tells.append(("look at partition", *where))
 
 
 def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:

@@ -212,6 +212,8 @@ class Preparation:
                 )
             if not described:
                 self.found.absent_groups.add(group)
+            elif self._survey.first_acquired.get(self._names.recorded(group)):
+                self.found.overwritten.append(group)
             if self._names.recorded(group) in self._survey.committing:
                 values = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
                 answer = yield from self._ask(OFFSET_FETCH, values, to)

@@ -175,6 +175,13 @@ class ShareSessions:
         own = self._own.get(flight.member, {}).get(node) if flight else None
         return own.carrier if own else exchange.connection
 
+    def ends(self, connection: Connection) -> bool:
+        """A recorded connection has ended: its partitions leave. True if it carries sessions that others still use."""
+        owns = [own for each in self._own.values() for own in each.values()]
+        for own in owns:
+            own.by.pop(connection, None)
+        return any(own.carrier == connection and own.by for own in owns)
+
     def closed(self, connection: Connection, node: int | None = None) -> None:
         """The connection to a node, or all of a recorded connection's, are gone, and the sessions that they carried."""
         for member, owns in [*self._own.items()]:

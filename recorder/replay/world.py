@@ -291,6 +291,10 @@ class World:
         self._fetches.closed(connection, node)
         self._shares.closed(connection, node)
 
+    def carries_others(self, connection: tuple[str, int]) -> bool:
+        """A recorded connection has ended. True if others still need its connection to a node."""
+        return self._shares.ends(connection)
+
     def connection_closed(self, connection: tuple[str, int]) -> None:
         """A recorded connection has ended, and all that was played of it."""
         self._groups.closed(connection)

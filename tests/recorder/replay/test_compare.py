@@ -437,3 +437,16 @@ def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
     assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "c"), known).kind is Kind.SAME
     assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "d"), known).kind is Kind.VALUE
     assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is Kind.STRUCTURE
+
+
+def test_where_a_recorded_share_group_had_not_begun_the_target_may_have() -> None:
+    def offsets(start: int) -> Values:
+        partition = {"partition_index": 0, "start_offset": start, "leader_epoch": 0, "lag": -1, "error_code": 0}
+        topic = {"topic_name": "t", "topic_id": b"1" * 16, "partitions": [partition | {"error_message": None}]}
+        group = {"group_id": "g", "topics": [topic], "error_code": 0, "error_message": None}
+        return {"throttle_time_ms": 0, "groups": [group]}
+
+    kinds = [
+        verdict(90, 1, offsets(here), offsets(there), Unchanged()).kind for here, there in ((-1, 0), (0, -1), (3, 4))
+    ]
+    assert kinds == [Kind.SAME, Kind.VALUE, Kind.VALUE]

@@ -15,6 +15,7 @@ from proxy.wire.compile.layout import layout
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    CONSUMER_GROUP_HEARTBEAT,
     DELETE_RECORDS,
     END_TXN,
     FETCH,
@@ -24,17 +25,23 @@ from proxy.wire.keys import (
     PRODUCE,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_HEARTBEAT,
     TXN_OFFSET_COMMIT,
 )
 from proxy.wire.records import Record, write_batch
+from recorder.replay.assigned import Assignments
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs
 from recorder.replay.offsets import Offsets
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange, Needs, Origin
 from recorder.replay.producers import Producers
+from recorder.replay.records import Streams
 from recorder.replay.sessions import FetchSessions
 from recorder.replay.share_sessions import ShareSessions
+from recorder.replay.share_starts import ShareStarts
+from recorder.replay.shared import Shared
 from tests.recorder.replay.simulated import PEER, TARGET_IDS, TOPIC_IDS, names
 from tests.strategies import Values, must_codec
 
@@ -47,6 +54,9 @@ APIS = {
     INIT_PRODUCER_ID: range(7),
     ADD_PARTITIONS_TO_TXN: range(4),
     ADD_OFFSETS_TO_TXN: range(5),
+    CONSUMER_GROUP_HEARTBEAT: range(2),
+    SHARE_GROUP_HEARTBEAT: range(1, 2),
+    STREAMS_GROUP_HEARTBEAT: range(1),
     END_TXN: range(6),
     TXN_OFFSET_COMMIT: range(7),
     SHARE_FETCH: range(3),
@@ -125,7 +135,8 @@ def test_no_request_and_no_answer_raises_more_than_a_wire_error(api_key: int, se
         ShareSessions(told, lambda topic, partition, offset: offset),
     )
     producers = Producers(told, cluster, Pairs(), Options(), lambda key, version: version)
-    rooms = [producers, fetches, shares, Offsets(told, {}, {}, {}, random.choice([0, 2**62]))]
+    sharing = [Shared(told, Streams()), Assignments(told), ShareStarts(told, {}, {}, lambda *_: 0)]
+    rooms = [producers, fetches, shares, *sharing, Offsets(told, {}, {}, {}, random.choice([0, 2**62]))]
     values = Values(random)
     for number in range(4):
         version = random.choice(APIS[api_key])

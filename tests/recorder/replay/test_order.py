@@ -7,21 +7,34 @@ import pytest
 from proxy.wire import encode_request, encode_response, records
 from proxy.wire.keys import (
     ADD_PARTITIONS_TO_TXN,
+    CONSUMER_GROUP_DESCRIBE,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_TRANSACTIONS,
+    ELECT_LEADERS,
     END_TXN,
     FETCH,
     HEARTBEAT,
+    INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
     LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
@@ -184,3 +197,68 @@ def test_a_topic_is_deleted_behind_what_used_it() -> None:
 def test_a_request_that_can_not_be_read_waits_for_its_connection_alone() -> None:
     exchange = Exchange(Origin("s", 1, 0), METADATA, 12, b"\x00", 0, 0, Peer("h", None))
     assert keys(exchange, lambda _: None).asks == [("connection", "s", 1)]
+
+
+def test_records_are_deleted_behind_what_read_them() -> None:
+    delete = _keys(DELETE_RECORDS, 1, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]}, 2)
+    of_orders = ({"topics": [{"topic": "orders", "partitions": [{"partition": index}]}]} for index in (0, 1))
+    fetch, other = (_keys(FETCH, 11, values, 1) for values in of_orders)
+    assert _waits(delete, fetch)
+    assert not _waits(delete, other)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "values"),
+    [
+        (DESCRIBE_CONFIGS, 4, {"resources": [{"resource_type": 2, "resource_name": "orders"}]}),
+        (INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [{"resource_type": 2, "resource_name": "orders"}]}),
+        (DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": [{"name": "orders"}]}),
+        (DESCRIBE_LOG_DIRS, 4, {"topics": [{"topic": "orders"}]}),
+        (ELECT_LEADERS, 2, {"topic_partitions": [{"topic": "orders", "partitions": [0]}]}),
+        (LIST_PARTITION_REASSIGNMENTS, 0, {"topics": [{"name": "orders", "partition_indexes": [0]}]}),
+        (LIST_PARTITION_REASSIGNMENTS, 0, {"topics": None}),
+        (METADATA, 12, {"topics": None}),
+    ],
+    ids=["settings", "changed settings", "partitions", "logs", "leaders", "moves", "all moves", "all topics"],
+)
+def test_what_looks_at_a_topic_comes_behind_its_creation_and_before_its_deletion(
+    key: int, version: int, values: dict[str, Any]
+) -> None:
+    looks = _keys(key, version, values, 1)
+    assert _waits(looks, _keys(CREATE_TOPICS, 5, {"topics": [{"name": "orders"}]}, 2))
+    assert _waits(_keys(DELETE_TOPICS, 3, {"topic_names": ["orders"]}, 2), looks)
+
+
+def test_settings_are_read_behind_what_changed_them() -> None:
+    topic, broker = ({"resources": [{"resource_type": kind, "resource_name": "1"}]} for kind in (2, 4))
+    changed = _keys(INCREMENTAL_ALTER_CONFIGS, 1, topic, 1)
+    assert _waits(_keys(DESCRIBE_CONFIGS, 4, topic, 2), changed)
+    assert not _waits(_keys(DESCRIBE_CONFIGS, 4, broker, 2), changed)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "values"),
+    [
+        (DESCRIBE_GROUPS, 5, {"groups": ["g"]}),
+        (CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": ["g"]}),
+        (SHARE_GROUP_DESCRIBE, 1, {"group_ids": ["g"]}),
+        (DESCRIBE_SHARE_GROUP_OFFSETS, 0, {"groups": [{"group_id": "g"}]}),
+        (SHARE_FETCH, 1, {"group_id": "g"}),
+        (SHARE_ACKNOWLEDGE, 1, {"group_id": "g"}),
+    ],
+    ids=["classic", "consumers", "shares", "offsets", "fetch", "acknowledge"],
+)
+def test_what_looks_at_a_group_comes_behind_what_its_members_did(
+    key: int, version: int, values: dict[str, Any]
+) -> None:
+    looks, joins = _keys(key, version, values, 2), _keys(SHARE_GROUP_HEARTBEAT, 1, {"group_id": "g"}, 1)
+    assert _waits(looks, joins)
+    assert not _waits(joins, looks)
+
+
+def test_a_share_group_is_described_behind_what_it_acknowledged() -> None:
+    described = _keys(DESCRIBE_SHARE_GROUP_OFFSETS, 0, {"groups": [{"group_id": "g"}]}, 2)
+    acknowledge = _keys(SHARE_ACKNOWLEDGE, 1, {"group_id": "g"}, 1)
+    assert _waits(described, acknowledge)
+    # members don't wait for each other's polls
+    assert not _waits(_keys(SHARE_FETCH, 1, {"group_id": "g"}, 2), acknowledge)

@@ -262,3 +262,24 @@ def test_records_that_waited_for_their_time_meet_once_times_do_not_count() -> No
     assert streams.owed(ME, "t", 0).records == 2
     streams.add_replayed(ME, "t", 0, log_append(batch_of("b", first=1)), 1, 2)
     assert (found(streams).equal, found(streams).missing) == (2, 0)
+
+
+def test_what_the_target_gave_ahead_before_a_consumer_went_on_elsewhere_is_not_extra() -> None:
+    streams = Streams()
+    streams.add_recorded(ME, "t", 0, batch_of("a"), 0)
+    streams.add_replayed(ME, "t", 0, batch_of("a", "b"), 0)
+    streams.add_recorded(ME, "t", 0, batch_of("d", first=3), 3)
+    streams.add_replayed(ME, "t", 0, batch_of("d", first=3), 3)
+    it = found(streams)
+    assert (it.equal, it.missing, it.extra) == (2, 0, 0)
+
+
+def test_what_was_read_ahead_is_equal_where_the_recording_reads_it_later() -> None:
+    streams = Streams()
+    streams.add_replayed(ME, "t", 0, batch_of("a", "b"), 0)
+    streams.add_recorded(ME, "t", 0, batch_of("a"), 0)
+    streams.add_replayed(ME, "t", 0, batch_of("d", first=3), 3)
+    streams.add_recorded(ME, "t", 0, batch_of("b", first=1), 1)
+    streams.add_recorded(ME, "t", 0, batch_of("d", first=3), 3)
+    it = found(streams)
+    assert (it.equal, it.missing, it.extra) == (3, 0, 0)

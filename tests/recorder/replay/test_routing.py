@@ -31,7 +31,7 @@ from recorder.replay.apis import DESTINATIONS, Destination
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
 from recorder.replay.nodes import Nodes
 from recorder.replay.plan import Needs, Reason, ToNode, Values, Withheld
-from recorder.replay.routing import Part, joined, parts
+from recorder.replay.routing import Part, joined, parts, with_homes
 from tests.recorder.replay.targets import SHAPES, Shape, asked, cluster, shapes, topic_id, wanted
 from tests.strategies import must_codec, values_of
 
@@ -322,3 +322,10 @@ def test_new_partitions_and_reassignments_name_the_targets_nodes_and_a_cancelled
     moved = {"topics": [{"name": "a", "partitions": [{"replicas": [2]}, {"replicas": None}]}]}
     [part] = routed(ALTER_PARTITION_REASSIGNMENTS, moved, cluster(3))
     assert part.values["topics"][0]["partitions"] == [{"replicas": [11]}, {"replicas": None}]
+
+
+def test_who_has_a_session_hears_of_its_end_and_who_leads_what_is_named() -> None:
+    named = {"topics": [{"topic": "a"}], "forgotten_topics_data": []}
+    empty = {"topics": [], "forgotten_topics_data": []}
+    assert with_homes([Part(1, named), Part(2, empty)], [3, 2]) == [Part(1, named), Part(2, empty), Part(3, empty)]
+    assert with_homes([Part(1, empty)], [2]) == [Part(2, empty)]

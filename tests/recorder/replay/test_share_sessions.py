@@ -274,6 +274,7 @@ def test_a_request_whose_answer_never_came_leaves_no_session_and_its_decisions_g
     each = fetch(1, 1, {A0: [(100, 100, [REJECT])]})
     values = each.decoded()
     target.sessions.request(each, values, 0)
+    values["topics"][0]["topic_id"] = TARGET_IDS["a"]
     target.sessions.for_node(each, 4, values)
     target.sessions.sent(each, values, 0)
     target.sessions.lost(each, values)

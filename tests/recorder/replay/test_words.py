@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.replay import words
-from recorder.replay.outcome import Difference, Stream, Verdict
+from recorder.replay.outcome import Assigned, Difference, Stream, Verdict
 from tests.recorder.replay import results
 
 SECOND = 10**9
@@ -97,3 +97,9 @@ def test_the_code_of_an_error_has_its_name(path: str, sides: tuple[str, str], to
 
 def test_a_streams_differences_are_counted() -> None:
     assert words.stream(Stream("c", "t", 0, missing=1, unread=2000)) == "1 missing, 2 000 unread"
+
+
+def test_what_a_group_was_given_on_one_side_alone_is_said() -> None:
+    assert words.assigned(Assigned("g", ("a 0", "a 1"), ("b 2",))) == "only recorded: a 0, a 1; only replayed: b 2"
+    result = replace(results.equal(), max_mismatches=0, assigned=[Assigned("g", ("a 0",))])
+    assert words.verdict(result).endswith("and what 1 group was given; --max-mismatches allows 0")

@@ -1,0 +1,116 @@
+"""What is asked of a target before a replay begins, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.wire.keys import (
+    CONSUMER_GROUP_DESCRIBE,
+    CREATE_TOPICS,
+    DESCRIBE_GROUPS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FETCH,
+    SHARE_GROUP_DESCRIBE,
+)
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.plan import Made, Values
+from recorder.replay.prepare import Preparation, Prepared
+from recorder.replay.survey import Found, Survey
+from tests.recorder.replay.simulation import one_node
+
+NO_GROUP = 69
+DESCRIBES = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE)
+
+
+def prepared(survey: Survey, answer: Callable[[Made], Values | None], **options: Any) -> Prepared:
+    cluster = one_node(("there", 1))
+    preparation = Preparation(survey, Names("", {}, cluster), cluster, Options(**options), may_write=True)
+    script = preparation.run()
+    told: Values | None = None
+    try:
+        while True:
+            made = script.send(told)
+            told = None if made is None else answer(made)
+    except StopIteration:
+        return preparation.found
+
+
+def using(*topics: str, created: tuple[str, ...] = ()) -> Survey:
+    return Survey(used={name: Found(1) for name in topics}, created={*created})
+
+
+def test_topics_that_the_recording_makes_and_kafkas_own_need_not_be_there() -> None:
+    asked: list[Made] = []
+
+    def answer(made: Made) -> None:
+        asked.append(made)
+
+    found = prepared(using("there", "__cluster_metadata", "made", created=("made",)), answer)
+    assert not found.refusals
+    assert [made.values["topics"] for made in asked if made.api_key == METADATA] == [[{"name": "there"}]]
+    assert CREATE_TOPICS not in {made.api_key for made in asked}
+
+
+def test_any_other_topic_that_is_lacking_is_refused() -> None:
+    assert prepared(using("there", "lacking"), lambda made: None).refusals == [
+        "the target has no topic lacking (1 partitions): right would be to make it, or --create-topics"
+    ]
+
+
+def test_the_log_of_a_topic_that_will_be_made_begins_at_0() -> None:
+    survey = using("made", created=("made",))
+    survey.first_offsets = {("made", 2): 7}
+    found = prepared(survey, lambda made: None)
+    assert (found.starts, found.ends) == ({("made", 2): 0}, {("made", 2): 0})
+
+
+def groups(kind: int | None, members: list[Values]) -> Callable[[Made], Values | None]:
+    """A target that has the group as this kind."""
+
+    def answer(made: Made) -> Values | None:
+        if made.api_key == OFFSET_FETCH:
+            return {"error_code": 0, "topics": []}
+        if made.api_key not in DESCRIBES:
+            return None
+        is_there = made.api_key == kind
+        state = "Stable" if is_there else "Dead"
+        told = members if is_there else []
+        return {"groups": [{"error_code": 0 if is_there else NO_GROUP, "group_state": state, "members": told}]}
+
+    return answer
+
+
+def playing() -> Survey:
+    return Survey(groups={"g": Found(1, is_written=True)})
+
+
+def test_a_group_of_any_kind_that_has_members_is_refused() -> None:
+    for kind in DESCRIBES:
+        (refused,) = prepared(playing(), groups(kind, [{}])).refusals
+        assert refused.startswith("group g has members on the target")
+        assert not prepared(playing(), groups(kind, [{}]), fence=True).refusals
+
+
+def test_a_group_that_the_target_does_not_have_is_the_replays() -> None:
+    assert prepared(playing(), groups(None, [])).absent_groups == {"g"}
+    assert prepared(playing(), groups(DESCRIBE_GROUPS, [])).absent_groups == set()
+
+
+def test_logs_are_asked_for_once_their_leaders_are_known() -> None:
+    asked: list[Made] = []
+
+    def answer(made: Made) -> None:
+        asked.append(made)
+
+    prepared(using("there"), answer)
+    assert [made.api_key for made in asked] == [METADATA, LIST_OFFSETS, LIST_OFFSETS]
+
+
+def test_a_share_group_whose_beginning_is_overwritten_is_named() -> None:
+    survey = playing()
+    survey.first_acquired = {"g": {("there", 0): 3}}
+    assert prepared(survey, groups(SHARE_GROUP_DESCRIBE, [])).overwritten == ["g"]
+    assert prepared(survey, groups(None, [])).overwritten == []

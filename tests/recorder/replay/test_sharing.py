@@ -1,0 +1,70 @@
+"""Members of share groups, played by the engine: their sessions with the target's nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.wire.keys import METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from recorder.replay.cluster import Cluster
+from recorder.replay.options import Options
+from tests.recorder.replay.simple import answered
+from tests.recorder.replay.simulation import EVERYTHING, Answer, Got, Recording, Simulation, Values, one_node
+
+VERSION = 1
+RECORDED_ID, TARGET_ID = b"r" * 16, b"t" * 16
+EMPTY: Values = {"error_code": 0, "responses": []}
+
+
+def recording(*, nodes: int) -> Recording:
+    """One member with a connection to each of two nodes, or to the only one: both partitions of a topic are read."""
+    found = Recording()
+    topic = {"error_code": 0, "name": "a", "topic_id": RECORDED_ID, "partitions": []}
+    brokers = [{"node_id": node, "host": "h", "port": node} for node in range(1, nodes + 1)]
+    told = {"brokers": brokers, "topics": [topic]}
+    found.exchanges(0, 9, METADATA, 12, {"topics": None, "allow_auto_topic_creation": False}, told)
+    for node in range(1, nodes + 1):
+        indices = [node - 1] if nodes > 1 else [0, 1]
+        topics = [{"topic_id": RECORDED_ID, "partitions": [{"partition_index": index} for index in indices]}]
+        asks(found, 10 * node, node, 0, topics)
+    for node in range(1, nodes + 1):
+        asks(found, 100 * node, node, 1, [])
+    for node in range(1, nodes + 1):
+        values = {"group_id": "g", "member_id": "m", "share_session_epoch": -1, "topics": []}
+        exchange = found.asks(1000 * node, node, SHARE_ACKNOWLEDGE, VERSION, values, node=node)
+        found.answers(1000 * node + 1, exchange, EMPTY)
+        found.closes(1000 * node + 2, node)
+    return found
+
+
+def asks(found: Recording, at: float, node: int, epoch: int, topics: list[Values]) -> None:
+    values = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "max_wait_ms": 1, "topics": topics}
+    exchange = found.asks(at, node, SHARE_FETCH, VERSION, values | {"forgotten_topics_data": []}, node=node)
+    found.answers(at + 1, exchange, EMPTY)
+
+
+def told(got: Got) -> Answer:
+    return EMPTY if got.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE) else answered(got)
+
+
+def played(recorded: Recording, cluster: Cluster, speed: float | None = None) -> list[Got]:
+    cluster.name_topic("a", TARGET_ID)
+    simulation = Simulation(recorded, told, Options(speed=speed), cluster=cluster)
+    simulation.run()
+    assert simulation.engine.finished
+    assert simulation.world.result.totals.answered == simulation.world.result.totals.sent
+    return [got for got in simulation.got if got.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE)]
+
+
+@pytest.mark.parametrize("speed", [None, 1.0], ids=["max", "1"])
+def test_sessions_that_meet_on_one_node_are_one_on_one_connection_until_the_last_ends(speed: float | None) -> None:
+    got = played(recording(nodes=2), one_node(("a", 2)), speed)
+    assert len({each.channel for each in got}) == 1
+    assert [each.values["share_session_epoch"] for each in got] == [0, 1, 2, 3, 4, -1]
+
+
+def test_a_session_that_was_spread_over_nodes_ends_on_each() -> None:
+    cluster = Cluster("target", 1, {1: ("h", 1), 2: ("h", 2)}, offered={1: EVERYTHING, 2: EVERYTHING})
+    cluster.leaders.update({("a", 0): 1, ("a", 1): 2})
+    got = played(recording(nodes=1), cluster)
+    for node in (1, 2):
+        assert [each.values["share_session_epoch"] for each in got if each.node == node] == [0, 1, -1]

@@ -1,0 +1,66 @@
+"""What the first pass finds in a capture."""
+
+from __future__ import annotations
+
+from proxy.wire.keys import CREATE_TOPICS, METADATA, PRODUCE, SHARE_FETCH
+from recorder.replay.plan import Exchange, Reason, Withheld
+from recorder.replay.survey import Survey, survey
+from tests.recorder.replay.simple import PRODUCE_VERSION, produce
+from tests.recorder.replay.simulation import Recording, Values
+
+CREATE_VERSION, SHARE_VERSION = 5, 1
+ID = b"i" * 16
+
+
+def found(recording: Recording, refused: bool = False) -> Survey:
+    def withheld(exchange: Exchange) -> Withheld | None:
+        return Withheld(Reason.NEEDS_ADMIN) if refused and exchange.api_key == CREATE_TOPICS else None
+
+    return survey(recording.happenings, lambda _: True, withheld)
+
+
+def creates(recording: Recording, at: float, code: int = 0, **other: object) -> None:
+    topic: Values = {"name": "a", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    asked = {"topics": [topic], "timeout_ms": 1, "validate_only": False} | other
+    told = {"name": "a", "error_code": code, "error_message": None, "num_partitions": 1, "replication_factor": 1}
+    recording.exchanges(at, 1, CREATE_TOPICS, CREATE_VERSION, asked, {"topics": [told | {"configs": []}]})
+
+
+def uses(recording: Recording, at: float) -> None:
+    recording.asks(at, 2, PRODUCE, PRODUCE_VERSION, produce())
+
+
+def test_a_topic_that_the_recording_makes_before_it_uses_it_is_created() -> None:
+    recording = Recording()
+    creates(recording, 0)
+    uses(recording, 10)
+    assert found(recording).created == {"a"}
+
+
+def test_a_topic_that_was_there_is_not_created() -> None:
+    used, refused, looked = Recording(), Recording(), Recording()
+    uses(used, 0)
+    creates(used, 10)
+    creates(refused, 0, code=36)
+    creates(looked, 0, validate_only=True)
+    assert [found(each).created for each in (used, refused, looked)] == [set(), set(), set()]
+
+
+def test_a_topic_whose_creation_is_withheld_is_not_created() -> None:
+    recording = Recording()
+    creates(recording, 0)
+    assert found(recording, refused=True).created == set()
+
+
+def test_a_share_group_begins_at_the_lowest_offsets_that_its_members_acquired() -> None:
+    recording = Recording()
+    topic = {"error_code": 0, "name": "a", "topic_id": ID, "is_internal": False, "partitions": []}
+    broker = {"node_id": 1, "host": "h", "port": 1}
+    recording.exchanges(0, 1, METADATA, 12, {"topics": None}, {"brokers": [broker], "topics": [topic]})
+    for at, member, first in ((10, "m", 8), (20, "n", 3), (30, "m", 9)):
+        acquired = [{"first_offset": first, "last_offset": first, "delivery_count": 1}]
+        partition = {"partition_index": 2, "records": b"", "acquired_records": acquired}
+        told = {"responses": [{"topic_id": ID, "partitions": [partition]}]}
+        asked = {"group_id": "g", "member_id": member}
+        recording.exchanges(at, at, SHARE_FETCH, SHARE_VERSION, asked, told)
+    assert found(recording).first_acquired == {"g": {("a", 2): 3}}
