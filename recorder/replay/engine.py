@@ -177,6 +177,8 @@ class Engine:
         item.is_known = not exchange.awaits
         if exchange.awaits:
             lane.unread[exchange.origin.exchange] = item
+        else:
+            self._waiting.told(item)
         self.world.counts(exchange).recorded += 1
         if exchange.api_key in GROUP_APIS:
             self._timers.at(item.due, lambda _: self.world.due(exchange))

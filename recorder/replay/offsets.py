@@ -5,7 +5,8 @@
     other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           moved by the difference (`differences`)
     ... without a Produce pair of the partition                         as recorded; DeleteRecords is withheld
     all of them                                                         within the target's log, unless the recording
-                                                                        answered 1 (OFFSET_OUT_OF_RANGE)
+                                                                        answered 1 (OFFSET_OUT_OF_RANGE); commits
+                                                                        where the recording writes, beyond it too
     negative ones                                                       as recorded: they have a meaning of their own
 
 Whose last answer that is, `readers` says.
@@ -64,6 +65,7 @@ class Offsets:
                 self._pairs(place).add(offset, ends[place])
         self._readers = Readers()
         self._pending = PendingOffsets(names)
+        self._written: set[Place] = set()
         self._committed: dict[tuple[str, Place], _Moved] = {}
         self._moved: dict[Origin, dict[Place, _Moved]] = {}
         self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
@@ -72,7 +74,7 @@ class Offsets:
             TXN_OFFSET_COMMIT: self._commit,
             DELETE_RECORDS: self._delete,
             LIST_OFFSETS: self._shift,
-            PRODUCE: self._shift_records,
+            PRODUCE: self._write,
         }
         self._answers: dict[int, Callable[[Exchange, Values, Values], None]] = {
             FETCH: self._fetched,
@@ -158,7 +160,9 @@ class Offsets:
         moved = self._moved[exchange.origin] = {}
         for place, each in self._places(exchange.api_key, values):
             offset = each.values["committed_offset"]
-            each.values["committed_offset"] = self.expected(*place, offset)
+            # the end of a log that the recording writes to is known too late: what it will write is committed too
+            move = self.counterpart if place in self._written or place in self._differences else self.expected
+            each.values["committed_offset"] = move(*place, offset)
             moved[place] = _Moved(offset, each.values["committed_offset"])
         return None
 
@@ -183,9 +187,10 @@ class Offsets:
                 each.values["timestamp"] += self._shift_ms
         return None
 
-    def _shift_records(self, exchange: Exchange, values: Values) -> Refusal | None:
-        for each in partitions.asked(PRODUCE, values) if self._shift_ms else ():
-            if each.values["records"]:
+    def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
+        for place, each in self._places(PRODUCE, values):
+            self._written.add(place)
+            if self._shift_ms and each.values["records"]:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
 

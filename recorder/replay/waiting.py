@@ -40,7 +40,7 @@ class Waiting:
         self._members[group] = [*before, item] if is_sync else [item]
 
     def told(self, item: Item) -> None:
-        """The recording answered: requests from now on wait for the item."""
+        """The recording answered, or need not: requests from now on wait for the item."""
         item.told_row = next(self._rows)
         for key in item.keys.tells:
             self._told.setdefault(key, OrderedDict())[item] = None
@@ -85,6 +85,12 @@ class Waiting:
 
 
 def _precedes(other: Item, item: Item) -> bool:
-    """True if the recording had answered the other one before this one's first byte."""
-    answered = other.exchange.answered_ns
-    return other.told_row < item.asked_row and answered is not None and answered <= item.exchange.first_ns
+    """True if the recording had answered the other one, or all of one that awaits nothing, before this one's first byte.
+
+    What awaits nothing leaves before the rest of its connection in any case.
+    """
+    exchange = other.exchange
+    over = exchange.answered_ns if exchange.awaits else exchange.at_ns
+    if not exchange.awaits and other.lane is item.lane:
+        return False
+    return other.told_row < item.asked_row and over is not None and over <= item.exchange.first_ns

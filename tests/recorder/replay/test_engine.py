@@ -100,6 +100,17 @@ def test_requests_to_one_partition_leave_behind_the_answers_that_the_recording_h
     assert times == {"connection-1": 0, "connection-2": 1, "connection-3": 0}
 
 
+def test_what_awaits_no_answer_is_on_its_way_before_what_followed_it_in_its_partition() -> None:
+    recording = Recording()
+    reads(recording, 0, 1, took=3)
+    recording.asks(4, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    writes(recording, 5, 2, index=0)
+    writes(recording, 5, 3, index=1)
+    found = played(recording)
+    times = {got.client_id: got.at for got in found.asked(PRODUCE)}
+    assert times == {"connection-1": 1, "connection-2": 1, "connection-3": 0}
+
+
 def test_requests_that_overlapped_in_the_recording_overlap_on_the_target() -> None:
     recording = Recording()
     first = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce())

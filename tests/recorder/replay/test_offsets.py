@@ -287,6 +287,27 @@ def test_all_positions_can_be_asked_for() -> None:
     assert list(found.positions()) == [(ONE, ("s", 1), A0, Position(105, 103))]
 
 
+@pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT], ids=["alone", "in a transaction"])
+def test_an_offset_behind_records_that_are_still_on_their_way_is_committed_as_it_is(api_key: int) -> None:
+    on_its_way, elsewhere = offsets(end=0, first={A0: 0}), offsets(end=0)
+    for found, wanted in ((on_its_way, 10), (elsewhere, 0)):
+        values = commit(1, 10, api_key).decoded()
+        assert found.request(commit(1, 10, api_key), values, 0) is None
+        assert values["topics"][0]["partitions"][0]["committed_offset"] == wanted
+    written = offsets(end=0)
+    produces = exchange(1, PRODUCE, 7, unanswered_produce(), None, awaits=False)
+    assert written.request(produces, produces.decoded(), 0) is None
+    values = commit(2, 10, api_key).decoded()
+    assert written.request(commit(2, 10, api_key), values, 0) is None
+    assert values["topics"][0]["partitions"][0]["committed_offset"] == 10
+
+
+def unanswered_produce() -> Values:
+    entry = {"index": 0, "records": batch(0, 10)}
+    topics = [{"name": "a", "partition_data": [entry]}]
+    return {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": topics}
+
+
 def committed_by_transaction(found: Offsets, number: int, offset: int) -> None:
     """Both sides took a TxnOffsetCommit of the group g."""
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
