@@ -95,7 +95,9 @@ class Kafka(Broker):
     def values(self) -> dict[tuple[str, int], list[bytes | None]]:
         """The values of all records, in order."""
         return {
-            place: [each.value for _, data in log for each in records.read(data)] for place, log in self.log.items()
+            place: [each.value for _, data in log for each in records.read(data)]
+            for place, log in self.log.items()
+            if log
         }
 
     def of_replay(self, got: Got) -> Values | None:
@@ -196,13 +198,10 @@ class Kafka(Broker):
 
     def _offsetfetch(self, version: int, values: Values) -> Values:
         offsets = self._group(values["group_id"]).offsets
-        topics = [
-            {
-                "name": topic["name"],
-                "partitions": [_committed(offsets, topic["name"], index) for index in topic["partition_indexes"]],
-            }
-            for topic in values["topics"]
-        ]
+        topics = []
+        for topic in values["topics"]:
+            told = [_committed(offsets, topic["name"], index) for index in topic["partition_indexes"]]
+            topics.append({"name": topic["name"], "partitions": told})
         return {"topics": topics, "error_code": 0}
 
 
