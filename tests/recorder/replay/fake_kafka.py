@@ -108,6 +108,14 @@ class Kafka(Broker):
         values = self.answer(got.key, got.version, got.values)
         return None if got.key == 0 and not got.values["acks"] else values
 
+    def behind_records(self, place: tuple[str, int]) -> int:
+        """The offset behind the last record, and before the markers that nobody has read yet."""
+        if not self.log[place]:
+            return self.first_offset
+        base, data = self.log[place][-1]
+        (batch,) = records.batches(data)
+        return base + (batch.count or 0)
+
     # what the simulated broker lacks
 
     def _metadata(self, version: int, values: Values) -> Values:
@@ -376,7 +384,7 @@ class Member:
 
     def _commit(self) -> None:
         name, index = self.clients.random.choice(PLACES)
-        partition = {"partition_index": index, "committed_offset": self.clients.kafka.end((name, index))}
+        partition = {"partition_index": index, "committed_offset": self.clients.kafka.behind_records((name, index))}
         values = {"generation_id_or_member_epoch": self.generation, "member_id": self.id, "group_instance_id": None}
         partition |= {"committed_leader_epoch": -1, "committed_metadata": ""}
         self._ask(8, 7, values | {"topics": [{"name": name, "partitions": [partition]}]})
