@@ -137,12 +137,10 @@ def _options(flags: int) -> Options:
 
 def inputs() -> Iterator[Input]:
     """Each request of the corpus, answered as the corpus has it; and some of them one after the other."""
+    as_recorded, flags = [bytes([CHANGED])] * 4, FLAGS["is_max"] | FLAGS["is_answered"]
     for number, (key, version, _) in enumerate(requests()):
         if number % 3 == 0 or version == wire.versions(key)[-1]:
-            name = f"{key:02}-{api_name(key)}-v{version}"
-            yield Input(
-                "replay", name, packed(FLAGS["is_max"] | FLAGS["is_answered"], [number], [bytes([CHANGED])] * 4)
-            )
+            yield Input("replay", f"{key:02}-{api_name(key)}-v{version}", packed(flags, [number], as_recorded))
     for number, what in enumerate((BODY, FRAME, CHANGED, SILENT, CUT)):
         asked = range(number, len(requests()), 31)
         yield Input("replay", f"mixed-{what}", packed(number, [*asked][:9], [bytes([what]), bytes([CHANGED])] * 20))

@@ -21,7 +21,7 @@ from recorder import moments
 from recorder.capture.session import WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.options import Deletes, Options, is_api
-from recorder.replay.settings import BadReplaySettings, FileSettings, read_settings
+from recorder.replay.settings import BadReplaySettings, FileSettings, is_node, read_settings
 from recorder.terminal import console
 
 SECOND = 10**9
@@ -89,9 +89,12 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str | Non
         return None
     unit = next((unit for unit in sorted(TIMES, key=len, reverse=True) if value.endswith(unit)), "")
     try:
-        return round(float(value.removesuffix(unit)) * TIMES.get(unit, 1) * SECOND)
+        found = round(float(value.removesuffix(unit)) * TIMES.get(unit, 1) * SECOND)
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{value!r} is no duration; right would be 500ms, 10s or 2m") from None
+        found = -1
+    if found < 0:
+        raise click.BadParameter(f"{value!r} is no duration; right would be 500ms, 10s or 2m")
+    return found
 
 
 def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
@@ -104,7 +107,7 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
 
 def _nodes(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> dict[int, int]:
     pairs = [value.partition("=") for value in values]
-    if not all(recorded.isdigit() and target.isdigit() for recorded, _, target in pairs):
+    if not all(is_node(recorded) and is_node(target) for recorded, _, target in pairs):
         raise click.BadParameter("right would be --node 1=4: the recorded node's id and the target's")
     return {int(recorded): int(target) for recorded, _, target in pairs}
 

@@ -54,10 +54,15 @@ def read_settings(path: Path) -> FileSettings:
     return FileSettings(_nodes(path, found.get("nodes", {})), found.get("tls"), found.get("login", {}), path.parent)
 
 
+def is_node(text: str) -> bool:
+    """True for a node id as it is typed."""
+    return text.isascii() and text.isdigit()
+
+
 def _nodes(path: Path, section: dict[str, Any]) -> dict[int, int]:
     nodes: dict[int, int] = {}
     for name, value in section.items():
-        if not name.isdigit() or not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        if not is_node(name) or not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise BadReplaySettings(f"{path}: nodes.{name} is no pair of node ids: right would be 1 = 4")
         nodes[int(name)] = value
     return nodes

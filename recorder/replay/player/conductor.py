@@ -137,16 +137,14 @@ class Conductor:
         began = time.monotonic_ns()
         if wire.write(sends):
             self.engine.wrote(channel, began, began)
-        elif wire.began is None:
-            wire.began = began
 
     def _drained(self, channel: int) -> None:
         wire = self._connections.get(channel)
         if wire is None:
             return
+        # what is told only now had to wait for those before it
         now = time.monotonic_ns()
-        began, wire.began = wire.began or now, None
-        self.engine.wrote(channel, began, now)
+        self.engine.wrote(channel, now, now)
         self._notice()
 
     async def _serve(self, action: Open) -> None:

@@ -70,7 +70,6 @@ class Connection:
 
     Attributes:
         frames: what has come and is no whole frame.
-        began: when the first byte of what has not left whole was written.
     """
 
     def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None, tape: Tape | None) -> None:
@@ -80,16 +79,16 @@ class Connection:
         self._out: list[bytes] = []
         self._more = trio.Event()
         self._is_closing = False
-        self.began: int | None = None
+        self._is_full = False
 
     def write(self, sends: Sequence[Send]) -> bool:
-        """Keeps bytes until `run` writes them."""
+        """Keeps bytes until `run` writes them: at once, unless earlier ones still wait for the socket."""
         for send in sends:
             if self._tape is not None:
                 self._tape.sends(send.data, send.origin)
             self._out.append(send.data)
         self._more.set()
-        return False
+        return not self._is_full
 
     def close(self) -> None:
         """Ends the connection when everything has left."""
@@ -117,7 +116,9 @@ class Connection:
                 self._more = trio.Event() if not self._is_closing else self._more
                 while self._out:
                     data, self._out = b"".join(self._out), []
+                    self._is_full = True
                     await self._stream.send_all(data)
+                self._is_full = False
                 drained()
             await self._stream.aclose()
 

@@ -25,16 +25,10 @@ _LARGE = 64 << 10
 
 
 class Wire(Protocol):
-    """An open connection as the conductor uses it.
-
-    Attributes:
-        began: when the first byte of what has not left whole was written.
-    """
-
-    began: int | None
+    """An open connection as the conductor uses it."""
 
     def write(self, sends: Sequence[Send]) -> bool:
-        """Writes, or keeps what the socket does not take. True if all of it has left."""
+        """Writes, or keeps what the socket does not take. True if the first byte of it has left."""
 
     def close(self) -> None:
         """Ends the connection when everything has left."""
@@ -93,7 +87,6 @@ class PlainWire:
         self._out: deque[memoryview] = deque()
         self._ended = trio.Event()
         self._is_closing = False
-        self.began: int | None = None
         self._number = plain.fileno()
         sockets.add(self, self._number)
 
@@ -117,8 +110,9 @@ class PlainWire:
             self._out.extend(map(memoryview, pieces))
             if was_full or self._flush():
                 return not self._out
+            taken = len(self._out) < len(pieces) or len(self._out[0]) < len(pieces[0])
         self._sockets.watch_room(self._number, is_full=True)
-        return False
+        return bool(taken)
 
     def close(self) -> None:
         """See `Wire`."""

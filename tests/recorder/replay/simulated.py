@@ -68,6 +68,7 @@ class Broker:
     session_ids: Callable[[int], int] = lambda number: number
     topics: dict[Any, str] = field(default_factory=dict)
     has_sessions: bool = True
+    batches_each: int = 2
     given: int = 0
     opened: int = 0
 
@@ -236,7 +237,7 @@ class Broker:
         return {"error_code": 0, "session_id": session, "responses": responses}
 
     def _read(self, topic: str, index: int, offset: int) -> Values:
-        """At most two batches from an offset on."""
+        """A few batches from an offset on."""
         end = self.end((topic, index))
         later = [
             records.with_base_offset(data, base)
@@ -251,7 +252,7 @@ class Broker:
             "log_start_offset": self.first_offset,
             "aborted_transactions": None,
             "preferred_read_replica": -1,
-            "records": b"".join(later[:2]),
+            "records": b"".join(later[: self.batches_each]),
         }
 
     def _write(self, place: Place, data: bytes, count: int) -> int:

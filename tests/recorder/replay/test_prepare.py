@@ -6,13 +6,26 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, METADATA, OFFSET_COMMIT, OFFSET_FETCH
+from proxy.wire.apis import api_name
+from proxy.wire.keys import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DESCRIBE_GROUPS,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+)
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.prepare import MOST_NAMED, Preparation, Prepared, listed
 from recorder.replay.survey import survey
-from tests.recorder.replay.simulation import Recording
+from tests.recorder.replay.simple import LIST_VERSION, list_answer
+from tests.recorder.replay.simple import listed as listing_of
+from tests.recorder.replay.simulation import EVERYTHING, Recording
 
 Values = dict[str, Any]
 COMMIT = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "topics": []}
@@ -67,3 +80,130 @@ def test_names_are_counted_and_listed_as_far_as_they_fit_a_sentence() -> None:
     many = listed("topic", [f"{number:03}" for number in range(MOST_NAMED + 5)])
     assert many.startswith("25 topics (000, 001,")
     assert many.endswith(", 019 and 5 more)")
+
+
+# a target by script: what it refuses, one by one
+
+
+def scripted(
+    recording: Recording, options: Options | None = None, *, may_write: bool = True, **answers: Any
+) -> tuple[Prepared, list[int]]:
+    """What is found of a target that answers so (by API name), and the keys of what it was asked."""
+    options, cluster = options or Options(), Cluster(offered={1: EVERYTHING})
+    found = survey(recording.happenings, lambda _: True, lambda _: None)
+    names = Names(options.prefix, found.topic_ids, cluster)
+    preparation = Preparation(found, names, cluster, options, may_write=may_write)
+    broker = {"node_id": 1, "host": "h", "port": 1}
+    asked: list[int] = []
+    told = {"Metadata": {"brokers": [broker], "cluster_id": "target", "topics": []}} | answers
+    script, answer = preparation.run(), None
+    try:
+        while True:
+            made = script.send(answer)
+            asked += [made.api_key] if made is not None else []
+            found_answer = None if made is None else told.get(str(api_name(made.api_key)))
+            answer = found_answer(len(asked)) if callable(found_answer) else found_answer
+    except StopIteration:
+        return preparation.found, asked
+
+
+def topic(count: int) -> Values:
+    partitions = [{"error_code": 0, "partition_index": index, "leader_id": 1} for index in range(count)]
+    topics = [{"error_code": 0, "name": "a", "topic_id": bytes(16), "partitions": partitions}] if count else []
+    return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "cluster_id": "target", "topics": topics}
+
+
+def listing() -> Recording:
+    recording = Recording()
+    recording.exchanges(0, 1, LIST_OFFSETS, LIST_VERSION, listing_of(1), list_answer(1))
+    return recording
+
+
+def transactional() -> Recording:
+    recording = Recording()
+    recording.asks(0, 1, INIT_PRODUCER_ID, 4, {"transactional_id": "t", "transaction_timeout_ms": 1})
+    return recording
+
+
+def test_the_recorded_cluster_is_refused_by_its_id() -> None:
+    recording = listing()
+    answer = {"brokers": [], "cluster_id": "target", "controller_id": 1, "topics": []}
+    recording.exchanges(9, 1, METADATA, 9, {"topics": []}, answer)
+    found, _ = scripted(recording, Metadata=topic(2))
+    assert found.refusals == [
+        "the target is the recorded cluster (cluster target): right would be another cluster, or --onto-recorded"
+    ]
+    assert scripted(recording, Options(onto_recorded=True), Metadata=topic(2))[0].refusals == []
+
+
+def test_a_topic_that_is_missing_is_refused() -> None:
+    found, asked = scripted(listing(), Metadata=topic(0))
+    assert found.refusals == ["the target has no topic a (2 partitions): right would be to make it, or --create-topics"]
+    assert CREATE_TOPICS not in asked
+
+
+def test_partitions_that_are_missing_are_refused() -> None:
+    found, asked = scripted(listing(), Metadata=topic(1))
+    assert found.refusals == [
+        "the target has 1 of the 2 partitions of topic a: right would be to make it, or --create-topics"
+    ]
+    assert CREATE_PARTITIONS not in asked
+
+
+def test_a_dry_run_makes_no_topic() -> None:
+    found, asked = scripted(listing(), Options(create_topics=True), may_write=False, Metadata=topic(0))
+    assert not found.refusals
+    assert not {CREATE_TOPICS, CREATE_PARTITIONS} & {*asked}
+
+
+@pytest.mark.parametrize(("before", "key"), [(0, CREATE_TOPICS), (1, CREATE_PARTITIONS)], ids=["topic", "partition"])
+def test_what_is_missing_is_made_where_that_is_asked_for(before: int, key: int) -> None:
+    found, asked = scripted(
+        listing(), Options(create_topics=True), Metadata=lambda number: topic(before if number < 4 else 2)
+    )
+    assert not found.refusals
+    assert key in asked
+    assert found.created == ["a"]
+
+
+def test_a_topic_that_can_not_be_made_is_refused_after_some_tries() -> None:
+    found, _ = scripted(listing(), Options(create_topics=True), Metadata=topic(0))
+    assert len(found.refusals) == 1
+
+
+def test_a_refused_target_gets_no_topics() -> None:
+    recording = listing()
+    answer = {"brokers": [], "cluster_id": "target", "controller_id": 1, "topics": []}
+    recording.exchanges(9, 1, METADATA, 9, {"topics": []}, answer)
+    _, asked = scripted(recording, Options(create_topics=True), Metadata=topic(0))
+    assert CREATE_TOPICS not in asked
+
+
+@pytest.mark.parametrize(
+    ("options", "is_refused"),
+    [(Options(), True), (Options(fence=True), False), (Options(prefix="p-"), False)],
+    ids=["plain", "fence", "prefix"],
+)
+def test_a_group_with_members_is_refused(options: Options, is_refused: bool) -> None:
+    groups = {"groups": [{"group_id": "g", "error_code": 0, "group_state": "Stable", "members": [{}]}]}
+    found, _ = scripted(committing(), options, DescribeGroups=groups)
+    assert bool(found.refusals) is is_refused
+    assert all("group g has members" in sentence for sentence in found.refusals)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "is_refused"),
+    [(Options(), 0, True), (Options(), 105, False), (Options(fence=True), 0, False), (Options(prefix="p-"), 0, False)],
+    ids=["known", "unknown", "fence", "prefix"],
+)
+def test_a_known_transactional_id_is_refused(options: Options, code: int, is_refused: bool) -> None:
+    states = {"transaction_states": [{"transactional_id": "t", "error_code": code}]}
+    found, _ = scripted(transactional(), options, DescribeTransactions=states)
+    assert bool(found.refusals) is is_refused
+    assert all("transactional id t is known" in sentence for sentence in found.refusals)
+
+
+def test_a_target_that_answers_nothing_is_asked_no_more_than_once_each() -> None:
+    found, asked = scripted(transactional(), Metadata=None)
+    assert len(asked) == len({*asked})
+    assert not found.created

@@ -1,0 +1,203 @@
+"""A replay on real sockets: targets that are down, talk nonsense, end in a frame, read slowly; TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trustme
+
+from proxy.wire.keys import LIST_OFFSETS
+from recorder.replay.choice import Choice
+from recorder.replay.cluster import Cluster
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.outcome import Ending, Result, Source, Verdict
+from recorder.replay.outcome import Target as Reached
+from recorder.replay.player.asking import asking
+from recorder.replay.player.conductor import Conductor
+from recorder.replay.player.dial import NotReached, Target
+from recorder.replay.prepare import Preparation
+from recorder.replay.survey import survey
+from recorder.replay.world import World, refused_anywhere
+from tests.recorder.replay.player.broker import LoopbackBroker, serving
+from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
+from tests.recorder.replay.simulation import Recording
+
+SECOND = 10**9
+# no test may take longer: something hangs
+TOO_LONG = 60
+COUNT = 5
+
+
+def recording() -> Recording:
+    found = Recording()
+    for at in range(COUNT):
+        exchange = found.asks(at, 1, LIST_OFFSETS, LIST_VERSION, listed())
+        found.answers(at + 0.5, exchange, list_answer())
+    found.closes(COUNT, 1)
+    return found
+
+
+async def played(target: Target, options: Options, stop: Callable[[Conductor], Any] | None = None) -> Result:
+    """From the first question to the end, as the program has it."""
+    rows = recording().happenings
+    choice, cluster = Choice(options), Cluster()
+    found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, options))
+    names = Names("", found.topic_ids, cluster)
+    preparation = Preparation(found, names, cluster, options, may_write=True)
+    with trio.fail_after(TOO_LONG):
+        async with asking(target, cluster, options.wait) as asker:
+            await asker.run(preparation.run())
+            await asker.look_at_all()
+        result = Result(Source("capture"), Reached("target"))
+        world = World(options, choice.plays, found, cluster, names, preparation.found, result)
+        conductor = Conductor(world, target, iter(rows))
+        async with trio.open_nursery() as nursery:
+            if stop is not None:
+                nursery.start_soon(stop, conductor)
+            await conductor.run()
+            nursery.cancel_scope.cancel()
+    world.close(conductor.engine.progress, 0)
+    return result
+
+
+MAX = Options(speed=None, wait=5 * SECOND, drain=0)
+# how many ListOffsets ask for the ends of logs before the play
+ASKED_BEFORE = 2
+
+
+def wrong(what: Callable[[trio.abc.Stream, bytes], Any], at: int = 2) -> LoopbackBroker:
+    """A broker that does it to the `at`-th recorded ListOffsets."""
+
+    async def does(number: int, stream: trio.abc.Stream, answer: bytes) -> bool | None:
+        if number != ASKED_BEFORE + at:
+            return None
+        await what(stream, answer)
+        return False
+
+    return LoopbackBroker(does)
+
+
+async def test_a_broker_in_order_is_found_as_recorded() -> None:
+    broker = LoopbackBroker()
+    async with serving(broker) as target:
+        result = await played(target, MAX)
+    assert result.verdict is Verdict.EQUAL
+    assert result.totals.answered == COUNT
+
+
+async def test_a_target_that_is_down_is_not_reached_and_its_address_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = taken.getsockname()
+        with pytest.raises(NotReached, match=f"127.0.0.1:{address[1]}"):
+            await played(Target((address,)), MAX)
+
+
+async def nonsense(stream: trio.abc.Stream, answer: bytes) -> None:
+    await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+async def too_long(stream: trio.abc.Stream, answer: bytes) -> None:
+    await stream.send_all(b"\xff\xff\xff\xff" + answer)
+
+
+async def other_number(stream: trio.abc.Stream, answer: bytes) -> None:
+    await stream.send_all(answer[:4] + b"\0\0\xff\xff" + answer[8:])
+
+
+async def half(stream: trio.abc.Stream, answer: bytes) -> None:
+    await stream.send_all(answer[: len(answer) // 2])
+
+
+async def nothing(stream: trio.abc.Stream, answer: bytes) -> None:
+    return
+
+
+@pytest.mark.parametrize("what", [nonsense, too_long, other_number, half, nothing])
+async def test_a_read_whose_connection_ended_in_disorder_goes_again(what: Callable[..., Any]) -> None:
+    async with serving(wrong(what)) as target:
+        result = await played(target, MAX)
+    assert result.totals.answered == COUNT
+    assert result.totals.retried >= 1
+    assert result.verdict is Verdict.EQUAL
+
+
+async def test_a_target_that_answers_byte_by_byte_is_waited_for() -> None:
+    async def slowly(number: int, stream: trio.abc.Stream, answer: bytes) -> bool:
+        for place in range(len(answer)):
+            await stream.send_all(answer[place : place + 1])
+            await trio.lowlevel.checkpoint()
+        return True
+
+    async with serving(LoopbackBroker(slowly)) as target:
+        result = await played(target, MAX)
+    assert result.verdict is Verdict.EQUAL
+
+
+async def test_a_target_that_is_gone_in_the_middle_ends_with_what_was_lost() -> None:
+    broker = LoopbackBroker()
+
+    async def gone(number: int, stream: trio.abc.Stream, answer: bytes) -> bool | None:
+        return None if number <= ASKED_BEFORE + 1 else False
+
+    broker.wrong = gone
+    async with serving(broker) as target:
+        result = await played(target, replace(MAX, wait=SECOND))
+    totals = result.totals
+    assert totals.answered == 1
+    assert totals.lost + totals.withheld.total() == COUNT - 1
+
+
+async def test_a_target_that_says_nothing_ends_with_what_was_lost() -> None:
+    async def silent(number: int, stream: trio.abc.Stream, answer: bytes) -> bool | None:
+        return None if number <= ASKED_BEFORE else True
+
+    async with serving(LoopbackBroker(silent)) as target:
+        result = await played(target, replace(MAX, wait=SECOND))
+    assert result.totals.answered == 0
+    assert result.totals.lost + result.totals.withheld.total() == COUNT
+
+
+@pytest.mark.parametrize("behind", [0, 1, 3])
+async def test_a_replay_that_is_interrupted_ends_in_order(behind: int) -> None:
+    broker = LoopbackBroker()
+
+    async def stop(conductor: Conductor) -> None:
+        while len(broker.asked) < ASKED_BEFORE + behind:
+            await trio.sleep(0)
+        conductor.stop(Ending.INTERRUPTED)
+
+    async with serving(broker) as target:
+        result = await played(target, replace(MAX, speed=0.01), stop)
+    assert result.ending is Ending.INTERRUPTED
+    assert result.exit_code == 1
+    assert result.totals.sent <= behind + 1
+
+
+async def test_a_target_with_tls_is_played_to(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    async with serving(LoopbackBroker(), server) as target:
+        result = await played(replace(target, tls=(client, None)), MAX)
+    assert result.verdict is Verdict.EQUAL
+
+
+async def test_a_certificate_of_somebody_else_is_refused_before_anything_is_asked() -> None:
+    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(server)
+    trustme.CA().configure_trust(client)
+    broker = LoopbackBroker()
+    async with serving(broker, server) as target:
+        with pytest.raises(NotReached, match="certificate verify failed"):
+            await played(replace(target, tls=(client, None)), MAX)
+    assert not broker.asked

@@ -1,0 +1,89 @@
+"""Two targets that must be found equal: one that answers the recording, one that differs in all that is assigned."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recorder.replay.groups import Groups
+from recorder.replay.offsets import Offsets
+from recorder.replay.options import Options
+from recorder.replay.outcome import Result, Verdict
+from recorder.replay.sessions import FetchSessions
+from recorder.replay.translate_names import NamesTranslator
+from tests.recorder.replay.fake_kafka import Kafka, recorded
+from tests.recorder.replay.simulation import Recording, Simulation
+
+SPEEDS = st.sampled_from([None, 1.0, 3.0])
+SEEDS = st.integers(0, 2**32)
+STEPS = st.integers(1, 60)
+
+
+def play(recording: Recording, target: Kafka, speed: float | None) -> Simulation:
+    found = Simulation(
+        recording, target.of_replay, Options(speed=speed), cluster=target.cluster(), prepared=target.prepared()
+    )
+    found.run()
+    assert found.engine.finished
+    found.world.close(found.engine.progress, 0)
+    return found
+
+
+def check(result: Result, *, may_be_unread: bool) -> None:
+    """As recorded: nothing withheld, lost, or different.
+
+    Args:
+        may_be_unread: True where consumers go back before a target that gives fewer records at a time has given all.
+    """
+    differences = [(each.api, each.differences) for each in result.mismatches]
+    assert not differences
+    assert not result.totals.withheld
+    assert not result.totals.partitions
+    assert not result.totals.lost
+    assert [each for each in result.streams if each.differs or (each.unread and not may_be_unread)] == []
+    assert result.verdict is Verdict.EQUAL
+
+
+def committed(kafka: Kafka) -> dict[str, dict[tuple[str, int], int]]:
+    """By group; a replay that has ended has left its groups."""
+    return {name: group.offsets for name, group in kafka.groups.items()}
+
+
+@pytest.mark.parametrize("is_v2", [True, False], ids=["transactions-v2", "transactions-v1"])
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, steps=STEPS, speed=SPEEDS)
+def test_a_target_that_answers_the_recording_is_found_as_recorded(
+    is_v2: bool, seed: int, steps: int, speed: float | None
+) -> None:
+    first, second = Kafka.like(is_v2=is_v2), Kafka.like(is_v2=is_v2)
+    found = play(recorded(Random(seed), first, steps, is_timed=speed is not None), second, speed)
+    check(found.world.result, may_be_unread=False)
+    assert second.values() == first.values()
+    assert committed(second) == committed(first)
+
+
+@pytest.mark.parametrize("is_v2", [True, False], ids=["transactions-v2", "transactions-v1"])
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, steps=STEPS, speed=SPEEDS)
+def test_a_target_that_assigns_every_value_otherwise_is_found_as_recorded(
+    is_v2: bool, seed: int, steps: int, speed: float | None
+) -> None:
+    random = Random(seed)
+    first, second = Kafka.like(is_v2=is_v2), Kafka.other(random, is_v2=is_v2)
+    is_timed = speed is not None
+    found = play(recorded(random, first, steps, is_timed=is_timed), second, speed)
+    check(found.world.result, may_be_unread=is_timed)
+    assert second.values() == first.values()
+
+
+@pytest.mark.parametrize("room", [Groups, FetchSessions, Offsets, NamesTranslator])
+def test_without_one_of_the_rooms_that_carry_state_over_it_is_not(room: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "request", lambda *_: None)
+    random = Random(3)
+    first, second = Kafka.like(is_v2=True), Kafka.other(random, is_v2=True)
+    found = play(recorded(random, first, 60, is_timed=True), second, 1.0)
+    with pytest.raises(AssertionError):
+        check(found.world.result, may_be_unread=False)
