@@ -335,9 +335,15 @@ class Engine:
         return self._send(item, now)
 
     def _look_again(self, lane: Lane, when: int) -> None:
-        if lane.asked_at != when:
+        """At `when`, or before: one timer for a lane is enough, for whoever is looked at asks again."""
+        if lane.asked_at is None or when < lane.asked_at:
             lane.asked_at = when
-            self._timers.at(when, lambda _: self._ready.__setitem__(lane, None))
+            self._timers.at(when, lambda _: self._looks(lane, when))
+
+    def _looks(self, lane: Lane, when: int) -> None:
+        if lane.asked_at == when:
+            lane.asked_at = None
+        self._ready[lane] = None
 
     def _may_poll(self, item: Item, now: int) -> bool:
         """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
@@ -354,7 +360,8 @@ class Engine:
         try:
             if refused is None:
                 values = exchange.decoded()
-                refused = self.world.translated(exchange, values, now)
+                refused = self.world.refused_values(exchange, values)
+                refused = refused or self.world.translated(exchange, values, now)
                 if refused is None:
                     return self._route(item, values, only, now)
                 if isinstance(refused, AnsweredBefore):
@@ -560,8 +567,7 @@ class Engine:
             self._need(item, again.needs, now)
             self._retry(item, again.partitions, now)
             return
-        self.world.compare(item, answer)
-        mismatches = self.world.result.differences
+        mismatches = self.progress.mismatches + self.world.compare(item, answer)
         self.progress = self.progress._replace(answered=self.progress.answered + 1, mismatches=mismatches)
         self._settle(item)
         most = self.world.options.stop_after
