@@ -28,6 +28,8 @@ PATIENCE_SECONDS = 600
 # what the process may take beyond --memory
 MEMORY, BEYOND = 256 * MIB, 150 * MIB
 LATENESS_MS = 5.0
+# how often a replay's memory is looked at
+LOOK_SECONDS = 0.1
 MAX = ("--speed", "max")
 
 
@@ -80,12 +82,21 @@ def played(folder: Path, capture: Path, address: str, *more: str) -> Played:
     begun = time.monotonic()
     with log.open("wb") as output:
         child = subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
-        _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
+        memory = _most_memory(child)
     if child.returncode:
         raise RuntimeError(f"the replay ended with {child.returncode}:\n{log.read_text()}")
     found = json.loads(report_file.read_text())
-    return Played(found, usage.ru_maxrss * 1024, time.monotonic() - begun)
+    return Played(found, memory, time.monotonic() - begun)
+
+
+def _most_memory(child: subprocess.Popen[bytes]) -> int:
+    """The most that a process has had resident until it ended. (What wait4 tells counts the parent's, before exec.)"""
+    status, most = Path(f"/proc/{child.pid}/status"), 0
+    while child.poll() is None:
+        lines = (line.split() for line in status.read_text().splitlines())
+        most = max([most, *(int(line[1]) * 1024 for line in lines if line and line[0] == "VmHWM:")])
+        time.sleep(LOOK_SECONDS)
+    return most
 
 
 def looped(capture: Path, address: str) -> float:

@@ -17,6 +17,8 @@ from recorder.replay.timers import Timers
 
 # Memory of an item besides its bytes, and how often its bytes count: as they are, and as values.
 ITEM, TIMES = 2500, 2
+# What the row group takes that is being read (64 MiB, unpacked into a buffer that doubles): it is part of `--memory`.
+READING = 192 << 20
 # How long (ns) nothing may become settled before reading goes on beyond the limit.
 PATIENCE = 50 * 10**6
 # How far beyond the limit reading goes on: some 25,000 exchanges without their bytes.
@@ -28,7 +30,7 @@ class Memory:
 
     def __init__(self, limit: int, timers: Timers) -> None:
         self.used = 0
-        self._limit, self._timers = limit, timers
+        self._limit, self._timers = max(limit - READING, limit // 4), timers
         self._settled = 0
         self._reads_on = self._is_watched = False
         self._loading: dict[Origin, Item] = {}
