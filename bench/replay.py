@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ PATIENCE_SECONDS = 600
 # what the process may take beyond --memory
 MEMORY, BEYOND = 256 * MIB, 150 * MIB
 LATENESS_MS = 5.0
+# how often a replay's memory is looked at
+LOOK_SECONDS = 0.1
 MAX = ("--speed", "max")
 
 
@@ -79,12 +82,21 @@ def played(folder: Path, capture: Path, address: str, *more: str) -> Played:
     begun = time.monotonic()
     with log.open("wb") as output:
         child = subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
-        _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
+        memory = _most_memory(child)
     if child.returncode:
         raise RuntimeError(f"the replay ended with {child.returncode}:\n{log.read_text()}")
     found = json.loads(report_file.read_text())
-    return Played(found, usage.ru_maxrss * 1024, time.monotonic() - begun)
+    return Played(found, memory, time.monotonic() - begun)
+
+
+def _most_memory(child: subprocess.Popen[bytes]) -> int:
+    """The most that a process has had resident until it ended. (What wait4 tells counts the parent's, before exec.)"""
+    status, most = Path(f"/proc/{child.pid}/status"), 0
+    while child.poll() is None:
+        lines = (line.split() for line in status.read_text().splitlines())
+        most = max([most, *(int(line[1]) * 1024 for line in lines if line and line[0] == "VmHWM:")])
+        time.sleep(LOOK_SECONDS)
+    return most
 
 
 def looped(capture: Path, address: str) -> float:
@@ -109,7 +121,7 @@ def rounds(capture: Path, folder: Path, address: str, count: int) -> Iterator[tu
 def compare(name: str, folder: Path, broker: Path, asked: argparse.Namespace) -> None:
     load = LOADS[name]
     count = getattr(asked, name)
-    with _broker(folder, broker, load.connections) as address:
+    with fake_broker(folder, broker, load.connections) as address:
         capture = folder / name
         replay_captures.write(capture, load.shots(count), load.connections)
         found = [*rounds(capture, folder, address, asked.rounds)]
@@ -127,7 +139,7 @@ def lateness(folder: Path, broker: Path, asked: argparse.Namespace) -> None:
     capture, connections = folder / "late", 16
     gap_ns = connections * 10**9 // 1000
     replay_captures.write(capture, replay_captures.small(connections, asked.late * 1000, gap_ns), connections)
-    with _broker(folder, broker, connections) as address:
+    with fake_broker(folder, broker, connections) as address:
         found = [played(folder, capture, address).report["late"] for _ in range(asked.rounds)]
     p50, p99 = ([one[f"{name}_ns"] / 1e6 for one in found] for name in ("p50", "p99"))
     verdict = "reached" if median(p99) < LATENESS_MS else "MISSED"
@@ -141,7 +153,7 @@ def memory(folder: Path, broker: Path, asked: argparse.Namespace) -> None:
     """A capture that is larger than what the replay may have."""
     capture, count = folder / "memory", asked.gb * 10**9 // MIB
     size = replay_captures.write(capture, replay_captures.large(2, count, 10_000_000, 4, MIB), 2)
-    with _broker(folder, broker, 2) as address:
+    with fake_broker(folder, broker, 2) as address:
         found = played(folder, capture, address, *MAX)
     limit = MEMORY + BEYOND
     verdict = "reached" if found.memory <= limit else "MISSED"
@@ -151,22 +163,14 @@ def memory(folder: Path, broker: Path, asked: argparse.Namespace) -> None:
     )
 
 
-class _broker:
+@contextmanager
+def fake_broker(folder: Path, program: Path, connections: int) -> Iterator[str]:
     """The fake broker, told what to answer, as long as the block runs: its address."""
-
-    def __init__(self, folder: Path, program: Path, connections: int) -> None:
-        self._answers = folder / "answers"
-        self._running = running([program, self._answers], folder / f"broker-{time.monotonic_ns()}.log", LISTENING)
-        self._connections = connections
-
-    def __enter__(self) -> str:
-        child = self._running.__enter__()
+    answers, log = folder / "answers", folder / f"broker-{time.monotonic_ns()}.log"
+    with running([program, answers], log, LISTENING) as child:
         # read when the first client connects: only now is the port known
-        self._answers.write_bytes(replay_captures.told(self._connections, int(child.said[2])))
-        return f"{child.said[1]}:{child.said[2]}"
-
-    def __exit__(self, *error: Any) -> None:
-        self._running.__exit__(*error)
+        answers.write_bytes(replay_captures.told(connections, int(child.said[2])))
+        yield f"{child.said[1]}:{child.said[2]}"
 
 
 def _range(values: Sequence[float]) -> str:

@@ -112,7 +112,13 @@ def _produce(connection: int, batch: bytes) -> dict[str, Any]:
 def _fetch(connection: int) -> dict[str, Any]:
     partition = {"partition": connection, "current_leader_epoch": -1, "fetch_offset": 0, "last_fetched_epoch": -1}
     partition |= {"log_start_offset": -1, "partition_max_bytes": 1 << 20}
-    values = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 50 << 20, "isolation_level": 0}
+    values: dict[str, Any] = {
+        "replica_id": -1,
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 50 << 20,
+        "isolation_level": 0,
+    }
     values |= {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
     return values | {"topics": [{"topic": TOPIC, "partitions": [partition]}]}
 

@@ -17,6 +17,9 @@ from recorder.replay.mapping import Pairs, What
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.plan import Exchange, Values
 
+# requests that quote such values, and those whose answers tell them
+ANSWERED = frozenset({DESCRIBE_TOPIC_PARTITIONS, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY, SYNC_GROUP, JOIN_GROUP})
+
 
 class Answers:
     """Puts what earlier answers gave into requests, in the target's terms; learns it from answers."""

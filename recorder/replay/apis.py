@@ -244,23 +244,28 @@ def destination(api_key: int) -> Destination:
 
 
 def refusal(exchange: Exchange, options: Options) -> Reason | None:
-    """Why a request may not be sent, by its head alone; None: nothing there forbids it.
+    """Why a request may not be sent, by its head alone; None: nothing there forbids it."""
+    return forbidden(options, exchange.api_key, exchange.version)
+
+
+def forbidden(options: Options, api_key: int, version: int) -> Reason | None:
+    """Why requests of an API may not be sent in a version; None: nothing there forbids it.
 
     A regenerated request is not refused: ask `treatment` first.
     """
-    how = treatment(exchange.api_key)
-    if how is Treatment.NEVER or _is_brokers_own(exchange):
+    how = treatment(api_key)
+    if how is Treatment.NEVER or _is_brokers_own(api_key, version):
         return Reason.NEVER
-    if not known(exchange.api_key, exchange.version):
+    if not known(api_key, version):
         return Reason.OPAQUE
     if how is Treatment.REGENERATED:
         return None
-    return _not_chosen(exchange.api_key, options) or _not_allowed(how, options)
+    return _not_chosen(api_key, options) or _not_allowed(how, options)
 
 
-def _is_brokers_own(exchange: Exchange) -> bool:
+def _is_brokers_own(api_key: int, version: int) -> bool:
     """From version 4 on, AddPartitionsToTxn is what brokers send to transaction coordinators (KIP-890)."""
-    return exchange.api_key == ADD_PARTITIONS_TO_TXN and exchange.version >= 4
+    return api_key == ADD_PARTITIONS_TO_TXN and version >= 4
 
 
 def _not_chosen(api_key: int, options: Options) -> Reason | None:

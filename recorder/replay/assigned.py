@@ -31,6 +31,10 @@ class Assignments:
         # topics that no answer of the recording has named: their groups can't be compared
         self._unnamed: set[str] = set()
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in API_KEYS
+
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Nothing is changed."""
 

@@ -16,7 +16,7 @@ from proxy.wire.catalog import must
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.headers import write_request_head
-from recorder.replay.plan import Origin, Values
+from recorder.replay.plan import Origin, Place, Values
 
 
 class Open(NamedTuple):
@@ -43,7 +43,15 @@ class Close(NamedTuple):
     channel: int
 
 
-Action = Open | Send | Close
+class Load(NamedTuple):
+    """Read frames from the capture again, for an exchange that may leave now: see `Engine.loaded`."""
+
+    origin: Origin
+    place: Place
+    answer_place: Place | None
+
+
+Action = Open | Send | Close | Load
 
 
 @dataclass(eq=False, slots=True)

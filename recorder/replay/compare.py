@@ -124,6 +124,8 @@ class _Comparison:
         if self._errors_differ(common, place, recorded, target):
             return
         for line in common:
+            if line.is_plain and recorded[line.name] == target[line.name]:
+                continue
             if line.is_compared and (line.how is not How.ELECTED or self._elected_the_same(place, recorded, target)):
                 self._field(line, place, recorded, target)
             for field in line.unions:

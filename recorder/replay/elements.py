@@ -152,7 +152,10 @@ def named_by(row: Ways, element: Values) -> Name | None:
 
 def _fields(row: Ways, element: Values) -> Fields | None:
     """The first way that names this element."""
-    return next((way for way in row if element.get(way[0]) is not None and all(one in element for one in way)), None)
+    for way in row:
+        if element.get(way[0]) is not None and (len(way) == 1 or all(one in element for one in way)):
+            return way
+    return None
 
 
 def _values(element: Values, fields: Fields) -> Name:

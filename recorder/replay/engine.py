@@ -27,6 +27,7 @@ from recorder.replay.apis import GROUP_APIS, LONG_POLLS
 from recorder.replay.channels import Action, Out
 from recorder.replay.item import Item, Lane, Piece, State
 from recorder.replay.links import Links
+from recorder.replay.memory import Memory
 from recorder.replay.order import given, keys
 from recorder.replay.outcome import Cause, Ending, Progress
 from recorder.replay.own import OwnRequests
@@ -37,6 +38,8 @@ from recorder.replay.plan import (
     Made,
     Needs,
     Offered,
+    Origin,
+    Place,
     Reason,
     Refusal,
     Values,
@@ -49,8 +52,6 @@ from recorder.replay.world import World
 
 # How far ahead of the play rows are read: a long poll should know its recorded answer when it is due.
 AHEAD_NS = 5 * 10**9
-# Memory of an item besides its bytes, and how often its bytes count: as they are, and as values.
-_ITEM, _TIMES = 2500, 2
 # Rounds of made requests for one exchange before it is given up: a target may never be content.
 _MAX_ROUNDS = 20
 # How long the end may take: aborting transactions, leaving groups.
@@ -91,7 +92,7 @@ class Engine:
         self._kept: dict[Lane, None] = {}
         self._polls: dict[Lane, None] = {}
         self._news = False
-        self._memory = 0
+        self._memory = Memory(options.memory, self._timers)
         self._tick_at: int | None = None
         self._made_lanes: dict[Hashable, Lane] = {}
 
@@ -113,18 +114,14 @@ class Engine:
 
     def wants(self, now: int) -> bool:
         """True if rows should be fed: few wait, and those fed are not far ahead of the play."""
-        if self._is_read or self._is_full:
+        if self._is_read or not self._memory.has_room:
             return False
         return self.world.options.speed is None or self._due(self._read_ns) < now + AHEAD_NS
 
     @property
     def memory(self) -> int:
         """Bytes of what was read and is not settled, as `--memory` counts them."""
-        return self._memory
-
-    @property
-    def _is_full(self) -> bool:
-        return self._memory >= self.world.options.memory
+        return self._memory.used
 
     # what happened in the recording
 
@@ -134,7 +131,7 @@ class Engine:
             return
         self._read_ns = happening.ns
         if isinstance(happening, Asked):
-            self._ask(happening.exchange)
+            self._ask(happening.exchange, now)
         elif isinstance(happening, Answered):
             self._answer(happening, now)
         elif isinstance(happening, Closed):
@@ -163,15 +160,14 @@ class Engine:
         speed = self.world.options.speed
         return self._start if speed is None else self._start + round((ns - self._first_ns) / speed)
 
-    def _ask(self, exchange: Exchange) -> None:
+    def _ask(self, exchange: Exchange, now: int) -> None:
         if not self.world.plays(exchange):
             return
         lane = self._lane(exchange.connection)
-        size = _ITEM + _TIMES * len(exchange.frame or b"")
-        item = Item(exchange, keys(exchange, self.world.names.topic), lane, self._due(exchange.first_ns), size)
+        item = Item(exchange, keys(exchange, self.world.names.topic), lane, self._due(exchange.first_ns))
         # the order has looked at the values; they are made again when it is sent
         exchange.forget_values()
-        self._memory += size
+        self._memory.asked(item, now)
         self._waiting.asked(item)
         # what awaits nothing has no answer to be read
         item.is_known = not exchange.awaits
@@ -190,21 +186,19 @@ class Engine:
         item = lane.unread.pop(answer.origin.exchange, None) if lane is not None else None
         if item is not None:
             item.exchange.take_answer(answer.ns, answer.frame)
-            grown = _TIMES * len(answer.frame or b"")
-            item.size += grown
-            self._memory += grown
-            self._know(item, now)
+            self._know(item, now, answer.place)
 
-    def _know(self, item: Item, now: int) -> None:
-        """The recorded answer was read, or there is none."""
+    def _know(self, item: Item, now: int, place: Place | None = None) -> None:
+        """The recorded answer was read, or there is none. `place`: where it stands."""
         item.is_known = True
         if item.state is State.SETTLED:
             # it was settled without its answer: what it took is no longer kept
-            self._memory -= item.size
+            self._memory.forget(item)
             return
         if item.exchange.answered_ns is not None:
             item.keys.tells += given(item.exchange)
             self._waiting.told(item)
+        self._memory.answered(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
         self._ready[item.lane] = None
@@ -220,6 +214,13 @@ class Engine:
         self._ready[lane] = None
 
     # what became of the actions
+
+    def loaded(self, origin: Origin, frame: bytes | None, answer: bytes | None, now: int) -> None:
+        """Frames were read again; None: they can't be, or were not asked for."""
+        item = self._memory.loaded(origin, frame, answer, now)
+        if item is not None:
+            self._ready[item.lane] = None
+        self._run(now)
 
     def opened(self, channel: int, offered: Offered, now: int) -> None:
         """A channel is open and logged in; its node has said which versions it has."""
@@ -343,14 +344,24 @@ class Engine:
         if item.needed or self._waiting.holds_back(item) or not self._may_poll(item, now):
             self._look_again(item.lane, item.deadline)
             return False
+        if item.lacks_bytes:
+            self._links.load(self._memory.load(item))
+            self._look_again(item.lane, item.deadline)
+            return False
         if item.ready_at is None:
             item.ready_at = now
         return self._send(item, now)
 
     def _look_again(self, lane: Lane, when: int) -> None:
-        if lane.asked_at != when:
+        """At `when`, or before: one timer for a lane is enough, for whoever is looked at asks again."""
+        if lane.asked_at is None or when < lane.asked_at:
             lane.asked_at = when
-            self._timers.at(when, lambda _: self._ready.__setitem__(lane, None))
+            self._timers.at(when, lambda _: self._looks(lane, when))
+
+    def _looks(self, lane: Lane, when: int) -> None:
+        if lane.asked_at == when:
+            lane.asked_at = None
+        self._ready[lane] = None
 
     def _may_poll(self, item: Item, now: int) -> bool:
         """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
@@ -367,7 +378,8 @@ class Engine:
         try:
             if refused is None:
                 values = exchange.decoded()
-                refused = self.world.translated(exchange, values, now)
+                refused = self.world.refused_values(exchange, values)
+                refused = refused or self.world.translated(exchange, values, now)
                 if refused is None:
                     return self._route(item, values, only, now)
                 if isinstance(refused, AnsweredBefore):
@@ -573,8 +585,7 @@ class Engine:
             self._need(item, again.needs, now)
             self._retry(item, again.partitions, now)
             return
-        self.world.compare(item, answer)
-        mismatches = self.world.result.differences
+        mismatches = self.progress.mismatches + self.world.compare(item, answer)
         self.progress = self.progress._replace(answered=self.progress.answered + 1, mismatches=mismatches)
         self._settle(item)
         most = self.world.options.stop_after
@@ -627,8 +638,7 @@ class Engine:
         for lane in item.carriers:
             lane.carries.pop(item, None)
             self._ready[lane] = None
-        if item.is_known:
-            self._memory -= item.size
+        self._memory.settled(item)
         self._free(self._waiting.settled(item))
         if item.keys.member_of is not None:
             self._tick_at = 0

@@ -32,6 +32,10 @@ class Fetched:
 
     # the translator: it changes nothing
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key == FETCH
+
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Remembers which recorded offsets a Fetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == FETCH:

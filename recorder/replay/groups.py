@@ -51,6 +51,10 @@ class Groups:
             with suppress(WireError):
                 self._classic.due(exchange)
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in self._rooms
+
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Rewrites `values`, or says why not."""
         self._state.now = now

@@ -54,6 +54,7 @@ class Item:
 
     Attributes:
         due: when it should leave.
+        size: what it counts of `--memory`; `lacks_bytes`: they have to be loaded before it leaves.
         asked_row, told_row: when the recording asked and answered, among all its rows; 0: not read yet.
         before: the requests that must have left before it does; `followers`: lanes that wait until it has left.
         cause: what it waited for last, and what made it late.
@@ -73,7 +74,8 @@ class Item:
     keys: Keys
     lane: Lane
     due: int
-    size: int
+    size: int = 0
+    lacks_bytes: bool = False
     state: State = State.QUEUED
     asked_row: int = 0
     told_row: int = 0

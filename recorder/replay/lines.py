@@ -16,6 +16,8 @@ from recorder.replay.volatile import MOST_RESPONSES, ROWS, How, rules
 
 # what isn't compared field by field
 _NOT_ALONE = (How.LEFT_OUT, How.UNION)
+# whose equal values are the same
+_ALIKE = frozenset(How) - {How.MAPPED, How.UNION, How.ELECTED}
 _UNIONS = frozenset(row for row, how in ROWS.items() if how is How.UNION)
 
 
@@ -30,6 +32,7 @@ class Line:
         is_error: an error code.
         unions: what of the members of an array is compared for all of them together.
         is_compared: by itself; errors come before all others, a producer's epoch with its id.
+        is_plain: it means the same on both sides, with all that it holds: equal values need no further look.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Line:
     inner: tuple[Line, ...]
     whats: Mapping[str, What]
     unions: tuple[str, ...]
+    is_plain: bool
 
 
 Lines = tuple[Line, ...]
@@ -84,4 +88,5 @@ class _Response:
             inner=inner,
             whats={line.name: line.what for line in inner if line.what},
             unions=tuple(line.name for line in inner if is_array and (self._api_key, line.path) in _UNIONS),
+            is_plain=what is None and how in _ALIKE and all(line.is_plain for line in inner),
         )

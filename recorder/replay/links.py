@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 
 from proxy.wire.errors import WireError
-from recorder.replay.channels import Action, Channel, Close, Open, Out
+from recorder.replay.channels import Action, Channel, Close, Load, Open, Out
 from recorder.replay.cluster import Cluster
 from recorder.replay.item import Lane
 from recorder.replay.plan import Offered
@@ -29,6 +29,11 @@ class Links:
         """What is to be done, in this order; each is given out once."""
         found, self._actions = self._actions, []
         return found
+
+    def load(self, action: Load | None) -> None:
+        """Has frames read from the capture."""
+        if action is not None:
+            self._actions.append(action)
 
     def channel(self, lane: Lane, node: int, principal: str | None, now: int) -> Channel | None:
         """The lane's channel to a node, opened if need be; None for a node that can't be dialled, or not now."""

@@ -87,6 +87,10 @@ class Offsets:
 
     # what a translator does
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in self._requests or api_key in self._answers or api_key == OFFSET_FETCH
+
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Moves the offsets of a recorded request."""
         move = self._requests.get(exchange.api_key)

@@ -300,7 +300,8 @@ class Result:
 
     def api(self, name: str) -> ApiCounts:
         """The counts of an API, made when they are first asked for."""
-        return self.apis.setdefault(name, ApiCounts())
+        # asked for several times an exchange: an object that is not needed is not made
+        return self.apis.get(name) or self.apis.setdefault(name, ApiCounts())
 
     def add_mismatch(self, mismatch: Mismatch) -> None:
         """Counts an answer that differs, and keeps it while there are few."""
@@ -317,7 +318,8 @@ class Result:
 
     def add_latency(self, api: str, recorded_ns: int, replayed_ns: int, apart: str = "") -> None:
         """Counts both latencies of an exchange. `apart`: why it says nothing of the rest: "empty polls"."""
-        latency = self.latency.setdefault(f"{api}, {apart}" if apart else api, Latency(is_apart=bool(apart)))
+        name = f"{api}, {apart}" if apart else api
+        latency = self.latency.get(name) or self.latency.setdefault(name, Latency(is_apart=bool(apart)))
         latency.recorded.add(recorded_ns)
         latency.replayed.add(replayed_ns)
 

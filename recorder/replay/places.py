@@ -58,13 +58,12 @@ def around(above: Around, line: Line, element: Values) -> Around:
     """What is named around the values of an element."""
     name = named_by(line.named or (), element)
     if line.named == TOPIC and name:
-        return replace(above, topic=name[0])
+        return Around(above.group, name[0], above.partition, above.resource_type)
     if line.named == PARTITION and name:
-        return replace(above, partition=name[0])
+        return Around(above.group, above.topic, name[0], above.resource_type)
     group, resource = element.get("group_id"), element.get("resource_type")
-    return replace(
-        above, group=group or above.group, resource_type=above.resource_type if resource is None else resource
-    )
+    resource = above.resource_type if resource is None else resource
+    return Around(group or above.group, above.topic, above.partition, resource)
 
 
 def _is_brokers(element: Values) -> bool:

@@ -84,6 +84,14 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
     return 100 * unplayable / chosen if chosen else 0.0
 
 
+class Place(NamedTuple):
+    """Where a frame stands in the capture: its file (`reader.CaptureFile`), row group, and row of that."""
+
+    file: Hashable
+    group: int
+    row: int
+
+
 class Peer(NamedTuple):
     """Who consumes: a host and a client id. Two connections of one peer are one consumer."""
 
@@ -124,6 +132,7 @@ class Exchange:
         fault: why its bytes can't be sent as they are; None: they can.
         masked, omitted: spans (start, length) of the request as it arrived.
         dropped: partitions that were withheld while the rest is sent.
+        place, answer_place: where its frames can be read again; None: nowhere, or they are kept.
     """
 
     origin: Origin
@@ -144,6 +153,8 @@ class Exchange:
     answer_frame: bytes | None = None
     answered_ns: int | None = None
     dropped: list[Dropped] = field(default_factory=list)
+    place: Place | None = None
+    answer_place: Place | None = None
 
     @property
     def connection(self) -> tuple[str, int]:
@@ -177,6 +188,11 @@ class Exchange:
     def take_answer(self, ns: int, frame: bytes | None) -> None:
         """The recorded answer was read; `frame` is None where its bytes can't be used."""
         self.answered_ns, self.answer_frame = ns, frame
+        self.__dict__.pop("answer", None)
+
+    def leave_answer(self) -> None:
+        """Drops the bytes of the recorded answer, which may be read again."""
+        self.answer_frame = None
         self.__dict__.pop("answer", None)
 
     def forget_values(self) -> None:

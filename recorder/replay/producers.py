@@ -77,6 +77,10 @@ class Producers:
             DESCRIBE_TRANSACTIONS: _Rules(_as_it_is, _described),
         }
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in self._rules
+
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Writes the target's pairs and numbers into a recorded request. Errors: WireError for unreadable batches."""
         rules = self._rules.get(exchange.api_key)

@@ -56,9 +56,11 @@ def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set
         answer: the target's, in the recorded version's shape.
         new_topics: True while topics that this replay made may be unknown to some brokers.
     """
+    found = errors(exchange.api_key, answer)
+    if not found:
+        return set()
     recorded = exchange.answer
     same = set(errors(exchange.api_key, recorded).values()) if recorded is not None else set()
     codes = PASSING | NEW_TOPIC if new_topics else PASSING
     codes = codes | STARTING if exchange.api_key == SHARE_FETCH else codes
-    found = errors(exchange.api_key, answer)
     return {where for where, code in found.items() if code in codes and code not in same}

@@ -107,6 +107,10 @@ class FetchSessions:
 
     # the translator
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key == FETCH
+
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Names all partitions of the recorded session."""
         if exchange.api_key != FETCH or exchange.version < SESSIONS_FROM:

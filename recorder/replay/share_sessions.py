@@ -101,6 +101,10 @@ class ShareSessions:
 
     # the translator
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in _APIS
+
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Names the partitions of the recorded session, with acknowledgements in the target's offsets."""
         if exchange.api_key not in _APIS:

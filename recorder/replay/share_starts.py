@@ -39,6 +39,10 @@ class ShareStarts:
         self._partitions = partitions
         self._asked: set[str] = set()
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key == SHARE_GROUP_HEARTBEAT
+
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """A group's first join waits until the target was told where the group begins."""
         if exchange.api_key != SHARE_GROUP_HEARTBEAT or values["member_epoch"] != _JOIN:

@@ -33,6 +33,10 @@ class Shared:
         self._asked: dict[Origin, list[Place]] = {}
         self._given: dict[tuple[Side, ShareGroup, Place], Once] = {}
 
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in (SHARE_FETCH, SHARE_ACKNOWLEDGE)
+
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Remembers which partitions a ShareFetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == SHARE_FETCH:

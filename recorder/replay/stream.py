@@ -21,7 +21,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
 from recorder.capture.reader import READING, CaptureFile, Row, files, first_times, row_groups
 from recorder.replay.arrow_rows import quick_rows
-from recorder.replay.plan import Exchange, Origin, Peer, Reason
+from recorder.replay.plan import Exchange, Origin, Peer, Place, Reason
 
 Connection = tuple[str, int]
 _EVENTS = (c.SESSION, c.CLUSTER, c.CONNECTION, c.MONO_NS, c.KIND, c.DETAIL)
@@ -31,7 +31,7 @@ _OPENED, _FRAME, _CLOSED = range(3)
 
 
 class FrameRow(NamedTuple):
-    """A row of frames, by the names of its columns."""
+    """A row of frames, by the names of its columns, and its place."""
 
     session: str
     cluster: str | None
@@ -55,6 +55,7 @@ class FrameRow(NamedTuple):
     omitted: list[Row] | None
     note: str | None
     frame: bytes | None
+    place: Place
 
 
 class EventRow(NamedTuple):
@@ -90,6 +91,7 @@ class Answered(NamedTuple):
     version: int
     frame: bytes | None
     by_proxy: bool
+    place: Place | None = None
 
 
 class Opened(NamedTuple):
@@ -224,7 +226,7 @@ class _Merge:
             return Asked(self._time(row), exchange, row.cluster)
         key, version = _number(row.api_key), _number(row.api_version)
         frame = None if fault_of(row) else row.frame
-        return Answered(self._time(row), origin, key, version, frame, row.made_by == c.BY_PROXY)
+        return Answered(self._time(row), origin, key, version, frame, row.made_by == c.BY_PROXY, row.place)
 
 
 def _node(ns: int, detail: str | None) -> Node | None:
@@ -250,13 +252,13 @@ def _events(file: CaptureFile, group: int) -> Iterator[EventRow]:
 
 def _frames(file: CaptureFile, group: int) -> Iterator[FrameRow]:
     allowance = Allowance(READING, DEFAULT_BUDGET)
-    for table in row_groups(file, FrameRow._fields, allowance=allowance, only=group):
+    for table in row_groups(file, FrameRow._fields[:-1], allowance=allowance, only=group):
         order = pc.sort_indices(table.select([name for name, _ in _BY_TIME]), _BY_TIME).to_pylist()
         frames = table[c.FRAME]
         heads = table.drop_columns([c.FRAME]).take(order)
         # bodies become Python values one by one: they may be large
         for head, at in zip(quick_rows(heads), order, strict=True):
-            yield FrameRow._make((*head, frames[at].as_py()))
+            yield FrameRow._make((*head, frames[at].as_py(), Place(file, group, at)))
 
 
 def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange:
@@ -278,6 +280,7 @@ def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange
         fault=fault_of(row),
         masked=_spans(row.masked),
         omitted=_spans(row.omitted),
+        place=row.place,
     )
 
 

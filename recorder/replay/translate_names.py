@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from proxy.wire.catalog import CACHE_SIZE
+from proxy.wire.catalog import CACHE_SIZE, marked
 from proxy.wire.keys import (
     CONSUMER_GROUP_HEARTBEAT,
     CREATE_ACLS,
@@ -33,7 +33,7 @@ from proxy.wire.keys import (
 from proxy.wire.primitives import uuid_text
 from recorder.replay import fields
 from recorder.replay.acls import prefix_rule
-from recorder.replay.answers import Answers
+from recorder.replay.answers import ANSWERED, Answers
 from recorder.replay.apis import CONFIG_APIS
 from recorder.replay.blobs import renamed
 from recorder.replay.cluster import SHARE, Cluster
@@ -68,6 +68,8 @@ _RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
     CREATE_ACLS: ("creations", ("resource_type", "resource_name", "resource_pattern_type")),
     DELETE_ACLS: ("filters", _FILTER),
 }
+# requests with rules of their own here, and those whose answers are learned from
+_WITH_RULES = frozenset({METADATA, OFFSET_FOR_LEADER_EPOCH, FIND_COORDINATOR}) | ANSWERED
 # what stays worth sending when none of its topics is left: the epoch field, and the epoch at which a session begins
 _SESSIONS = {
     FETCH: ("session_epoch", (0, -1)),
@@ -81,6 +83,15 @@ class NamesTranslator:
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
         self._names, self._cluster, self._answers = names, cluster, Answers(names, pairs)
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return (
+            bool(self._names.prefix)
+            or api_key in _WITH_RULES
+            or bool(marked("request", api_key, version, "topic_id"))
+            or any(self._change(what, path) is not None for path, what in _rows(api_key, version))
+        )
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Withheld | None:
         """Changes `values`; withholds a request whose topics the target lacks."""

@@ -12,9 +12,11 @@ compare      the verdict, and the records that consumers read
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Protocol
 
 from proxy.wire.apis import api_name
+from proxy.wire.catalog import CACHE_SIZE
 from proxy.wire.errors import WireError
 from proxy.wire.keys import (
     CREATE_PARTITIONS,
@@ -64,6 +66,7 @@ _MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
 class Translator(Protocol):
     """A room of state: recorded values -> the target's. See `plan` for what it may answer."""
 
+    def concerns(self, api_key: int, version: int) -> bool: ...
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None: ...
     def sent(self, exchange: Exchange, values: Values, now: int) -> None: ...
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None: ...
@@ -72,7 +75,11 @@ class Translator(Protocol):
 
 def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
     """Why an exchange is withheld whatever the target is; None: it may be sent."""
-    reason = apis.refusal(exchange, options)
+    return _refused(exchange, apis.refusal(exchange, options))
+
+
+def _refused(exchange: Exchange, reason: Reason | None) -> Withheld | None:
+    """`reason`: what its API and version forbid."""
     # what nobody asked for is not missed
     if reason not in BY_CHOICE and exchange.fault is not None and not _is_made_without(exchange):
         reason = exchange.fault
@@ -142,15 +149,18 @@ class World:
             self._offsets,
             NamesTranslator(names, cluster, self._pairs),
         )
+        # of each api key and version: the rules that concern it, and why it is never sent
+        self._concerned = lru_cache(CACHE_SIZE)(self._find_concerned)
+        self._refusal = lru_cache(CACHE_SIZE)(partial(apis.forbidden, options))
 
     # before a request leaves
 
     def refused(self, exchange: Exchange) -> Withheld | None:
-        """Why an exchange is withheld, by its head, its values and what it deletes. Errors: WireError."""
-        found = refused_anywhere(exchange, self.options)
-        if found is not None:
-            return found
-        values = exchange.request
+        """Why an exchange is withheld, by its head."""
+        return _refused(exchange, self._refusal(exchange.api_key, exchange.version))
+
+    def refused_values(self, exchange: Exchange, values: Values) -> Withheld | None:
+        """Why an exchange is withheld, by its values and what it deletes."""
         reason = apis.refusal_of_values(exchange, values, self.names.topic)
         reason = reason or deletes.refusal_of_deletes(
             exchange.api_key, values, self.options, self.names.topic, self._made
@@ -166,13 +176,16 @@ class World:
         if exchange.fault is Reason.MASKED:
             for topic in values.get("topics", ()):
                 topic["configs"] = []
-        for translator in self._translators:
+        for translator in self._concerned(exchange.api_key, exchange.version):
             refused = translator.request(exchange, values, now)
             if refused is not None:
                 return refused
         if exchange.api_key in _POLLS:
             values["max_wait_ms"] = self._patience(exchange, values["max_wait_ms"])
         return None
+
+    def _find_concerned(self, api_key: int, version: int) -> tuple[Translator, ...]:
+        return tuple(one for one in self._translators if one.concerns(api_key, version))
 
     def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
         """How long a poll may wait: as recorded while records are owed, else as long as it did."""
@@ -225,7 +238,7 @@ class World:
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """A request leaves now."""
-        for translator in self._translators:
+        for translator in self._concerned(exchange.api_key, exchange.version):
             translator.sent(exchange, values, now)
 
     def may_repeat(self, exchange: Exchange) -> bool:
@@ -268,7 +281,7 @@ class World:
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
         """Both sides have answered: what is learned, and whether it has to be sent again."""
-        for translator in self._translators:
+        for translator in self._concerned(exchange.api_key, exchange.version):
             again = translator.answered(exchange, values, answer, now)
             if again is not None:
                 return again
@@ -283,7 +296,7 @@ class World:
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come."""
-        for translator in self._translators:
+        for translator in self._concerned(exchange.api_key, exchange.version):
             translator.lost(exchange, values)
 
     def channel_closed(self, connection: tuple[str, int], node: int) -> None:
@@ -303,8 +316,8 @@ class World:
 
     # what is found
 
-    def compare(self, item: Item, answer: Values) -> None:
-        """Compares the answers to an exchange, and counts."""
+    def compare(self, item: Item, answer: Values) -> bool:
+        """Compares the answers to an exchange, and counts. True if they differ."""
         exchange = item.exchange
         counts = self.counts(exchange)
         counts.answered += 1
@@ -322,6 +335,7 @@ class World:
                 )
             )
         self._count_latency(item, answer)
+        return found.kind.is_mismatch
 
     def _count_latency(self, item: Item, answer: Values) -> None:
         exchange = item.exchange
@@ -377,4 +391,9 @@ class World:
 
 
 def _api(exchange: Exchange) -> str:
-    return api_name(exchange.api_key) or f"api {exchange.api_key}"
+    return _name(exchange.api_key)
+
+
+@lru_cache(CACHE_SIZE)
+def _name(api_key: int) -> str:
+    return api_name(api_key) or f"api {api_key}"

@@ -12,11 +12,12 @@ from functools import partial
 
 import trio
 
-from recorder.replay.channels import Close, Open, Send
+from recorder.replay.channels import Close, Load, Open, Send
 from recorder.replay.engine import Engine
 from recorder.replay.outcome import Ending
 from recorder.replay.plan import Offered
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
+from recorder.replay.player.places import Places
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
 from recorder.replay.stream import Happening, Reads
 from recorder.replay.world import World
@@ -34,6 +35,7 @@ class Conductor:
         self._target, self._rows = target, rows
         self.engine = Engine(world, time.monotonic_ns())
         self._connections: dict[int, Wire | None] = {}
+        self._places = Places()
         self._sockets = Sockets(self._notice)
         self._changed, self._room = trio.Event(), trio.Event()
         self._wakes_at: int | None = None
@@ -118,6 +120,8 @@ class Conductor:
                 elif isinstance(action, Open):
                     self._connections[action.channel] = None
                     self._nursery.start_soon(self._serve, action)
+                elif isinstance(action, Load):
+                    self._nursery.start_soon(self._load, action)
                 else:
                     self._hang_up(action, sends)
             for channel, each in sends.items():
@@ -145,6 +149,14 @@ class Conductor:
         # what is told only now had to wait for those before it
         now = time.monotonic_ns()
         self.engine.wrote(channel, now, now)
+        self._notice()
+
+    async def _load(self, action: Load) -> None:
+        # the rows are read by one thread at a time, too: what they read is not in memory twice
+        frames = await trio.to_thread.run_sync(
+            self._places.frames, action.place, action.answer_place, limiter=self._reading
+        )
+        self.engine.loaded(action.origin, *frames, time.monotonic_ns())
         self._notice()
 
     async def _serve(self, action: Open) -> None:

@@ -14,14 +14,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from proxy.wire import apis, decode_request, encode_request, encode_response, request_head
-from recorder.replay.channels import Close, Open, Send
+from recorder.replay.channels import Close, Load, Open, Send
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine import Engine
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Result, Source, Target
-from recorder.replay.plan import Exchange, Origin, Peer
+from recorder.replay.plan import Exchange, Origin, Peer, Place
 from recorder.replay.prepare import Prepared
 from recorder.replay.stream import Answered, Asked, Closed, Happening, Opened
 from recorder.replay.survey import survey
@@ -38,6 +38,7 @@ class Recording:
     def __init__(self) -> None:
         self.happenings: list[Happening] = []
         self._numbers: dict[int, count[int]] = defaultdict(count)
+        self.frames: dict[Place | None, bytes] = {}
 
     def asks(self, at: float, connection: int, key: int, version: int, values: Values, **other: Any) -> Exchange:
         """A request; its connection's name is its client id."""
@@ -46,7 +47,7 @@ class Recording:
         frame = encode_request(key, version, correlation_id=1, client_id=client_id, values=values)
         ns = round(at * MS)
         exchange = Exchange(origin, key, version, frame, ns, ns, Peer("10.0.0.1", client_id), node=1, wall_ns=ns)
-        exchange = replace(exchange, **other)
+        exchange = replace(exchange, **{"place": self._placed(frame)} | other)
         self.happenings.append(Asked(ns, exchange, "main"))
         return exchange
 
@@ -54,7 +55,13 @@ class Recording:
         """The answer to an exchange: its values, or its frame."""
         frame = values if isinstance(values, bytes) else _written(exchange, 1, values)
         told = Answered(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
-        self.happenings.append(told)
+        self.happenings.append(told._replace(place=self._placed(frame)))
+
+    def _placed(self, frame: bytes) -> Place:
+        """Where a frame can be read again."""
+        place = Place("capture", 0, len(self.frames))
+        self.frames[place] = frame
+        return place
 
     def exchanges(self, at: float, connection: int, key: int, version: int, asked: Values, told: Values) -> Exchange:
         """A request that is answered a millisecond later."""
@@ -108,6 +115,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         self.got: list[Got] = []
+        self.loads = 0
         self.dialled: list[tuple[float, Open]] = []
         self.hung_up: list[int] = []
         self.now = 0
@@ -181,9 +189,16 @@ class Simulation:
                     self._open(action)
                 elif isinstance(action, Send):
                     self._send(action)
+                elif isinstance(action, Load):
+                    self._load(action)
                 elif isinstance(action, Close):
                     self._nodes.pop(action.channel, None)
                     self.hung_up.append(action.channel)
+
+    def _load(self, action: Load) -> None:
+        self.loads += 1
+        request, answer = self.recording.frames[action.place], self.recording.frames.get(action.answer_place)
+        self.at(self.now / MS + 1, lambda: self.engine.loaded(action.origin, request, answer, self.now))
 
     def _open(self, action: Open) -> None:
         self.dialled.append((self.now / MS, action))

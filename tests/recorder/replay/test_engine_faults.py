@@ -372,6 +372,35 @@ def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> N
     assert found.world.result.totals.answered == 50
 
 
+@pytest.mark.parametrize("most", [1, 1000, 100_000])
+def test_however_little_memory_there_is_all_is_played_as_it_was_recorded(most: int) -> None:
+    """What waits for answers that stand further on in the capture is not in its own way."""
+    recording = Recording()
+    for connection in range(4):
+        asked = [recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce()) for at in range(20)]
+        for at, exchange in enumerate(asked):
+            recording.answers(100 + at, exchange, produced())
+    recording.happenings.sort(key=lambda one: one.ns)
+    found = played(recording, Options(speed=None, memory=most))
+    assert found.world.result.totals.answered == 80
+    assert not found.world.result.totals.withheld
+    assert found.engine.memory == 0
+
+
+def test_what_is_read_beyond_memory_keeps_its_place_and_is_loaded_when_it_leaves() -> None:
+    """The target takes longer than the replay waits before it reads on; all the while one request is in play."""
+    recording = Recording()
+    first = recording.asks(0, 0, PRODUCE, PRODUCE_VERSION, produce())
+    for at in range(90):
+        recording.exchanges(10 + 2 * at, 1, PRODUCE, PRODUCE_VERSION, produce(), produced())
+    recording.answers(300, first, produced())
+    found = played(recording, Options(speed=None, memory=1000), delay=lambda got: 400.0)
+    assert found.loads > 0
+    assert found.world.result.totals.answered == 91
+    assert found.world.result.verdict is Verdict.EQUAL
+    assert found.engine.memory == 0
+
+
 # how it ends
 
 
