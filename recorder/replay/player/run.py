@@ -215,7 +215,8 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     with console(stderr=True).status("looking at each request ..."):
         rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
     if job.options.create_topics and found.lacking:
-        plan.made[CREATION] += len(found.lacking)
+        # one request makes all topics, one gives others their further partitions
+        plan.made[CREATION] = len({bool(cluster.partitions(name)) for name in found.lacking})
     plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,27 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_
     (tmp_path / "file").touch()
     with pytest.raises(FolderError):
         kept(tmp_path / "file")
+
+
+def test_a_folder_that_goes_away_meanwhile_costs_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    session = kept(folder)
+    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False)
+    shutil.rmtree(folder)
+    tape.sends(request(METADATA, 1, {"topics": []}), RECORDED)
+    tape.close()
+    lines = session.close()
+    assert any("have no origin in it" in line for line in lines)
+    assert "its end is not in it: the disk failed" in lines
+
+
+def test_a_capture_that_cannot_be_compacted_is_said_to_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise PermissionError(13, "no", "here")
+
+    monkeypatch.setattr(module, "compact", fails)
+    (line,) = kept(tmp_path).close()[1:]
+    assert "it is not compacted" in line
 
 
 async def test_a_replay_is_recorded_to_its_end_whatever_ends_it(
