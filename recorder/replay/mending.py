@@ -210,7 +210,7 @@ class Mending:
 
         to = ToCoordinator(GROUP, name)
         lane = (group.name, member.id)
-        return Made(api_key, values | {"group_id": name}, to, f"{member.id} {purpose}", done, lane=lane)
+        return Made(api_key, values | {"group_id": name}, to, f"a member {purpose}", done, lane=lane)
 
     # -- the answers ------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class Waiting:
 
 
 def _precedes(other: Item, item: Item) -> bool:
-    """True if the recording had answered the other one, or all of one that awaits nothing, before this one's first byte.
+    """True if the recording had answered the other one before this one's first byte; had sent it, if it awaits nothing.
 
     What awaits nothing leaves before the rest of its connection in any case.
     """

@@ -99,11 +99,14 @@ def test_the_recorded_leaders_assignments_are_sent_with_the_targets_member_ids()
     assert sent["assignments"] == [{"member_id": "t1", "assignment": b"r1"}, {"member_id": "t2", "assignment": b"r2"}]
 
 
-def test_the_elected_members_sync_waits_until_the_recorded_leaders_is_due():
+def test_the_elected_members_sync_waits_until_the_recorded_leaders_has_left():
     script = two_members("t2")
     elected = answer_to(recorded(SYNC_GROUP, 3, sync("r2", 1), connection=2), {"error_code": 0, "assignment": b"r2"})
     assert script.asked(elected)[0] == Hold(Reason.NO_LEADER)
-    script.groups.due(recorded(SYNC_GROUP, 3, sync("r1", 1, "r1", "r2")))
+    leader = recorded(SYNC_GROUP, 3, sync("r1", 1, "r1", "r2"))
+    script.groups.due(leader)
+    assert script.asked(elected)[0] == Hold(Reason.NO_LEADER)
+    script.groups.sent(leader, script.asked(leader)[1], 0)
     refusal, sent = script.asked(elected)
     assert refusal is None
     assert [one["member_id"] for one in sent["assignments"]] == ["t1", "t2"]
@@ -183,6 +186,8 @@ def test_a_static_member_that_is_back_has_the_assignment_of_its_former_id():
     static = JOIN | {"group_instance_id": "i"}
     script.pass_by(JOIN_GROUP, 5, static, joined("r1", 1, "r1"), joined("t1", 7, "t1"))
     script.pass_by(JOIN_GROUP, 5, static, joined("r2", 1, "r1"), joined("t2", 8, "t2"))
-    script.groups.due(recorded(SYNC_GROUP, 3, sync("r1", 1, "r1")))
+    former = recorded(SYNC_GROUP, 3, sync("r1", 1, "r1"))
+    script.groups.due(former)
+    script.groups.lost(former, None)
     _, sent = script.asked(recorded(SYNC_GROUP, 3, sync("r2", 1)))
     assert sent["assignments"] == [{"member_id": "t2", "assignment": b"r1"}]
