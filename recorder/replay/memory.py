@@ -30,7 +30,7 @@ class Memory:
 
     def __init__(self, limit: int, timers: Timers) -> None:
         self.used = 0
-        self._limit, self._timers = max(limit - READING, limit // 4), timers
+        self._limit, self._timers = max(limit - READING, limit // 4, 1), timers
         self._settled = 0
         self._reads_on = self._is_watched = False
         self._loading: dict[Origin, Item] = {}
