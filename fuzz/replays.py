@@ -18,8 +18,8 @@ from fuzz.corpus import Input
 from fuzz.findings import must
 from proxy import wire
 from proxy.wire.apis import api_name
-from recorder.replay.apis import Treatment, treatment
 from recorder.replay.options import Deletes, Options
+from recorder.replay.requests.apis import Treatment, treatment
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, one_node
 
 SECOND = 10**9

@@ -364,8 +364,8 @@ def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
 )
 def show(report: Path, number: int, budget: int) -> None:
     """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""
-    from recorder.replay.report import NoReport, read
-    from recorder.replay.show import shown
+    from recorder.replay.results.report import NoReport, read
+    from recorder.replay.results.show import shown
 
     screen, left = console(), Budget(budget)
     try:

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from proxy.wire.apis import api_name
 from proxy.wire.errors import WireError
 from proxy.wire.keys import CREATE_TOPICS, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
-from recorder.replay import versions
+from recorder.replay.engine.world import World
 from recorder.replay.mapping import Pairs
 from recorder.replay.outcome import Plan
 from recorder.replay.plan import Exchange, Needs, Reason, Values, Withheld
-from recorder.replay.recode import Topics
+from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.stream import Asked, Happening
-from recorder.replay.translate_names import NamesTranslator
-from recorder.replay.world import World
+from recorder.replay.versions import choosing as versions
+from recorder.replay.versions.recode import Topics
 
 # where a request in a session names its partitions; without one it asks for those of the session
 _IN_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})

@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 
 from proxy.terminal import printable
 from recorder.replay.outcome import Result
-from recorder.replay.report import as_json
+from recorder.replay.results.report import as_json
 from recorder.terminal import pip_install
 
 JSON, HTML = ".json", ".html"

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from recorder.replay import report, words
 from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Latency, Result, Verdict
+from recorder.replay.results import report, words
 from recorder.report import plots
 from recorder.report.page import page
 from recorder.terminal import count, milliseconds

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fuzz import replays
 from fuzz.checks import run
 from fuzz.findings import Finding
-from recorder.replay.engine import Engine
-from recorder.replay.world import World
+from recorder.replay.engine.engine import Engine
+from recorder.replay.engine.world import World
 
 INPUTS = [*replays.inputs()]
 KINDS = 5

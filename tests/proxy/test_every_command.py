@@ -14,7 +14,7 @@ from proxy import cli
 from recorder.analysis.report import Report
 from recorder.missing import Missing
 from recorder.replay import outcome
-from recorder.replay.report import as_json
+from recorder.replay.results.report import as_json
 from tests.recorder.inspect.conftest import everything, write
 
 # as Python hands on bytes that are no UTF-8, and UTF-8 in a locale that has ASCII alone

@@ -12,11 +12,11 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
 from recorder.replay.cluster import Cluster
-from recorder.replay.own import CLIENT_ID, MAX_CUTS, newest
+from recorder.replay.engine.own import CLIENT_ID, MAX_CUTS, newest
 from recorder.replay.plan import Made, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script
-from recorder.replay.retries import FIRST_PAUSE, is_passing
+from recorder.replay.requests.retries import FIRST_PAUSE, is_passing
 
 # a node that is not known yet: whichever of the addresses given answers
 _BOOTSTRAP = None

@@ -12,15 +12,15 @@ from functools import partial
 
 import trio
 
-from recorder.replay.channels import Close, Load, Open, Send
-from recorder.replay.engine import Engine
+from recorder.replay.engine.channels import Close, Load, Open, Send
+from recorder.replay.engine.engine import Engine
+from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending
 from recorder.replay.plan import Offered
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
 from recorder.replay.player.places import Places
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
 from recorder.replay.stream import Happening, Reads
-from recorder.replay.world import World
 
 # rows fed between two looks at the sockets
 _SLICE = 16

@@ -19,10 +19,10 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS
-from recorder.replay.channels import Send
-from recorder.replay.login import Login
-from recorder.replay.logins import Logins
-from recorder.replay.own import CLIENT_ID
+from recorder.replay.engine.channels import Send
+from recorder.replay.engine.own import CLIENT_ID
+from recorder.replay.login.logins import Logins
+from recorder.replay.login.sasl import Login
 from recorder.replay.plan import Offered
 from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.recording import Recording, Tape

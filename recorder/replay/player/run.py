@@ -19,13 +19,12 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
-from recorder.replay.live import LiveProgress
+from recorder.replay.engine.world import World, is_regenerated, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Plan, Result, Source
 from recorder.replay.outcome import Target as Reached
 from recorder.replay.plan import Exchange
-from recorder.replay.planned import planned
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
@@ -33,12 +32,13 @@ from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import CREATION, Preparation, Prepared, listed
 from recorder.replay.rehearsal import rehearse
+from recorder.replay.results.live import LiveProgress
+from recorder.replay.results.planned import planned
+from recorder.replay.results.summary import summary
+from recorder.replay.results.words import percent
 from recorder.replay.settings import BadReplaySettings, FileSettings
 from recorder.replay.stream import Happening, Reads, happenings, in_steps
-from recorder.replay.summary import summary
 from recorder.replay.survey import Survey, survey
-from recorder.replay.words import percent
-from recorder.replay.world import World, is_regenerated, refused_anywhere
 from recorder.terminal import console
 
 SECOND = 10**9

@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from proxy.wire.errors import WireError
-from recorder.replay.channels import Send
+from recorder.replay.engine.channels import Send
 from recorder.replay.player.frames import READ, Frames
 
 # so many pieces leave with one call at most: Linux takes 1,024

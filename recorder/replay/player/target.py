@@ -9,7 +9,7 @@ from proxy.config.tls import UpstreamTls
 from proxy.schema.errors import Misread
 from proxy.schema.keys import keys_of
 from proxy.tls.contexts import BadCertificate, upstream_context
-from recorder.replay.logins import logins
+from recorder.replay.login.logins import logins
 from recorder.replay.player.dial import Target
 from recorder.replay.settings import BadReplaySettings, FileSettings
 

@@ -18,7 +18,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.records import Record, write_batch, write_message_set
 from recorder.replay.plan import Values, Withheld
-from recorder.replay.versions import Topics, request
+from recorder.replay.versions.choosing import Topics, request
 from tests.strategies import must_codec
 
 # boundaries where a request is laid out anew: they have tests of their own

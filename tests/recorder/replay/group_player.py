@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from proxy import wire
 from proxy.wire.keys import SYNC_GROUP
-from recorder.replay.apis import MEMBERSHIP
 from recorder.replay.cluster import Cluster
-from recorder.replay.groups import Groups
+from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Again, AnsweredBefore, Exchange, Hold, Made, Reason, Values, Withheld
+from recorder.replay.requests.apis import MEMBERSHIP
 from tests.recorder.replay.group_clients import like_recorded
 from tests.recorder.replay.group_coordinator import MILLISECOND, SECOND, Clock
 

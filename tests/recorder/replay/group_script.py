@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recorder.replay.cluster import Cluster
-from recorder.replay.groups import Groups
+from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from proxy.wire import apis
 from proxy.wire.apis import MessageKind
 from proxy.wire.language import Field
-from recorder.replay.apis import Treatment, treatment
+from recorder.replay.requests.apis import Treatment, treatment
 
 SENT = [key for key in apis.api_keys() if treatment(key) is not Treatment.NEVER]
 

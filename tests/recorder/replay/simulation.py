@@ -14,10 +14,11 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from proxy.wire import apis, decode_request, encode_request, encode_response, request_head
-from recorder.replay.channels import Close, Load, Open, Send
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
-from recorder.replay.engine import Engine
+from recorder.replay.engine.channels import Close, Load, Open, Send
+from recorder.replay.engine.engine import Engine
+from recorder.replay.engine.world import World, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Result, Source, Target
@@ -25,7 +26,6 @@ from recorder.replay.plan import Exchange, Origin, Peer, Place
 from recorder.replay.prepare import Prepared
 from recorder.replay.stream import Answered, Asked, Closed, Happening, Opened
 from recorder.replay.survey import survey
-from recorder.replay.world import World, refused_anywhere
 
 MS = 10**6
 Values = dict[str, Any]

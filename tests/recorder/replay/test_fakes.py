@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.replay.groups import Groups
-from recorder.replay.offsets import Offsets
+from recorder.replay.consumers.offsets import Offsets
+from recorder.replay.groups.translator import Groups
 from recorder.replay.options import Options
 from recorder.replay.outcome import Result, Verdict
-from recorder.replay.sessions import FetchSessions
-from recorder.replay.translate_names import NamesTranslator
+from recorder.replay.requests.translate_names import NamesTranslator
+from recorder.replay.sessions.fetch_sessions import FetchSessions
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simulation import Recording, Simulation
 

@@ -30,18 +30,18 @@ from proxy.wire.keys import (
     TXN_OFFSET_COMMIT,
 )
 from proxy.wire.records import Record, write_batch
-from recorder.replay.assigned import Assignments
 from recorder.replay.cluster import Cluster
+from recorder.replay.comparison.assigned import Assignments
+from recorder.replay.consumers.offsets import Offsets
+from recorder.replay.consumers.records import Streams
+from recorder.replay.consumers.shared import Shared
 from recorder.replay.mapping import Pairs
-from recorder.replay.offsets import Offsets
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange, Needs, Origin
-from recorder.replay.producers import Producers
-from recorder.replay.records import Streams
-from recorder.replay.sessions import FetchSessions
-from recorder.replay.share_sessions import ShareSessions
-from recorder.replay.share_starts import ShareStarts
-from recorder.replay.shared import Shared
+from recorder.replay.producers.translator import Producers
+from recorder.replay.sessions.fetch_sessions import FetchSessions
+from recorder.replay.sessions.share_sessions import ShareSessions
+from recorder.replay.sessions.share_starts import ShareStarts
 from tests.recorder.replay.simulated import PEER, TARGET_IDS, TOPIC_IDS, names
 from tests.strategies import Values, must_codec
 

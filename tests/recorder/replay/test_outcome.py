@@ -8,7 +8,7 @@ import pytest
 
 from recorder.replay.outcome import MOST_MISMATCHES, Cause, Ending, Result, Stream, Verdict
 from recorder.replay.plan import Reason, unplayable_percent
-from tests.recorder.replay import results
+from tests.recorder.replay import some_results as results
 
 
 def test_a_replay_in_which_nothing_differs_ends_with_0() -> None:

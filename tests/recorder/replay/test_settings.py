@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.replay.logins import EVERYBODY, logins
+from recorder.replay.login.logins import EVERYBODY, logins
 from recorder.replay.settings import BadReplaySettings, read_settings
 
 DOCS = Path(__file__).parents[3] / "docs" / "replay.md"

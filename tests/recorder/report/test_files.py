@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recorder.replay.report import read
+from recorder.replay.results.report import read
 from recorder.report import files
 from recorder.report.files import CantReport, check, write
-from tests.recorder.replay import results
+from tests.recorder.replay import some_results as results
 
 
 @pytest.mark.parametrize("name", ["report.json", "report.html", "REPORT.HTML"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from recorder.replay.outcome import Result
-from recorder.replay.report import CLOSING, OPENING, of_json
+from recorder.replay.results.report import CLOSING, OPENING, of_json
 from recorder.report.replay import html
 from tests import hostile_text
-from tests.recorder.replay import results
+from tests.recorder.replay import some_results as results
 from tests.recorder.report.pages import Page, fetched, obeyed
 
 NAMES = ["equal", "different", "interrupted", "hostile"]

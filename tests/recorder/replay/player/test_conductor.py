@@ -16,6 +16,7 @@ import trustme
 from proxy.wire.keys import LIST_OFFSETS
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
+from recorder.replay.engine.world import World, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Result, Source, Verdict
@@ -25,7 +26,6 @@ from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
 from recorder.replay.prepare import Preparation
 from recorder.replay.survey import survey
-from recorder.replay.world import World, refused_anywhere
 from tests.recorder.replay.player.broker import LoopbackBroker, serving
 from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
 from tests.recorder.replay.simulation import Recording

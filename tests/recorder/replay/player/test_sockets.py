@@ -7,7 +7,7 @@ import socket
 import pytest
 import trio
 
-from recorder.replay.channels import Send
+from recorder.replay.engine.channels import Send
 from recorder.replay.player.frames import Frames
 from recorder.replay.player.sockets import PlainWire, Sockets
 

@@ -1,0 +1,8 @@
+"""The verdict on an exchange: `compare.verdict`, a pure function.
+
+volatile  lines          how each field is compared, by tables
+elements  places         elements of arrays are met by what names them
+terms  known  expectations      recorded values in the target's terms, and who knows them
+tolerated  unions  assigned     errors that are no difference; what groups were given, all together
+latency  shown           which latencies stand apart; values as text
+"""

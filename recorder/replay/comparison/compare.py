@@ -1,0 +1,262 @@
+"""The verdict of one exchange: does the target's answer say what the recorded one said? A pure function of both.
+
+    answered      the target answered where the recording's cluster did
+    errors        the same codes in the same elements; where codes differ, nothing else of their struct is compared
+    structure     null where null was, the same elements; of answers to Fetch, ShareFetch and ShareAcknowledge,
+                  those with errors
+    values        by the rules of `volatile`: equal, or the target's value for the recorded one
+
+Elements of arrays are met by what names them (`elements`), in the target's terms. What no answer gave has no
+counterpart: such a value is only looked at for being there, and an element of such a name excuses one of the target.
+
+What isn't compared here: fetched records (`records`), and what single members of a group have to read (`unions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from proxy.wire.embedded import expand
+from proxy.wire.keys import (
+    DESCRIBE_GROUPS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    FETCH,
+    JOIN_GROUP,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SYNC_GROUP,
+)
+from recorder.replay.comparison.elements import PARTITION, Fields, Matched, Name, frozen, matched
+from recorder.replay.comparison.known import Known, is_nothing
+from recorder.replay.comparison.lines import Line, Lines, lines
+from recorder.replay.comparison.places import Place, around
+from recorder.replay.comparison.shown import shown
+from recorder.replay.comparison.terms import NOWHERE, Around, expected, expected_blob, expected_name, with_epoch
+from recorder.replay.comparison.tolerated import are_alike
+from recorder.replay.comparison.unions import Given, together
+from recorder.replay.comparison.volatile import How
+from recorder.replay.mapping import What
+from recorder.replay.outcome import Difference
+from recorder.replay.plan import Dropped, Values
+
+# An answer that differs everywhere is known by its first differences; a report shows few lines of each.
+MOST_DIFFERENCES = 20
+# whose answers hold what members of classic groups tell each other
+_WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
+# The replay has share groups begin before their members do (`share_starts`): where a recorded one had not begun yet.
+_BEGINNING = (DESCRIBE_SHARE_GROUP_OFFSETS, "groups.topics.partitions.start_offset")
+# whose answers name partitions with news alone, or what was acquired: which these are depends on how the log is cut
+_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+
+
+class Kind(StrEnum):
+    """What differs most. The value stands in reports."""
+
+    SAME = "same"
+    UNCOMPARED = "no recorded answer"
+    UNANSWERED = "unanswered"
+    ERROR = "error"
+    STRUCTURE = "structure"
+    VALUE = "value"
+
+    @property
+    def is_mismatch(self) -> bool:
+        """True if the answers differ."""
+        return self not in (Kind.SAME, Kind.UNCOMPARED)
+
+
+_GRAVEST_FIRST = (Kind.ERROR, Kind.STRUCTURE, Kind.VALUE)
+
+
+class Verdict(NamedTuple):
+    """Whether an exchange's answers say the same; `differences`: the first MOST_DIFFERENCES."""
+
+    kind: Kind
+    differences: tuple[Difference, ...] = ()
+
+
+def verdict(
+    api_key: int,
+    version: int,
+    recorded: Values | None,
+    replayed: Values | None,
+    known: Known,
+    *,
+    dropped: Collection[Dropped] = (),
+) -> Verdict:
+    """The verdict of an exchange.
+
+    Args:
+        version: of the recorded answer, whose shape both have; a field that the target's lacks isn't compared.
+        recorded, replayed: the answers' values, each in its own side's terms; None: there is no answer.
+        dropped: partitions that weren't sent: left out on both sides.
+    """
+    if recorded is None:
+        return Verdict(Kind.SAME if replayed is None else Kind.UNCOMPARED)
+    if replayed is None:
+        return Verdict(Kind.UNANSWERED)
+    comparison = _Comparison(api_key, known, frozenset((one.topic, one.partition) for one in dropped))
+    if api_key in _WITH_BLOBS:
+        recorded, replayed = (expand("response", api_key, values) for values in (recorded, replayed))
+    comparison.struct(lines(api_key, version), Place(), recorded, replayed)
+    return comparison.verdict
+
+
+class _Comparison:
+    """One comparison: walks both answers by the response's lines, and notes what differs."""
+
+    def __init__(self, api_key: int, known: Known, dropped: frozenset[tuple[str | bytes, int]]) -> None:
+        self._api_key, self._known, self._dropped = api_key, known, dropped
+        self._differences: list[Difference] = []
+        self._kinds: set[Kind] = set()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on what was compared so far."""
+        kind = next((kind for kind in _GRAVEST_FIRST if kind in self._kinds), Kind.SAME)
+        return Verdict(kind, tuple(self._differences))
+
+    def struct(self, of: Lines, place: Place, recorded: Values, target: Values) -> None:
+        """Compares two structs field by field, unless an error says that nothing in one of them counts."""
+        common = [line for line in of if line.name in recorded and line.name in target]
+        if self._errors_differ(common, place, recorded, target):
+            return
+        for line in common:
+            if line.is_plain and recorded[line.name] == target[line.name]:
+                continue
+            if line.is_compared and (line.how is not How.ELECTED or self._elected_the_same(place, recorded, target)):
+                self._field(line, place, recorded, target)
+            for field in line.unions:
+                self._union(line.name, field, place, recorded, target)
+
+    def _errors_differ(self, common: list[Line], place: Place, recorded: Values, target: Values) -> bool:
+        differing = [line for line in common if line.is_error and recorded[line.name] != target[line.name]]
+        for line in differing:
+            here, there = recorded[line.name], target[line.name]
+            if not are_alike(self._api_key, here, there):
+                self._differs(Kind.ERROR, place.text(line.name), shown(here), shown(there))
+        return bool(differing)
+
+    def _elected_the_same(self, place: Place, recorded: Values, target: Values) -> bool:
+        leader = expected(self._known, What.MEMBER, recorded.get("leader"), place.around)
+        return bool(leader == target.get("leader"))
+
+    def _field(self, line: Line, place: Place, recorded: Values, target: Values) -> None:
+        here, there = recorded[line.name], target[line.name]
+        if line.how is How.MAPPED:
+            self._mapped(line, place, recorded, target)
+        elif (here is None) != (there is None):
+            self._differs(Kind.STRUCTURE, place.text(line.name), shown(here), shown(there))
+        elif here is None:
+            return
+        elif line.named is not None:
+            self._array(line, place, here, there)
+        elif line.inner:
+            self.struct(line.inner, place.inside(line), here, there)
+        elif line.how is not How.STRUCTURE and not place.is_brokers:
+            self._equal(line, place, here, there)
+
+    def _equal(self, line: Line, place: Place, here: Any, there: Any) -> None:
+        if line.is_secret and _is_masked(here):
+            return
+        if isinstance(here, dict):  # a blob that was expanded
+            here = expected_blob(self._known, here, place.around)
+        if here is not None and frozen(here) != frozen(there):
+            self._differs(Kind.VALUE, place.text(line.name), shown(here), shown(there))
+
+    def _mapped(self, line: Line, place: Place, recorded: Values, target: Values) -> None:
+        if (self._api_key, line.path) == _BEGINNING and is_nothing(recorded[line.name]):
+            return
+        here, there = with_epoch(recorded, line.name), with_epoch(target, line.name)
+        wanted = self._wanted(line.what, here, place.around)
+        if is_nothing(here) != is_nothing(there) or (wanted is not None and frozen(wanted) != frozen(there)):
+            expectation = "" if wanted in (None, here) else f" (here {shown(wanted)})"
+            self._differs(Kind.VALUE, place.text(line.name), shown(here) + expectation, shown(there))
+
+    def _wanted(self, what: What | None, here: Any, around: Around) -> Any | None:
+        if not isinstance(here, list):
+            return expected(self._known, what, here, around)
+        each = [expected(self._known, what, one, around) for one in here]
+        return None if None in each else each
+
+    def _array(self, line: Line, place: Place, here: list[Values], there: list[Values]) -> None:
+        found = self._met(line, place, here, there)
+        for number, (one, other) in enumerate(found.pairs):
+            inside = place.at(line, number, one, self._api_key)
+            if not self._is_dropped(inside.around):
+                self.struct(line.inner, inside, one, other)
+        if line.how is not How.STRUCTURE and not place.is_brokers:
+            self._one_sided(line, place, found)
+
+    def _met(self, line: Line, place: Place, here: list[Values], there: list[Values]) -> Matched:
+        def named(element: Values, fields: Fields, name: Name) -> Name | None:
+            return expected_name(self._known, line.whats, element, fields, name, around(place.around, line, element))
+
+        return matched(self._api_key, line.path, here, there, named)
+
+    def _one_sided(self, line: Line, place: Place, found: Matched) -> None:
+        for element in found.only_recorded:
+            self._alone(line, place, element, ("present", ""))
+        # each element whose name has no known counterpart may be one of these
+        for element in found.only_target[len(found.unknown) :]:
+            self._alone(line, place, element, ("", "present"))
+
+    def _alone(self, line: Line, place: Place, element: Values, sides: tuple[str, str]) -> None:
+        inside = place.at(line, 0, element, self._api_key)
+        if self._api_key in _OF_SESSIONS and not _has_error(element):
+            return
+        if not inside.is_brokers and not self._was_not_sent(line, inside, element):
+            self._differs(Kind.STRUCTURE, inside.text(), *sides)
+
+    def _was_not_sent(self, line: Line, inside: Place, element: Values) -> bool:
+        """True for a dropped partition, and for a topic all of whose partitions were dropped."""
+        below = [
+            around(inside.around, one, partition)
+            for one in line.inner
+            if one.named == PARTITION
+            for partition in element.get(one.name) or ()
+        ]
+        return all(map(self._is_dropped, below)) if below else self._is_dropped(inside.around)
+
+    def _is_dropped(self, where: Around) -> bool:
+        return bool(self._dropped) and (where.topic, where.partition) in self._dropped
+
+    def _union(self, members: str, field: str, place: Place, recorded: Values, target: Values) -> None:
+        """Compares what a described group's members have to read, all together."""
+        here, there = (together(group[members] or (), field) for group in (recorded, target))
+        wanted = self._given_here(here)
+        if wanted is not None and wanted != there:
+            path = place.text(f"{members}.{field}")
+            self._differs(Kind.VALUE, path, _parts(wanted - there), _parts(there - wanted))
+
+    def _given_here(self, given: Given) -> Given | None:
+        """What members were given, with the target's topics; None if one of these is unknown."""
+        found = set()
+        for of, *rest in given:
+            what = What.TOPIC_ID if isinstance(of, bytes) else What.TOPIC_NAME
+            wanted = of if len(rest) > 1 else expected(self._known, what, of, NOWHERE)
+            if wanted is None:
+                return None
+            found.add((wanted, *rest))
+        return frozenset(found)
+
+    def _differs(self, kind: Kind, path: str, recorded: str, replayed: str) -> None:
+        self._kinds.add(kind)
+        if len(self._differences) < MOST_DIFFERENCES:
+            self._differences.append(Difference(path, recorded, replayed))
+
+
+def _has_error(element: Values) -> bool:
+    """True for a partition with an error, and for a topic with such a one."""
+    return bool(element.get("error_code")) or any(map(_has_error, element.get("partitions") or ()))
+
+
+def _parts(given: Given) -> str:
+    return shown(sorted(given, key=repr))
+
+
+def _is_masked(value: object) -> bool:
+    """True for the zeros that stand in a capture where a secret was."""
+    return isinstance(value, str) and bool(value) and not value.strip("\0")

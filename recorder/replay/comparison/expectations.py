@@ -1,0 +1,67 @@
+"""What stands on the target for a value of a recorded answer: one place that asks all rooms of state, for comparing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from proxy.wire.keys import OFFSET_FETCH
+from recorder.replay.consumers.offsets import Offsets
+from recorder.replay.mapping import Pairs, What
+from recorder.replay.names import Names
+from recorder.replay.plan import Exchange
+
+_NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE, What.COORDINATOR_KEY})
+# org.apache.kafka.common.config.ConfigResource.Type: topics and groups have names of ours
+_OURS = frozenset({2, 32})
+_OF_MEMBERS = frozenset({What.GENERATION, What.MEMBER_EPOCH})
+
+
+class Expectations:
+    """Of one exchange. `known.Known` says what is asked for, and with which scopes."""
+
+    def __init__(self, names: Names, pairs: Pairs, offsets: Offsets, exchange: Exchange) -> None:
+        self._names, self._pairs, self._offsets, self._exchange = names, pairs, offsets, exchange
+        self._rules: dict[What, Callable[[Hashable, Hashable], object | None]] = {
+            What.TOPIC_ID: lambda _, recorded: names.target_id(recorded) if isinstance(recorded, bytes) else None,
+            What.MEMBER: lambda scope, recorded: pairs.target(What.MEMBER, recorded, self._group(scope)),
+            What.OFFSET: self._offset,
+            What.RESOURCE: self._resource,
+        }
+
+    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+        """The target's value; None: no answer gave one."""
+        if what in _NAMES:
+            return self._names.target(recorded) if isinstance(recorded, str) else None
+        if what in _OF_MEMBERS:
+            return self._of_member(what, scope, recorded)
+        rule = self._rules.get(what)
+        found = rule(scope, recorded) if rule else self._pairs.target(what, recorded)
+        return found if isinstance(found, Hashable) else None
+
+    def _group(self, scope: Hashable) -> Hashable:
+        return scope if scope is not None else self._exchange.request.get("group_id")
+
+    def _of_member(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+        """A generation or epoch, by whichever of the request and the recorded answer names the member."""
+        for values in (self._exchange.request, self._exchange.answer or {}):
+            found = self._pairs.target(what, recorded, (self._group(scope), values.get("member_id")))
+            if isinstance(found, int):
+                return found
+        return None
+
+    def _offset(self, scope: Hashable, recorded: Hashable) -> object | None:
+        if not isinstance(scope, tuple) or not isinstance(recorded, int):
+            return None
+        topic, partition = scope
+        name = self._names.topic(topic)
+        if name is None or not isinstance(partition, int):
+            return None
+        if self._exchange.api_key == OFFSET_FETCH:
+            group = self._exchange.request.get("group_id")
+            return self._offsets.committed(group, name, partition, recorded) if isinstance(group, str) else None
+        return self._offsets.expected(name, partition, recorded)
+
+    def _resource(self, scope: Hashable, recorded: Hashable) -> object | None:
+        if not isinstance(recorded, str):
+            return None
+        return self._names.target(recorded) if scope in _OURS else recorded

@@ -1,0 +1,92 @@
+"""A response in one version as a comparison walks it: each field with its rule, and with what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from proxy.wire import apis, secrets
+from proxy.wire.error_codes import is_error_code
+from proxy.wire.language import Field
+from recorder.replay.comparison.elements import Ways, ways
+from recorder.replay.comparison.volatile import MOST_RESPONSES, ROWS, How, rules
+from recorder.replay.mapping import What
+from recorder.replay.requests import fields
+
+# what isn't compared field by field
+_NOT_ALONE = (How.LEFT_OUT, How.UNION)
+# whose equal values are the same
+_ALIKE = frozenset(How) - {How.MAPPED, How.UNION, How.ELECTED}
+_UNIONS = frozenset(row for row, how in ROWS.items() if how is How.UNION)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One field.
+
+    Attributes:
+        what: what of the cluster it holds; None for all that means the same on both sides.
+        named: how the elements of an array of structs are named; None: it is no such array.
+        inner: the fields of a struct; `whats`: what these hold, by name.
+        is_error: an error code.
+        unions: what of the members of an array is compared for all of them together.
+        is_compared: by itself; errors come before all others, a producer's epoch with its id.
+        is_plain: it means the same on both sides, with all that it holds: equal values need no further look.
+    """
+
+    name: str
+    path: str
+    how: How
+    what: What | None
+    named: Ways | None
+    is_secret: bool
+    is_error: bool
+    is_compared: bool
+    inner: tuple[Line, ...]
+    whats: Mapping[str, What]
+    unions: tuple[str, ...]
+    is_plain: bool
+
+
+Lines = tuple[Line, ...]
+
+
+@lru_cache(MOST_RESPONSES)
+def lines(api_key: int, version: int) -> Lines:
+    """The fields of a response; () for one that the catalog lacks."""
+    response = apis.message("response", api_key)
+    return _Response(api_key, version).lines(response.fields, "") if response else ()
+
+
+class _Response:
+    """What is known of the fields of one response."""
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self._api_key, self._version = api_key, version
+        self._rules = rules(api_key, version)
+        self._state = fields.of("response", api_key, version)
+        self._secrets = frozenset(secrets("response", api_key, version))
+
+    def lines(self, of: tuple[Field, ...], above: str) -> Lines:
+        return tuple(self._line(field, above + field.name) for field in of if self._version in field.versions)
+
+    def _line(self, field: Field, path: str) -> Line:
+        how, state = self._rules[path], self._state.get(path)
+        what = state.what if state else None
+        is_array, is_error = bool(field.fields) and field.is_array, is_error_code(field.name)
+        inner = self.lines(field.fields, path + ".")
+        return Line(
+            name=field.name,
+            path=path,
+            how=how,
+            what=what,
+            named=ways(self._api_key, path) if is_array else None,
+            is_secret=path in self._secrets,
+            is_error=is_error,
+            is_compared=not is_error and how not in _NOT_ALONE and what is not What.PRODUCER_EPOCH,
+            inner=inner,
+            whats={line.name: line.what for line in inner if line.what},
+            unions=tuple(line.name for line in inner if is_array and (self._api_key, line.path) in _UNIONS),
+            is_plain=what is None and how in _ALIKE and all(line.is_plain for line in inner),
+        )

@@ -1,0 +1,74 @@
+"""Where in an answer a comparison is: for the text of a difference, and for what the structs around a value name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES
+from recorder.replay.comparison.elements import PARTITION, TOPIC, named_by
+from recorder.replay.comparison.lines import Line
+from recorder.replay.comparison.shown import shown_name
+from recorder.replay.comparison.terms import NOWHERE, Around
+from recorder.replay.plan import Values
+
+# BROKER, BROKER_LOGGER; the sources of settings that are a broker's, or Kafka's defaults
+_BROKERS_RESOURCES = (4, 8)
+_BROKERS_SOURCES = (2, 3, 4, 5, 6)
+WITH_BROKERS_SETTINGS = frozenset({CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A struct's place: in the field `line` of the struct above; an element of an array is the `number`-th met.
+
+    `is_brokers`: it tells a broker's own settings, of which only the structure is compared.
+    """
+
+    above: Place | None = None
+    line: Line | None = None
+    number: int = 0
+    element: Values | None = None
+    around: Around = NOWHERE
+    is_brokers: bool = False
+
+    def inside(self, line: Line) -> Place:
+        """The place of a struct that isn't in an array."""
+        return replace(self, above=self, line=line, element=None)
+
+    def at(self, line: Line, number: int, element: Values, api_key: int) -> Place:
+        """The place of an element of an array."""
+        is_brokers = self.is_brokers or (api_key in WITH_BROKERS_SETTINGS and _is_brokers(element))
+        return Place(self, line, number, element, around(self.around, line, element), is_brokers)
+
+    def text(self, name: str = "") -> str:
+        """The path of the struct, or of a field in it, with the names of elements."""
+        if self.above is None or self.line is None:
+            return name
+        return self.above.text(f"{self.line.name}{self._label}{name and '.'}{name}")
+
+    @property
+    def _label(self) -> str:
+        if self.element is None or self.line is None or self.line.named is None:
+            return ""
+        name = named_by(self.line.named, self.element)
+        return f"[{self.number if name is None else shown_name(name)}]"
+
+
+def around(above: Around, line: Line, element: Values) -> Around:
+    """What is named around the values of an element."""
+    name = named_by(line.named or (), element)
+    if line.named == TOPIC and name:
+        return Around(above.group, name[0], above.partition, above.resource_type)
+    if line.named == PARTITION and name:
+        return Around(above.group, above.topic, name[0], above.resource_type)
+    group, resource = element.get("group_id"), element.get("resource_type")
+    resource = above.resource_type if resource is None else resource
+    return Around(group or above.group, above.topic, above.partition, resource)
+
+
+def _is_brokers(element: Values) -> bool:
+    return (
+        element.get("resource_type") in _BROKERS_RESOURCES
+        or element.get("config_source") in _BROKERS_SOURCES
+        or bool(element.get("is_default"))
+    )

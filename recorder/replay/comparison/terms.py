@@ -1,0 +1,101 @@
+"""Recorded values of an answer in the target's terms, as a comparison expects them there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recorder.replay.comparison.elements import Fields, Name
+from recorder.replay.comparison.known import Known, is_nothing
+from recorder.replay.mapping import What
+from recorder.replay.plan import Values
+
+# id and epoch are one value
+EPOCH_OF = {"producer_id": "producer_epoch", "ongoing_txn_producer_id": "ongoing_txn_producer_epoch"}
+_IN_GROUP = frozenset({What.MEMBER, What.INSTANCE, What.GENERATION, What.MEMBER_EPOCH})
+_IN_CLUSTER = frozenset(
+    {What.TOPIC_NAME, What.TOPIC_PATTERN, What.TOPIC_ID, What.GROUP, What.TRANSACTION, What.COORDINATOR_KEY}
+    | {What.CLIENT_INSTANCE, What.SUBSCRIPTION}
+)
+# all that `known` is asked for; a field of another kind stands for itself
+ASKED = _IN_GROUP | _IN_CLUSTER | {What.PRODUCER, What.OFFSET, What.RESOURCE}
+
+# fields of members' blobs, whatever the message -> what they hold
+_IN_BLOBS = {"topic": What.TOPIC_NAME, "topics": What.TOPIC_NAME, "leader": What.MEMBER}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the structs around a value name, in recorded terms."""
+
+    group: str | None = None
+    topic: Hashable = None
+    partition: Hashable = None
+    resource_type: int | None = None
+
+
+NOWHERE = Around()
+
+
+def expected(known: Known, what: What | None, recorded: Any, around: Around) -> Any | None:
+    """The target's value for a recorded one; None: unknown. What says that there is no value stands for itself."""
+    if what not in ASKED or what is None or is_nothing(recorded):
+        return recorded
+    return known.expected(what, _scope(what, around), recorded)
+
+
+def _scope(what: What, around: Around) -> Hashable:
+    if what in _IN_GROUP:
+        return around.group
+    if what is What.OFFSET:
+        return around.topic, around.partition
+    return around.resource_type if what is What.RESOURCE else None
+
+
+def with_epoch(struct: Values, field: str) -> Any:
+    """The value of a field; a producer's id comes with its epoch, where the struct has one."""
+    epoch = EPOCH_OF.get(field)
+    return (struct[field], struct[epoch]) if epoch in struct else struct[field]
+
+
+def expected_name(
+    known: Known, whats: Mapping[str, What], element: Values, fields: Fields, name: Name, around: Around
+) -> Name | None:
+    """The name of a recorded element as the target names it; None: unknown. `whats`: what the element's fields hold."""
+    found = []
+    for field, value in zip(fields, name, strict=True):
+        what = whats.get(field)
+        one = expected(known, what, with_epoch(element, field) if what is What.PRODUCER else value, around)
+        if one is None and value is not None:
+            return None
+        found.append(one[0] if isinstance(one, tuple) and what is What.PRODUCER else one)
+    return tuple(found)
+
+
+def expected_blob(known: Known, values: Any, around: Around) -> Any | None:
+    """A decoded blob of a group's member as the target's member has it; None: it holds something unknown."""
+    if isinstance(values, list):
+        return _all([expected_blob(known, one, around) for one in values])
+    if not isinstance(values, dict):
+        return values
+    found = {}
+    for name, value in values.items():
+        one = _in_blob(known, name, value, around)
+        if one is None and value is not None:
+            return None
+        found[name] = one
+    return found
+
+
+def _in_blob(known: Known, name: str, value: Any, around: Around) -> Any | None:
+    what = _IN_BLOBS.get(name)
+    if isinstance(value, str):
+        return expected(known, what, value, around)
+    if what and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return _all([expected(known, what, one, around) for one in value])
+    return expected_blob(known, value, around)
+
+
+def _all(found: list[Any]) -> list[Any] | None:
+    return None if any(one is None for one in found) else found

@@ -1,0 +1,155 @@
+"""Hands what consumers fetched to the streams of records, and asks for what they still lack at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from proxy.wire.keys import FETCH
+from recorder.replay import partitions
+from recorder.replay.cluster import Cluster
+from recorder.replay.consumers.offsets import Offsets
+from recorder.replay.consumers.readers import Consumer
+from recorder.replay.consumers.records import Streams
+from recorder.replay.names import NO_ID, Names
+from recorder.replay.outcome import Stream
+from recorder.replay.partitions import Place
+from recorder.replay.plan import Exchange, Made, Origin, ToLeader, Values
+
+PURPOSE = "reads the rest of what the recording had read"
+_COMMITTED = 1
+# what Kafka's own consumers ask for at most
+_MAX_BYTES, _WAIT_MS = 50 << 20, 500
+
+
+class Fetched:
+    """The streams of one replay's consumers, as `offsets` tells them apart."""
+
+    def __init__(self, names: Names, cluster: Cluster, offsets: Offsets, streams: Streams) -> None:
+        self._names, self._cluster, self._offsets, self._streams = names, cluster, offsets, streams
+        self._asked: dict[Origin, dict[Place, int]] = {}
+        self._isolation: dict[tuple[Hashable, str, int], int] = {}
+
+    # the translator: it changes nothing
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key == FETCH
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Remembers which recorded offsets a Fetch asks for. `values`: all of its session, in recorded terms."""
+        if exchange.api_key == FETCH:
+            asked = ((self._names.topic(one.topic), one) for one in partitions.asked(FETCH, values))
+            self._asked[exchange.origin] = {
+                (name, one.partition): one.values["fetch_offset"] for name, one in asked if name is not None
+            }
+
+    def owes(self, exchange: Exchange) -> bool:
+        """True if the recording has given a consumer records that the target has not given yet, this answer's too."""
+        answer = exchange.answer or {}
+        if any(one.values.get("records") for one in partitions.told(FETCH, answer)):
+            return True
+        places = self._asked.get(exchange.origin, ())
+        return any(self._streams.owed(self._consumer(exchange, place), *place).records for place in places)
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Nothing moves when a request leaves."""
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
+        """Adds the records of both answers. `values`: as sent, whole."""
+        if exchange.api_key != FETCH:
+            return
+        recorded = self._asked.pop(exchange.origin, {})
+        for name, one in self._told(exchange.answer or {}, self._names.topic):
+            place = name, one.partition
+            data = one.values.get("records")
+            if data and place in recorded:
+                self._streams.add_recorded(self._consumer(exchange, place), *place, data, recorded[place])
+        isolation = values.get("isolation_level", 0)
+        sent = {(name, one.partition): one.values["fetch_offset"] for name, one in self._asked_of_target(values)}
+        for name, one in self._told(answer, self._recorded):
+            place = name, one.partition
+            if place in sent and not one.values["error_code"]:
+                consumer, data = self._consumer(exchange, place), one.values.get("records") or b""
+                self._isolation[consumer, name, one.partition] = isolation
+                self._streams.add_replayed(consumer, *place, data, sent[place], _end(one.values, isolation))
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come: what the recording's answer holds is owed."""
+        recorded = self._asked.pop(exchange.origin, {})
+        for name, one in self._told(exchange.answer or {}, self._names.topic) if recorded else ():
+            place = name, one.partition
+            if one.values.get("records") and place in recorded:
+                self._streams.add_recorded(
+                    self._consumer(exchange, place), *place, one.values["records"], recorded[place]
+                )
+
+    def _consumer(self, exchange: Exchange, place: Place) -> Consumer:
+        return self._offsets.consumer(exchange.origin, place) or Consumer(exchange.peer, 0)
+
+    def _told(self, answer: Values, named: Any) -> Iterator[tuple[str, Any]]:
+        for one in partitions.told(FETCH, answer):
+            name = named(one.topic)
+            if name is not None:
+                yield name, one
+
+    def _asked_of_target(self, values: Values) -> Iterator[tuple[str, Any]]:
+        for one in partitions.asked(FETCH, values):
+            name = self._recorded(one.topic)
+            if name is not None:
+                yield name, one
+
+    def _recorded(self, topic: str | bytes) -> str | None:
+        """The recorded name of one of the target's topics."""
+        name = self._cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
+        return None if name is None else self._names.recorded(name)
+
+    def owed(self) -> list[Made]:
+        """Fetches of what is owed and may be there."""
+        return [self._more(*key, owed.at) for key, owed in self._streams.owing() if owed.at is not None]
+
+    def _more(self, consumer: Hashable, topic: str, partition: int, at: int) -> Made:
+        name = self._names.target(topic)
+        isolation = self._isolation.get((consumer, topic, partition), 0)
+        wanted = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _MAX_BYTES}
+        wanted |= {"current_leader_epoch": -1, "log_start_offset": -1}
+        values = {
+            "max_wait_ms": _WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": _MAX_BYTES,
+            "isolation_level": isolation,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [
+                {"topic": name, "topic_id": self._cluster.topic_ids.get(name, NO_ID), "partitions": [wanted]},
+            ],
+        }
+
+        def done(answer: Values | None) -> None:
+            for one in partitions.told(FETCH, answer or {}):
+                data, end = one.values.get("records") or b"", _end(one.values, isolation)
+                if not one.values["error_code"]:
+                    self._streams.add_replayed(consumer, topic, partition, data, at, end)
+
+        return Made(FETCH, values, ToLeader(name, partition), PURPOSE, done)
+
+
+def found(streams: Streams) -> list[Stream]:
+    """What became of the records that each peer read of each partition."""
+    found: dict[tuple[str, str, int], list[int]] = {}
+    for one in streams.found():
+        counts = one.equal, one.missing, one.extra, one.reordered, one.unread
+        before = found.get((_name(one.consumer), one.topic, one.partition), [0] * len(counts))
+        found[_name(one.consumer), one.topic, one.partition] = [*map(sum, zip(before, counts, strict=True))]
+    return [Stream(*key, *each) for key, each in found.items()]
+
+
+def _name(consumer: Hashable) -> str:
+    return str(consumer.peer if isinstance(consumer, Consumer) else consumer)
+
+
+def _end(partition: Values, isolation: int) -> int:
+    """The end of what a reader may see."""
+    stable: int = partition.get("last_stable_offset", -1)
+    high: int = partition["high_watermark"]
+    return stable if isolation == _COMMITTED and stable >= 0 else high

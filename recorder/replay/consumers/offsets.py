@@ -1,0 +1,316 @@
+"""Offsets: where the target has what the recording had at an offset.
+
+    Fetch that continues where the consumer's last recorded answer      where the target's last answer ended
+    ended; behind an answer that is not in the capture: any
+    other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           moved by the difference (`differences`)
+    ... without a Produce pair of the partition                         as recorded; DeleteRecords is withheld
+    all of them                                                         within the target's log, unless the recording
+                                                                        answered 1 (OFFSET_OUT_OF_RANGE); commits
+                                                                        where the recording writes, beyond it too
+    negative ones                                                       as recorded: they have a meaning of their own
+
+Whose last answer that is, `readers` says.
+
+Places are recorded topic names with partitions. Times of ListOffsets and of records move by `shift_ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from proxy.wire import WireError, records
+from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
+from recorder.replay import partitions
+from recorder.replay.consumers.differences import Differences
+from recorder.replay.consumers.pending import PendingOffsets
+from recorder.replay.consumers.readers import Connection, Consumer, Position, Reader, Readers
+from recorder.replay.names import Names
+from recorder.replay.partitions import Asked, Place
+from recorder.replay.plan import Again, Exchange, Origin, Peer, Reason, Refusal, Values, Withheld
+from recorder.replay.versions.batches import shifted
+
+OUT_OF_RANGE = 1
+LATEST, EARLIEST = -1, -2
+
+
+class _Moved(NamedTuple):
+    recorded: int
+    target: int
+    reader: Reader | None = None
+
+
+class Offsets:
+    """The translator of offsets; behind that of producers, which has to see the recorded bytes.
+
+    Args:
+        starts, ends: the target's log of each partition when the replay began, by recorded topic name.
+        first: the first base offset that the recording has of a partition, by recorded topic name.
+        shift_ms: what times of ListOffsets and of records move by.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        starts: Mapping[Place, int],
+        ends: Mapping[Place, int],
+        first: Mapping[Place, int] | None = None,
+        shift_ms: int = 0,
+    ) -> None:
+        self._names, self._shift_ms = names, shift_ms
+        self._starts, self._ends = dict(starts), dict(ends)
+        self._differences: dict[Place, Differences] = {}
+        for place, offset in (first or {}).items():
+            if place in ends:
+                self._pairs(place).add(offset, ends[place])
+        self._readers = Readers()
+        self._pending = PendingOffsets(names)
+        self._written: set[Place] = set()
+        self._committed: dict[tuple[str, Place], _Moved] = {}
+        self._moved: dict[Origin, dict[Place, _Moved]] = {}
+        self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
+            FETCH: self._fetch,
+            OFFSET_COMMIT: self._commit,
+            TXN_OFFSET_COMMIT: self._commit,
+            DELETE_RECORDS: self._delete,
+            LIST_OFFSETS: self._shift,
+            PRODUCE: self._write,
+        }
+        self._answers: dict[int, Callable[[Exchange, Values, Values], None]] = {
+            FETCH: self._fetched,
+            PRODUCE: self._produced,
+            OFFSET_COMMIT: self._kept,
+            TXN_OFFSET_COMMIT: self._kept,
+            DELETE_RECORDS: self._deleted,
+            LIST_OFFSETS: self._listed,
+        }
+
+    # what a translator does
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in self._requests or api_key in self._answers or api_key == OFFSET_FETCH
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        """Moves the offsets of a recorded request."""
+        move = self._requests.get(exchange.api_key)
+        return move(exchange, values) if move else None
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Nothing moves before the answers are known."""
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+        """What the answers say of the target's log, and where the consumer is now."""
+        if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):
+            return Again()
+        learn = self._answers.get(exchange.api_key)
+        if learn:
+            learn(exchange, values, answer)
+        self._moved.pop(exchange.origin, None)
+        self._pending.forget(exchange.origin)
+        return None
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come: the consumer is where it was."""
+        self._moved.pop(exchange.origin, None)
+        self._pending.forget(exchange.origin)
+
+    # what others ask
+
+    def expected(self, topic: str, partition: int, recorded: int) -> int:
+        """The target's offset for a recorded one of a recorded topic."""
+        found = self.counterpart(topic, partition, recorded)
+        return found if recorded < 0 else self._within((topic, partition), found)
+
+    def counterpart(self, topic: str, partition: int, recorded: int) -> int:
+        """The same, wherever the target's log begins and ends."""
+        place = topic, partition
+        moved = self._pairs(place).target(recorded) if recorded >= 0 and place in self._differences else None
+        return recorded if moved is None else moved
+
+    def committed(self, group: str, topic: str, partition: int, recorded: int) -> int:
+        """The target's offset for one that a recorded group has committed: the one that it was told then."""
+        kept = self._committed.get((group, (topic, partition)))
+        return kept.target if kept and kept.recorded == recorded else self.expected(topic, partition, recorded)
+
+    def position(self, peer: Peer, connection: Connection, topic: str, partition: int) -> Position | None:
+        """Where a consumer is that reads by this connection; None if it has read nothing."""
+        return self._readers.position(peer, connection, (topic, partition))
+
+    def positions(self) -> Iterator[tuple[Peer, Connection, Place, Position]]:
+        """Where all consumers are."""
+        return self._readers.positions()
+
+    def consumer(self, origin: Origin, place: Place) -> Consumer | None:
+        """Who reads this partition by a Fetch that is under way; None for a partition that it did not ask for."""
+        moved = self._moved.get(origin, {}).get(place)
+        return moved.reader.consumer if moved and moved.reader else None
+
+    # requests
+
+    def _fetch(self, exchange: Exchange, values: Values) -> Refusal | None:
+        moved = self._moved[exchange.origin] = {}
+        errors = self._recorded_errors(exchange)
+        for place, each in self._places(FETCH, values):
+            offset = each.values["fetch_offset"]
+            reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
+            goes_on = reader.position if reader.is_at(offset) else None
+            target = goes_on.target if goes_on else self._found(place, offset, errors)
+            each.values["fetch_offset"] = target
+            moved[place] = _Moved(offset, target, reader)
+        return None
+
+    def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:
+        moved = self._moved[exchange.origin] = {}
+        for place, each in self._places(exchange.api_key, values):
+            offset = each.values["committed_offset"]
+            # the end of a log that the recording writes to is known too late: what it will write is committed too
+            move = self.counterpart if place in self._written or place in self._differences else self.expected
+            each.values["committed_offset"] = move(*place, offset)
+            moved[place] = _Moved(offset, each.values["committed_offset"])
+        return None
+
+    def _delete(self, exchange: Exchange, values: Values) -> Refusal | None:
+        errors = self._recorded_errors(exchange)
+
+        def reason(each: Asked) -> Reason | None:
+            topic = self._names.topic(each.topic)
+            offset = each.values["offset"]
+            if topic is None or offset < 0:
+                return None
+            if (topic, each.partition) not in self._differences:
+                return Reason.NO_OFFSET
+            each.values["offset"] = self._found((topic, each.partition), offset, errors)
+            return None
+
+        return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
+
+    def _shift(self, exchange: Exchange, values: Values) -> Refusal | None:
+        for each in partitions.asked(LIST_OFFSETS, values):
+            if each.values["timestamp"] >= 0:
+                each.values["timestamp"] += self._shift_ms
+        return None
+
+    def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
+        for place, each in self._places(PRODUCE, values):
+            self._written.add(place)
+            if self._shift_ms and each.values["records"]:
+                each.values["records"] = shifted(each.values["records"], self._shift_ms)
+        return None
+
+    def _found(self, place: Place, offset: int, errors: Mapping[Place, int]) -> int:
+        if errors.get(place) != OUT_OF_RANGE:
+            return self.expected(*place, offset)
+        moved = self._pairs(place).target(offset) if place in self._differences else None
+        return offset if moved is None else moved
+
+    def _within(self, place: Place, offset: int) -> int:
+        end = self._ends.get(place)
+        below = offset if end is None else min(offset, end)
+        return max(below, self._starts.get(place, 0))
+
+    # answers
+
+    def _fetched(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        ours = {place: each.values for place, each in self._target_places(FETCH, answer)}
+        for place, each in ours.items():
+            self._log_is(place, each.get("log_start_offset", -1), each["high_watermark"])
+        if exchange.answered_ns is None:
+            return
+        theirs = None
+        if exchange.answer is not None:
+            told = partitions.told(FETCH, exchange.answer)
+            theirs = {(self._names.topic(each.topic), each.partition): each.values for each in told}
+        for place, moved in self._moved.get(exchange.origin, {}).items():
+            if place in ours and ours[place]["error_code"] == OUT_OF_RANGE:
+                self._readers.forget(exchange.peer, exchange.connection, place)
+            elif moved.reader is not None:
+                recorded = None if theirs is None else _end(theirs.get(place), moved.recorded)
+                target = _end(ours.get(place), moved.target)
+                at = Position(recorded, moved.target if target is None else target)
+                self._readers.move(moved.reader, exchange.connection, place, at)
+
+    def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        told = partitions.told(PRODUCE, exchange.answer or {})
+        theirs = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
+        lengths = {place: _length(each.values["records"]) for place, each in self._target_requests(PRODUCE, values)}
+        for place, each in self._target_places(PRODUCE, answer):
+            base = each.values["base_offset"]
+            if base < 0 or each.values["error_code"]:
+                continue
+            self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
+            if theirs.get(place, -1) >= 0:
+                self._pairs(place).add(theirs[place], base)
+
+    def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
+        group = exchange.request["group_id"]
+        for place, moved in self._moved.get(exchange.origin, {}).items():
+            if codes.get(place) == 0:
+                self._committed[group, place] = moved
+                if exchange.api_key == TXN_OFFSET_COMMIT:
+                    self._pending.add(group, place, moved.recorded, moved.target)
+
+    def _deleted(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        for place, each in self._target_places(DELETE_RECORDS, answer):
+            self._log_is(place, each.values["low_watermark"], -1)
+
+    def _listed(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        asked = {place: each.values["timestamp"] for place, each in self._target_requests(LIST_OFFSETS, values)}
+        for place, each in self._target_places(LIST_OFFSETS, answer):
+            offset, which = each.values.get("offset", -1), asked.get(place)
+            if which in (EARLIEST, LATEST):
+                self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
+
+    def _log_is(self, place: Place, start: int, end: int) -> None:
+        """An answer told the bounds of the target's log; -1: not this one. They never move back."""
+        if start >= 0:
+            self._starts[place] = max(start, self._starts.get(place, 0))
+        if end >= 0:
+            self._ends[place] = max(end, self._ends.get(place, 0))
+
+    # where what stands
+
+    def _pairs(self, place: Place) -> Differences:
+        return self._differences.setdefault(place, Differences())
+
+    def _recorded_errors(self, exchange: Exchange) -> dict[Place, int]:
+        """The recorded errors, as far as they are read already."""
+        answer = None if exchange.answer_frame is None else exchange.answer
+        return partitions.errors(exchange.api_key, answer, self._names.topic)
+
+    def _places(self, api_key: int, values: Values) -> Iterator[tuple[Place, Asked]]:
+        for each in partitions.asked(api_key, values):
+            topic = self._names.topic(each.topic)
+            if topic is not None:
+                yield (topic, each.partition), each
+
+    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[Place, Asked]]:
+        return self._recorded_places(partitions.asked(api_key, values))
+
+    def _target_places(self, api_key: int, answer: Values) -> Iterator[tuple[Place, Asked]]:
+        return self._recorded_places(partitions.told(api_key, answer))
+
+    def _recorded_places(self, found: Iterator[Asked]) -> Iterator[tuple[Place, Asked]]:
+        for each in found:
+            topic = self._names.recorded_topic(each.topic)
+            if topic is not None:
+                yield (topic, each.partition), each
+
+
+def _end(answer: Values | None, offset: int) -> int | None:
+    """The offset behind the whole batches of a partition's answer to a Fetch at `offset`; None: it can't be read."""
+    if answer is None or answer["error_code"] or not answer["records"]:
+        return offset
+    try:
+        return max([offset, *(batch.last_offset + 1 for batch in records.batches(answer["records"]))])
+    except WireError:
+        return None
+
+
+def _length(data: bytes | None) -> int:
+    """How many offsets the batches of a Produce take."""
+    try:
+        return sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in records.batches(data or b""))
+    except WireError:
+        return 0

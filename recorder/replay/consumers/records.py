@@ -1,0 +1,226 @@
+"""Fetched records, compared as streams: what a consumer has read of a partition, whatever the answers it came in.
+
+A consumer is whatever the caller says: a peer, a share group, or a connection where two of a peer read one partition.
+Topics have their recorded names. Each answer's records are added with the offset that was asked for, recorded ones and
+the target's in any order; `matching` finds those that both sides have.
+
+    equal       on both sides
+    missing     recorded; the target's log ended without them
+    unread      recorded; the target's log had more when the replay ended
+    extra       the target's, between records that are equal
+    reordered   equal, but of another order than their producer's
+
+What a consumer doesn't look at is skipped: control batches, records before the offset that it asked for (a batch begins
+where it began) or that a share group's member has not acquired, the cut batch at an answer's end. What the target has
+behind the last equal record is skipped as well, at its end and whenever it goes on elsewhere: the recording's consumer
+stopped there. Records of aborted transactions count: they were fetched.
+
+Foreign bytes: a batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for
+their like; beyond that the longest stream makes sums of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from proxy.wire import records
+from proxy.wire.budget import Budget
+from proxy.wire.errors import WireError
+from proxy.wire.records import Batch, Record, TimestampType
+from recorder.replay.consumers.digests import content, with_time
+from recorder.replay.consumers.matching import NO_PRODUCER, Matching, Side
+
+# about 140 MB
+MOST_WAITING = 1_000_000
+# Ten times what Kafka's clients fetch at most by default (50 MiB): no answer of real records comes near.
+MOST_UNFOLDED = 512 << 20
+
+
+class Found(NamedTuple):
+    """What became of one stream. `is_exact`: False if only sums are known, so that counts are the least that fit."""
+
+    consumer: Hashable
+    topic: str
+    partition: int
+    equal: int
+    missing: int
+    unread: int
+    extra: int
+    reordered: int
+    unreadable: tuple[int, int]
+    is_exact: bool
+
+
+class Owed(NamedTuple):
+    """How far the target is with a stream.
+
+    Attributes:
+        records: recorded ones that the target hasn't given.
+        at: the target's offset that comes next; None: nothing was asked of the target.
+        is_at_end: the target's log had no more when it was last asked.
+    """
+
+    records: int
+    at: int | None
+    is_at_end: bool
+
+
+NOTHING_OWED = Owed(0, None, False)
+Key = tuple[Hashable, str, int]
+# first and last offset
+Range = tuple[int, int]
+# An offset is an int64.
+_LAST = 2**63 - 1
+
+
+class Streams:
+    """The streams of one replay."""
+
+    def __init__(self, *, compares_times: bool = True, most_waiting: int = MOST_WAITING) -> None:
+        """`compares_times`: False where the replay moves timestamps."""
+        self._compares_times, self._most_waiting = compares_times, most_waiting
+        self._streams: dict[Key, _Stream] = {}
+        self._waiting = 0
+
+    def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int) -> None:
+        """The records of a recorded answer. `fetch_offset`: the one that was asked for."""
+        stream = self._stream(consumer, topic, partition)
+        self._add(stream, Side.RECORDED, data, [(fetch_offset, _LAST)])
+
+    def add_replayed(
+        self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int, log_end: int | None = None
+    ) -> None:
+        """The records of a target's answer, with the offset that was asked of the target.
+
+        `log_end`: the end of what this reader may see: high watermark, or last stable offset.
+        """
+        stream = self._stream(consumer, topic, partition)
+        if stream.at not in (None, fetch_offset):
+            stream.matching.turn()
+        stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
+        stream.is_at_end = log_end is not None and stream.at >= log_end
+
+    def add_acquired(
+        self, side: Side, consumer: Hashable, topic: str, partition: int, data: bytes, ranges: Sequence[Range]
+    ) -> None:
+        """The records of an answer to a ShareFetch. `ranges`: first and last offsets of what was acquired.
+
+        Who gets which of a share group's records, and when again, says nothing of their order.
+        """
+        stream = self._stream(consumer, topic, partition)
+        self._add(stream, side, data, sorted(ranges), is_ordered=False)
+
+    def end(self, consumer: Hashable, topic: str, partition: int, *, is_at_end: bool) -> None:
+        """The target had no more for a consumer that asked; or has more again, given back."""
+        stream = self._streams.get((consumer, topic, partition))
+        if stream is not None:
+            stream.is_at_end = is_at_end
+
+    def owed(self, consumer: Hashable, topic: str, partition: int) -> Owed:
+        """What the target still has to give to a consumer of this partition."""
+        stream = self._streams.get((consumer, topic, partition))
+        return stream.owed if stream else NOTHING_OWED
+
+    def owing(self) -> Iterator[tuple[Key, Owed]]:
+        """The streams whose end has to be polled: records are owed, and the target's log may get them yet."""
+        for key, stream in self._streams.items():
+            if stream.owed.records:
+                yield key, stream.owed
+
+    def found(self) -> Iterator[Found]:
+        """What became of each stream."""
+        for key, stream in self._streams.items():
+            yield stream.found(key)
+
+    def _stream(self, consumer: Hashable, topic: str, partition: int) -> _Stream:
+        key = consumer, topic, partition
+        if key not in self._streams:
+            self._streams[key] = _Stream(self._compares_times)
+        return self._streams[key]
+
+    def _add(
+        self, stream: _Stream, side: Side, data: bytes, ranges: Sequence[Range], *, is_ordered: bool = True
+    ) -> int:
+        """Adds what an answer holds in these ranges. Returns the offset behind its last batch, else the first asked."""
+        budget, at = Budget(MOST_UNFOLDED), ranges[0][0] if ranges else 0
+        try:
+            for batch in records.batches(data):
+                at = max(at, batch.last_offset + 1)
+                if not batch.control and ranges and batch.last_offset >= ranges[0][0]:
+                    producer_id = batch.producer_id if is_ordered else -1
+                    self._add_batch(stream, side, producer_id, _wanted(data, batch, budget, ranges))
+        except WireError:
+            stream.unreadable[side] += 1
+        return at
+
+    def _add_batch(self, stream: _Stream, side: Side, producer_id: int, each: Iterator[Record]) -> None:
+        producer = stream.number_of(producer_id) if side is Side.RECORDED else NO_PRODUCER
+        try:
+            for record in each:
+                self._waiting += stream.add(side, record, producer)
+                if self._waiting > self._most_waiting:
+                    self._sum_up()
+        except WireError:
+            stream.unreadable[side] += 1
+
+    def _sum_up(self) -> None:
+        longest = max((stream.matching for stream in self._streams.values()), key=lambda one: one.waiting_count)
+        longest.sum_up()
+        self._waiting = sum(stream.matching.waiting_count for stream in self._streams.values())
+
+
+def _wanted(data: bytes, batch: Batch, budget: Budget, ranges: Sequence[Range]) -> Iterator[Record]:
+    for record in records.read_batch(data, batch, budget=budget):
+        place = bisect_right(ranges, (record.offset, _LAST)) - 1
+        if place >= 0 and record.offset <= ranges[place][1]:
+            yield record
+
+
+class _Stream:
+    """One stream: what was matched, and how far the target is."""
+
+    def __init__(self, compares_times: bool) -> None:
+        self.matching = Matching()
+        self.at: int | None = None
+        self.is_at_end = False
+        self.unreadable = [0, 0]
+        self._compares_times = compares_times
+        self._producers: dict[int, int] = {}
+
+    def add(self, side: Side, record: Record, producer: int) -> int:
+        """Matches a record. Returns by how many more records wait now."""
+        waited = self.matching.waiting_count
+        number = content(record)
+        if self._compares_times and record.timestamp_type is not TimestampType.CREATE:
+            self._compares_times = False
+            self.matching.forget_times()
+        if self._compares_times:
+            number = with_time(number, record.timestamp)
+        self.matching.add(side, number, record.timestamp, producer)
+        return self.matching.waiting_count - waited
+
+    def number_of(self, producer_id: int) -> int:
+        """A small number for a producer's id; NO_PRODUCER where it has none."""
+        return self._producers.setdefault(producer_id, len(self._producers) + 1) if producer_id >= 0 else NO_PRODUCER
+
+    @property
+    def owed(self) -> Owed:
+        return Owed(self.matching.owed, self.at, self.is_at_end)
+
+    def found(self, key: Key) -> Found:
+        matching = self.matching
+        owed = matching.owed + matching.is_unlike
+        missing, unread = (owed, 0) if self.is_at_end else (0, owed)
+        recorded, replayed = self.unreadable
+        return Found(
+            *key,
+            equal=matching.equal,
+            missing=missing,
+            unread=unread,
+            extra=matching.extra,
+            reordered=matching.reordered,
+            unreadable=(recorded, replayed),
+            is_exact=matching.sums is None,
+        )

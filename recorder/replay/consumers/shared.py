@@ -1,0 +1,117 @@
+"""Hands what the members of share groups acquired to the streams of records: one stream for each group and partition.
+
+The target gives a group's records to whichever member asks first, and gives back what one has released. So members are
+not told apart. A record counts once: how often it is given again depends on who had it when a session ended. At the end
+nothing more is asked for: only a member could, and all have left. What the group owes then is missing if the target had
+no more when it was last asked; if records were given back since, it is unread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
+from recorder.replay import partitions
+from recorder.replay.consumers.matching import Side
+from recorder.replay.consumers.records import Range, Streams
+from recorder.replay.names import Names
+from recorder.replay.partitions import Place, Topic
+from recorder.replay.plan import Exchange, Origin, ShareGroup, Values
+
+# As many records as a broker lets a group have of a partition (group.share.partition.max.record.locks), five times.
+MOST_GAPS = 10_000
+# AcknowledgeType.RELEASE
+_RELEASE = 2
+
+
+class Shared:
+    """What one replay's share groups acquired. A translator; it comes behind that of share sessions."""
+
+    def __init__(self, names: Names, streams: Streams) -> None:
+        self._names, self._streams = names, streams
+        self._asked: dict[Origin, list[Place]] = {}
+        self._given: dict[tuple[Side, ShareGroup, Place], Once] = {}
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in (SHARE_FETCH, SHARE_ACKNOWLEDGE)
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Remembers which partitions a ShareFetch asks for. `values`: all of its session, in recorded terms."""
+        if exchange.api_key == SHARE_FETCH:
+            asked = ((self._names.topic(one.topic), one.partition) for one in partitions.asked(SHARE_FETCH, values))
+            self._asked[exchange.origin] = [(name, index) for name, index in asked if name is not None]
+
+    def owes(self, exchange: Exchange) -> bool:
+        """True if the recording has given the group records that the target has not given yet."""
+        places = self._asked.get(exchange.origin, ())
+        return any(self._streams.owed(_group(exchange), *place).records for place in places)
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """What a request gives back can be had again."""
+        if exchange.api_key not in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
+            return
+        for one in partitions.asked(exchange.api_key, values):
+            name = self._names.recorded_topic(one.topic)
+            gives_back = any(_RELEASE in batch["acknowledge_types"] for batch in one.values["acknowledgement_batches"])
+            if name is not None and gives_back:
+                self._streams.end(_group(exchange), name, one.partition, is_at_end=False)
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
+        """Adds what both answers gave."""
+        asked = self._asked.pop(exchange.origin, None)
+        if asked is None:
+            return
+        self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
+        found = self._add(Side.REPLAYED, exchange, answer, self._names.recorded_topic)
+        if not found and not answer.get("error_code", 0):
+            for place in asked:
+                self._streams.end(_group(exchange), *place, is_at_end=True)
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come: what the recording's answer holds is owed."""
+        if self._asked.pop(exchange.origin, None) is not None:
+            self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
+
+    def _add(self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]) -> bool:
+        """True if something was acquired."""
+        has_some = False
+        for one in partitions.told(SHARE_FETCH, answer):
+            name, data, found = named(one.topic), one.values["records"], one.values["acquired_records"]
+            if name is not None and found and data:
+                has_some = True
+                once = self._given.setdefault((side, _group(exchange), (name, one.partition)), Once())
+                ranges = [new for each in found for new in once.take(each["first_offset"], each["last_offset"])]
+                self._streams.add_acquired(side, _group(exchange), name, one.partition, data, ranges)
+        return has_some
+
+
+class Once:
+    """Offsets that were given. Memory: an entry for each gap between them."""
+
+    def __init__(self) -> None:
+        self._ranges: list[Range] = []
+
+    def take(self, first: int, last: int) -> list[Range]:
+        """Adds offsets. Returns those that are new."""
+        if not 0 <= first <= last:
+            return []
+        start = stop = max(bisect_left(self._ranges, (first, first)) - 1, 0)
+        found, at, low, high = [], first, first, last
+        if stop < len(self._ranges) and self._ranges[stop][1] < first - 1:
+            start = stop = stop + 1
+        while stop < len(self._ranges) and self._ranges[stop][0] <= last + 1:
+            before, behind = self._ranges[stop]
+            if before > at:
+                found.append((at, before - 1))
+            at, low, high, stop = max(at, behind + 1), min(low, before), max(high, behind), stop + 1
+        if at <= last:
+            found.append((at, last))
+        self._ranges[start:stop] = [(low, high)]
+        del self._ranges[:-MOST_GAPS]
+        return found
+
+
+def _group(exchange: Exchange) -> ShareGroup:
+    return ShareGroup(exchange.request["group_id"] or "")

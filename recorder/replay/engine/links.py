@@ -1,0 +1,113 @@
+"""All connections to the target: opens them for lanes, writes to them, meets answers with requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from proxy.wire.errors import WireError
+from recorder.replay.cluster import Cluster
+from recorder.replay.engine.channels import Action, Channel, Close, Load, Open, Out
+from recorder.replay.engine.item import Lane
+from recorder.replay.plan import Offered
+from recorder.replay.requests.retries import longer
+
+
+class Links:
+    """The channels of one replay.
+
+    `gone`: told the lane and the node of each channel that ended unasked, before its requests are.
+    """
+
+    def __init__(self, cluster: Cluster, gone: Callable[[Lane, int], None]) -> None:
+        self._cluster, self._gone = cluster, gone
+        self._actions: list[Action] = []
+        self._channels: dict[int, tuple[Lane, Channel]] = {}
+        self._numbers = count(1)
+
+    def actions(self) -> list[Action]:
+        """What is to be done, in this order; each is given out once."""
+        found, self._actions = self._actions, []
+        return found
+
+    def load(self, action: Load | None) -> None:
+        """Has frames read from the capture."""
+        if action is not None:
+            self._actions.append(action)
+
+    def channel(self, lane: Lane, node: int, principal: str | None, now: int) -> Channel | None:
+        """The lane's channel to a node, opened if need be; None for a node that can't be dialled, or not now."""
+        found = lane.channels.get(node)
+        address = self._cluster.nodes.get(node)
+        if found is None and address is not None and now >= lane.dials.get(node, (0, now))[1]:
+            found = lane.channels[node] = Channel(next(self._numbers), node, principal)
+            self._channels[found.number] = lane, found
+            self._actions.append(Open(found.number, node, *address, principal))
+        return found
+
+    def write(self, channel: Channel, out: Out, now: int) -> None:
+        """Sends a request, now or when its channel is open. Errors: WireError for values that can't be written."""
+        action = channel.send(out, now)
+        if action is not None:
+            self._actions.append(action)
+
+    def hang_up(self, lane: Lane) -> None:
+        """Closes all channels of a lane."""
+        for channel in lane.channels.values():
+            self._channels.pop(channel.number, None)
+            self._actions.append(Close(channel.number))
+        lane.channels.clear()
+
+    def opened(self, number: int, offered: Offered, now: int) -> Lane | None:
+        """A channel is open, logged in, and its node has said which versions it has. Returns its lane."""
+        if number not in self._channels:
+            return None
+        lane, channel = self._channels[number]
+        self._cluster.offered[channel.node] = offered
+        lane.dials.pop(channel.node, None)
+        self._actions += channel.open(now)
+        return lane
+
+    def wrote(self, number: int, began: int, now: int) -> None:
+        """Everything sent on a channel so far is on its way; `began`: when the first byte of it left."""
+        if number not in self._channels:
+            return
+        channel = self._channels[number][1]
+        written, channel.written = channel.written, []
+        for out in written:
+            if out.leaves is not None:
+                out.leaves(out.given_at, began)
+            if not out.awaits:
+                out.answered(None, None, now)
+
+    def received(self, number: int, frame: bytes, now: int) -> None:
+        """A frame arrived. One that answers nothing, or can't be read, ends its channel."""
+        if number not in self._channels:
+            return
+        try:
+            received = self._channels[number][1].receive(frame)
+        except WireError:
+            self._actions.append(Close(number))
+            self.closed(number, now)
+            return
+        if received is not None:
+            out, values = received
+            out.answered(values, frame, now)
+
+    def closed(self, number: int, now: int) -> Lane | None:
+        """A channel is gone, or never came to be. Returns its lane."""
+        if number not in self._channels:
+            return None
+        lane, channel = self._channels.pop(number)
+        if lane.channels.get(channel.node) is channel:
+            del lane.channels[channel.node]
+        if not channel.is_open:
+            pause = longer(lane.dials.get(channel.node, (0, 0))[0])
+            lane.dials[channel.node] = pause, now + pause
+        self._gone(lane, channel.node)
+        lost, unsent = channel.cut()
+        for out in lost:
+            out.answered(None, None, now)
+        for out in unsent:
+            out.unsent(now) if out.unsent else out.answered(None, None, now)
+        return lane

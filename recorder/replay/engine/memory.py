@@ -1,0 +1,110 @@
+"""What waits in memory with its bytes, and what only with its place in the capture.
+
+Below the limit exchanges wait with their bytes. Beyond it no more is read: what is in play makes room. Where nothing
+became settled for a while, what it waits for may stand further on in the capture: the other members of a join. Then
+reading goes on. What is read there keeps its place and not its bytes, which are loaded when it may leave.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from recorder.replay.engine.channels import Load
+from recorder.replay.engine.item import Item, State
+from recorder.replay.engine.timers import Timers
+from recorder.replay.plan import Origin, Place
+from recorder.replay.requests.apis import GROUP_APIS
+
+# Memory of an item besides its bytes, and how often its bytes count: as they are, and as values.
+ITEM, TIMES = 2500, 2
+# What the row group takes that is being read (64 MiB, unpacked into a buffer that doubles): it is part of `--memory`.
+READING = 192 << 20
+# How long (ns) nothing may become settled before reading goes on beyond the limit.
+PATIENCE = 50 * 10**6
+# How far beyond the limit reading goes on: some 25,000 exchanges without their bytes.
+BEYOND = 64 << 20
+
+
+class Memory:
+    """The bytes of one replay's exchanges. `limit`: `--memory`."""
+
+    def __init__(self, limit: int, timers: Timers) -> None:
+        self.used = 0
+        self._limit, self._timers = max(limit - READING, limit // 4, 1), timers
+        self._settled = 0
+        self._reads_on = self._is_watched = False
+        self._loading: dict[Origin, Item] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """True if more may be read."""
+        return not self._is_full or (self._reads_on and self.used < self._limit + BEYOND)
+
+    @property
+    def _is_full(self) -> bool:
+        return self.used >= self._limit
+
+    def asked(self, item: Item, now: int) -> None:
+        """A request was read."""
+        exchange = item.exchange
+        # groups look ahead at what their members will ask for
+        if self._is_full and exchange.place is not None and exchange.api_key not in GROUP_APIS:
+            exchange.frame, item.lacks_bytes = None, True
+        self._take(item, ITEM + TIMES * len(exchange.frame or b""), now)
+
+    def answered(self, item: Item, place: Place | None, now: int) -> None:
+        """The recorded answer of an item was read, and all was learned from it that others wait for."""
+        exchange = item.exchange
+        if item.lacks_bytes and place is not None and exchange.origin not in self._loading:
+            exchange.answer_place = place
+            exchange.leave_answer()
+        self._take(item, TIMES * len(exchange.answer_frame or b""), now)
+
+    def load(self, item: Item) -> Load | None:
+        """Asks for the bytes of an item that may leave; None: somebody has asked already."""
+        exchange = item.exchange
+        if exchange.origin in self._loading or exchange.place is None:
+            return None
+        self._loading[exchange.origin] = item
+        return Load(exchange.origin, exchange.place, exchange.answer_place)
+
+    def loaded(self, origin: Origin, frame: bytes | None, answer: bytes | None, now: int) -> Item | None:
+        """The bytes of an item are there, or can't be read; None: nobody waits for them any more."""
+        item = self._loading.pop(origin, None)
+        if item is None or item.state is State.SETTLED:
+            return None
+        item.lacks_bytes, item.exchange.frame = False, frame
+        size = TIMES * len(frame or b"")
+        if item.exchange.answer_place is not None:
+            item.exchange.take_answer(item.exchange.answered_ns or 0, answer)
+            size += TIMES * len(answer or b"")
+        self._take(item, size, now)
+        return item
+
+    def settled(self, item: Item) -> None:
+        """An item is done with."""
+        self._settled += 1
+        self._reads_on = False
+        if item.is_known:
+            self.forget(item)
+
+    def forget(self, item: Item) -> None:
+        """Nothing of an item is kept any more."""
+        self.used -= item.size
+        item.size = 0
+
+    def _take(self, item: Item, size: int, now: int) -> None:
+        item.size += size
+        self.used += size
+        if self._is_full and not self._is_watched:
+            self._watch(now)
+
+    def _watch(self, now: int) -> None:
+        self._is_watched = True
+        self._timers.at(now + PATIENCE, partial(self._look, self._settled))
+
+    def _look(self, settled: int, now: int) -> None:
+        self._is_watched = False
+        if self._is_full:
+            self._reads_on = settled == self._settled
+            self._watch(now)

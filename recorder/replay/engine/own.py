@@ -1,0 +1,216 @@
+"""Requests that the replay makes itself: to the leaders, coordinators and nodes that they need, until answered.
+
+What is not known is asked for first: a coordinator with FindCoordinator, a leader with Metadata. Errors that pass are
+asked again about until `--wait` is over; after that, and when the connection is lost three times, there is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.wire.apis import versions as catalog_versions
+from proxy.wire.errors import WireError
+from proxy.wire.keys import FIND_COORDINATOR, METADATA
+from recorder.replay.cluster import Cluster
+from recorder.replay.engine.channels import Out
+from recorder.replay.engine.item import Lane
+from recorder.replay.engine.links import Links
+from recorder.replay.engine.timers import Timers
+from recorder.replay.plan import Made, Offered, ToCoordinator, ToLeader, ToNode, Values
+from recorder.replay.requests import retries
+
+CLIENT_ID = "kafka-wiretap-replay"
+# the purposes of what is asked only to know where to ask
+ROUTING = "to learn where requests go"
+# How often a node may end the connection instead of answering: it does so again.
+MAX_CUTS = 3
+Done = Callable[[Values | None, int], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Asked:
+    """A made request until it is answered."""
+
+    made: Made
+    lane: Lane
+    principal: str | None
+    done: Done
+    until: int
+    pause: int = 0
+    cuts: int = 0
+    tries: int = 0
+    is_done: bool = False
+
+
+class OwnRequests:
+    """Makes requests. `topics`: the target's names of the topics that Metadata is asked about."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        links: Links,
+        timers: Timers,
+        wait: int,
+        topics: Callable[[], list[str]],
+        count: Callable[[str], None],
+    ) -> None:
+        self._cluster, self._links, self._timers, self._wait = cluster, links, timers, wait
+        self._topics, self._count = topics, count
+        self._until_open: dict[tuple[Lane, int], list[_Asked]] = {}
+        self._learning: dict[object, list[Callable[[int], None]]] = {}
+        self.pending = 0
+        self.lane = Lane(None)
+
+    def make(self, made: Made, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
+        """Sends a request; `made.done` and then `then` are called once, at the latest after `--wait`."""
+
+        def done(answer: Values | None, at: int) -> None:
+            self.pending -= 1
+            made.done(answer)
+            then(at)
+
+        self.pending += 1
+        self._count(made.purpose)
+        self._begin(_Asked(made, lane, principal, done, now + self._wait), now)
+
+    def _begin(self, asked: _Asked, now: int) -> None:
+        """Sends it; whatever happens, it is over when `--wait` is."""
+        self._timers.at(asked.until, lambda at: self._end(asked, None, at))
+        self._send(asked, now)
+
+    @staticmethod
+    def _end(asked: _Asked, answer: Values | None, now: int) -> None:
+        if not asked.is_done:
+            asked.is_done = True
+            asked.done(answer, now)
+
+    def refresh(self, now: int, then: Callable[[int], None] | None = None) -> None:
+        """Asks for the topics' leaders again. Several who ask at one time share an answer."""
+        topics = [{"name": name} for name in self._topics()]
+        values = {"topics": topics, "allow_auto_topic_creation": False}
+        self._learn("metadata", METADATA, values, self._cluster.learn_metadata, now, then)
+
+    def find(self, kind: int, key: str, now: int, then: Callable[[int], None]) -> None:
+        """Asks for a coordinator."""
+        values = {"key": key, "key_type": kind, "coordinator_keys": [key]}
+        learn = lambda answer: self._cluster.learn_coordinator(kind, key, answer)  # noqa: E731
+        self._learn((kind, key), FIND_COORDINATOR, values, learn, now, then)
+
+    def _learn(
+        self,
+        what: object,
+        api_key: int,
+        values: Values,
+        learn: Callable[[Values], None],
+        now: int,
+        then: Callable[[int], None] | None,
+    ) -> None:
+        waiting = self._learning.get(what)
+        if waiting is not None:
+            waiting += [then] if then else []
+            return
+        self._learning[what] = [then] if then else []
+
+        def done(answer: Values | None, at: int) -> None:
+            if answer is not None:
+                learn(answer)
+            for each in self._learning.pop(what):
+                each(at)
+
+        made = Made(api_key, values, ToNode(), ROUTING, lambda answer: None)
+        self._begin(_Asked(made, self.lane, None, done, now + self._wait), now)
+
+    def opened(self, lane: Lane, node: int, now: int) -> None:
+        """A channel is open: what waited for it may go."""
+        for asked in self._until_open.pop((lane, node), []):
+            self._send(asked, now)
+
+    def closed(self, lane: Lane, now: int) -> None:
+        """A channel of a lane never came to be: what waited for it tries again."""
+        for where in [each for each in self._until_open if each[0] is lane and each[1] not in lane.channels]:
+            for asked in self._until_open.pop(where):
+                self._again(asked, now)
+
+    def _again(self, asked: _Asked, now: int) -> None:
+        if now >= asked.until:
+            self._end(asked, None, now)
+            return
+        asked.pause = retries.longer(asked.pause)
+        asked.tries += 1
+        self._timers.at(now + asked.pause, lambda at: self._send(asked, at))
+
+    def _send(self, asked: _Asked, now: int) -> None:
+        node = None if asked.is_done else self._node(asked, now)
+        if node is None:
+            return
+        channel = self._links.channel(asked.lane, node, asked.principal, now)
+        offered = self._cluster.offered.get(node)
+        if channel is None:
+            self._again(asked, now)
+        elif offered is None:
+            self._until_open.setdefault((asked.lane, node), []).append(asked)
+        else:
+            self._write(asked, node, offered, now)
+
+    def _write(self, asked: _Asked, node: int, offered: Offered, now: int) -> None:
+        made, channel = asked.made, asked.lane.channels[node]
+        version = newest(made.api_key, offered, made.newest)
+        if version is None:
+            self._end(asked, None, now)
+            return
+
+        def answered(answer: Values | None, _frame: bytes | None, at: int) -> None:
+            self._answered(asked, answer, at)
+
+        try:
+            self._links.write(channel, Out(made.api_key, version, made.values, CLIENT_ID, True, answered), now)
+        except WireError:
+            self._end(asked, None, now)
+
+    def _answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
+        asked.cuts += answer is None
+        passing = answer is None or retries.is_passing(asked.made.api_key, answer)
+        if not passing or now >= asked.until or asked.cuts == MAX_CUTS:
+            self._end(asked, answer, now)
+            return
+        if isinstance(asked.made.to, ToCoordinator):
+            self._cluster.coordinators.pop((asked.made.to.kind, asked.made.to.key), None)
+        if isinstance(asked.made.to, ToLeader):
+            self._cluster.leaders.pop((asked.made.to.topic, asked.made.to.partition), None)
+        self._again(asked, now)
+
+    def _node(self, asked: _Asked, now: int) -> int | None:
+        """Where a request goes; None: what is missing is being asked for."""
+        to = asked.made.to
+        if isinstance(to, ToNode):
+            node = to.node if to.node is not None else self._any_node(asked.tries)
+            if node is None:
+                self._again(asked, now)
+            return node
+        if isinstance(to, ToLeader):
+            leader = self._cluster.leaders.get((to.topic, to.partition), -1)
+            if leader < 0:
+                self.refresh(now, lambda at: self._again(asked, at))
+            return leader if leader >= 0 else None
+        found = self._cluster.coordinators.get((to.kind, to.key))
+        if found is None:
+            self.find(to.kind, to.key, now, lambda at: self._again(asked, at))
+        return found
+
+    def _any_node(self, tries: int) -> int | None:
+        """One after the other: a node may be down for good."""
+        known = sorted(self._cluster.nodes)
+        first = self._cluster.any_node()
+        return None if first is None else known[(known.index(first) + tries) % len(known)]
+
+
+def newest(api_key: int, offered: Offered, limit: int | None = None) -> int | None:
+    """The newest version of an API that a node offers and the catalog knows; `limit`: not above."""
+    known, has = catalog_versions(api_key), offered.get(api_key)
+    if known is None or has is None:
+        return None
+    version = min(known.stop, has.stop) - 1
+    if limit is not None:
+        version = min(version, limit)
+    return version if version >= max(known.start, has.start) else None

@@ -1,0 +1,401 @@
+"""Everything that the engine asks about one replay: the rooms of its state, put together.
+
+refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
+translated   recorded values -> the target's, by each translator in turn; names and ids last
+parts        which node takes what (`routing`)
+written      in which version (`versions`)
+read         an answer back in the recorded version's shape
+answered     what the target's answer and the recorded one tell together
+compare      the verdict, and the records that consumers read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Protocol
+
+from proxy.wire.apis import api_name
+from proxy.wire.catalog import CACHE_SIZE
+from proxy.wire.errors import WireError
+from proxy.wire.keys import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    FETCH,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+)
+from recorder.replay.cluster import Cluster
+from recorder.replay.comparison.assigned import Assignments
+from recorder.replay.comparison.compare import verdict
+from recorder.replay.comparison.expectations import Expectations
+from recorder.replay.comparison.latency import apart
+from recorder.replay.consumers.fetched import Fetched, found
+from recorder.replay.consumers.offsets import Offsets
+from recorder.replay.consumers.records import Streams
+from recorder.replay.consumers.shared import Shared
+from recorder.replay.engine.channels import Channel
+from recorder.replay.engine.item import Item, Piece
+from recorder.replay.groups.translator import Groups
+from recorder.replay.mapping import Pairs
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.outcome import ApiCounts, Progress, Result
+from recorder.replay.plan import BY_CHOICE, Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.prepare import Prepared
+from recorder.replay.producers.producer_pairs import without_default_pair
+from recorder.replay.producers.translator import Producers
+from recorder.replay.requests import apis, deletes, order, retries, routing
+from recorder.replay.requests.layout import WHOLE
+from recorder.replay.requests.nodes import Nodes
+from recorder.replay.requests.translate_names import NamesTranslator
+from recorder.replay.results import kept
+from recorder.replay.sessions.fetch_sessions import FetchSessions
+from recorder.replay.sessions.share_sessions import ShareSessions
+from recorder.replay.sessions.share_starts import ShareStarts
+from recorder.replay.survey import Survey
+from recorder.replay.versions import choosing as versions
+from recorder.replay.versions.recode import Topics
+
+MILLISECOND = 10**6
+_POLLS = frozenset({FETCH, SHARE_FETCH})
+_CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+_MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
+
+
+class Translator(Protocol):
+    """A room of state: recorded values -> the target's. See `plan` for what it may answer."""
+
+    def concerns(self, api_key: int, version: int) -> bool: ...
+    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None: ...
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None: ...
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None: ...
+    def lost(self, exchange: Exchange, values: Values | None) -> None: ...
+
+
+def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
+    """Why an exchange is withheld whatever the target is; None: it may be sent."""
+    return _refused(exchange, apis.refusal(exchange, options))
+
+
+def _refused(exchange: Exchange, reason: Reason | None) -> Withheld | None:
+    """`reason`: what its API and version forbid."""
+    # what nobody asked for is not missed
+    if reason not in BY_CHOICE and exchange.fault is not None and not _is_made_without(exchange):
+        reason = exchange.fault
+    return None if reason is None else Withheld(reason)
+
+
+def _is_made_without(exchange: Exchange) -> bool:
+    """True for a CreateTopics whose masked settings are left out: the topics are made without them."""
+    return exchange.fault is Reason.MASKED and exchange.api_key == CREATE_TOPICS
+
+
+def is_regenerated(exchange: Exchange) -> bool:
+    """True for what each connection of the replay does anew: logins, and asking for versions."""
+    return apis.treatment(exchange.api_key) is apis.Treatment.REGENERATED
+
+
+class World:
+    """The rooms of one replay.
+
+    Args:
+        plays: False for exchanges that the options leave out, and for those that each connection does anew.
+        result: what is found is counted there.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        plays: Callable[[Exchange], bool],
+        survey: Survey,
+        cluster: Cluster,
+        names: Names,
+        prepared: Prepared,
+        result: Result,
+    ) -> None:
+        self.options, self.cluster, self.names, self.result = options, cluster, names, result
+        self.plays, self.first_ns, self.last_ns = plays, survey.first_ns, survey.last_ns
+        self.has_new_topics = bool(prepared.created)
+        self._topics = dict.fromkeys(survey.used_topics())
+        self._nodes = Nodes(survey.nodes, options.nodes)
+        # groups that the target did not have are this replay's
+        self._made = {deletes.Thing(deletes.Kind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
+        self._pairs = Pairs()
+        self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
+        self._assignments = Assignments(names)
+        self._groups = Groups(self._pairs, names, options, self._assignments.told)
+        self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
+        starts, ends = (
+            {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
+        )
+        shift_ms = prepared.shift_ms if options.shift_timestamps else 0
+        self._offsets = Offsets(names, starts, ends, survey.first_offsets, shift_ms)
+        self._fetches = FetchSessions(self.chosen)
+        self._shares = ShareSessions(names, self._offsets.counterpart)
+        self._streams = Streams(compares_times=not options.shift_timestamps)
+        self._fetched = Fetched(names, cluster, self._offsets, self._streams)
+        self._shared = Shared(names, self._streams)
+        # sessions name all their partitions before offsets are moved; names and ids come last
+        self._translators: tuple[Translator, ...] = (
+            ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
+            self._groups,
+            self._assignments,
+            self._producers,
+            self._fetches,
+            self._fetched,
+            self._shares,
+            self._shared,
+            self._offsets,
+            NamesTranslator(names, cluster, self._pairs),
+        )
+        # of each api key and version: the rules that concern it, and why it is never sent
+        self._concerned = lru_cache(CACHE_SIZE)(self._find_concerned)
+        self._refusal = lru_cache(CACHE_SIZE)(partial(apis.forbidden, options))
+
+    # before a request leaves
+
+    def refused(self, exchange: Exchange) -> Withheld | None:
+        """Why an exchange is withheld, by its head."""
+        return _refused(exchange, self._refusal(exchange.api_key, exchange.version))
+
+    def refused_values(self, exchange: Exchange, values: Values) -> Withheld | None:
+        """Why an exchange is withheld, by its values and what it deletes."""
+        reason = apis.refusal_of_values(exchange, values, self.names.topic)
+        reason = reason or deletes.refusal_of_deletes(
+            exchange.api_key, values, self.options, self.names.topic, self._made
+        )
+        return None if reason is None else Withheld(reason)
+
+    def due(self, exchange: Exchange) -> None:
+        """A request of a group should leave now, whatever it waits for."""
+        self._groups.due(exchange)
+
+    def translated(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        """Writes the target's values into a recorded request; what speaks against it, if anything does."""
+        if exchange.fault is Reason.MASKED:
+            for topic in values.get("topics", ()):
+                topic["configs"] = []
+        for translator in self._concerned(exchange.api_key, exchange.version):
+            refused = translator.request(exchange, values, now)
+            if refused is not None:
+                return refused
+        if exchange.api_key in _POLLS:
+            values["max_wait_ms"] = self._patience(exchange, values["max_wait_ms"])
+        return None
+
+    def _find_concerned(self, api_key: int, version: int) -> tuple[Translator, ...]:
+        return tuple(one for one in self._translators if one.concerns(api_key, version))
+
+    def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
+        """How long a poll may wait: as recorded while records are owed, else as long as it did."""
+        if self._fetched.owes(exchange) or self._shared.owes(exchange) or exchange.answered_ns is None:
+            return recorded_ms
+        if self.options.speed is None:
+            return 0
+        took = (exchange.answered_ns - exchange.at_ns) / self.options.speed / MILLISECOND
+        return min(recorded_ms, round(took))
+
+    def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
+        """Which node takes which part of a request."""
+        found = routing.parts(exchange, values, self.cluster, self._nodes)
+        if not isinstance(found, list):
+            return found
+        homes = [*self._fetches.homes(exchange), *self._shares.homes(exchange, values)]
+        return routing.with_homes(found, homes) if homes else found
+
+    def carrier(self, exchange: Exchange, node: int) -> tuple[str, int]:
+        """The recorded connection whose connection to a node a request has to take."""
+        return self._shares.carrier(exchange, node)
+
+    def written(self, exchange: Exchange, channel: Channel, part: Values) -> Piece | Withheld:
+        """A part as its node takes it."""
+        version = self.version(exchange, channel.node)
+        if version is None:
+            return Withheld(Reason.NO_VERSION)
+        part = self._fetches.for_node(exchange, channel.node, part)
+        part = self._shares.for_node(exchange, channel.node, part)
+        found = versions.request(exchange.api_key, exchange.version, version, part, self._crossing)
+        if isinstance(found, Withheld):
+            return found
+        return Piece(channel, version, part, found if isinstance(found, list) else [found])
+
+    def version(self, exchange: Exchange, node: int) -> int | None:
+        """The version in which a request goes to a node; None: it has none that will do."""
+        offered = self.cluster.offered[node].get(exchange.api_key)
+        return versions.choose(exchange.api_key, exchange.version, offered, newest=self._newest(exchange.api_key))
+
+    def chosen(self, api_key: int, recorded: int) -> int | None:
+        """The version that any node of the target would be sent."""
+        node = self.cluster.any_node()
+        offered = self.cluster.offered.get(-1 if node is None else node, {}).get(api_key)
+        return versions.choose(api_key, recorded, offered, newest=self._newest(api_key))
+
+    def _newest(self, api_key: int) -> int | None:
+        if self.cluster.features.get("transaction.version", 0) >= 2:
+            return None
+        return versions.newest_of_transactions_v1(api_key)
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """A request leaves now."""
+        for translator in self._concerned(exchange.api_key, exchange.version):
+            translator.sent(exchange, values, now)
+
+    def may_repeat(self, exchange: Exchange) -> bool:
+        """True for a request that may be sent twice: reads, and batches that the target knows by their producer."""
+        if exchange.api_key != PRODUCE:
+            return exchange.api_key in retries.REPEATABLE
+        try:
+            partitions = [each for topic in exchange.request["topic_data"] for each in topic["partition_data"]]
+        except WireError:
+            return False
+        return all(order.producers(each.get("records")) for each in partitions)
+
+    # what comes back
+
+    def read(self, exchange: Exchange, piece: Piece) -> Values:
+        """The answer to a part, in the recorded version's shape and the target's terms."""
+        found = versions.response(
+            exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
+        )
+        found = without_default_pair(exchange.api_key, piece.version, found)
+        found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
+        return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
+
+    def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        """Coordinators that say that they are none are asked for again."""
+        codes = set(routing.errors(exchange.api_key, answer).values())
+        if codes & retries.COORDINATOR:
+            self.cluster.coordinators.clear()
+
+    def awaits_topics(self, exchange: Exchange, values: Values, answer: Values) -> bool:
+        """True for an answer that made topics or partitions of which Metadata has told no leaders yet."""
+        if exchange.api_key not in _MAKES_TOPICS or values.get("validate_only"):
+            return False
+        made = [each["name"] for each in answer["topics" if exchange.api_key == CREATE_TOPICS else "results"]]
+        codes = routing.errors(exchange.api_key, answer)
+        counts = {each["name"]: max(each.get("count", each.get("num_partitions", 1)), 1) for each in values["topics"]}
+        made = [name for name in made if not codes.get((name, WHOLE)) and name in counts]
+        self._topics |= dict.fromkeys(self.names.recorded(name) for name in made)
+        return any(self.cluster.partitions(name) < counts[name] for name in made)
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+        """Both sides have answered: what is learned, and whether it has to be sent again."""
+        for translator in self._concerned(exchange.api_key, exchange.version):
+            again = translator.answered(exchange, values, answer, now)
+            if again is not None:
+                return again
+        if exchange.api_key in _CHANGES_TOPICS:
+            self._made |= deletes.made_by(exchange.api_key, values, answer, self.names.recorded)
+            self.has_new_topics = True
+        if exchange.api_key == DELETE_TOPICS:
+            for each in answer["responses"]:
+                if not each["error_code"]:
+                    self.cluster.forget_topic(each.get("name") or self.cluster.topic_names.get(each.get("topic_id")))
+        return None
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come."""
+        for translator in self._concerned(exchange.api_key, exchange.version):
+            translator.lost(exchange, values)
+
+    def channel_closed(self, connection: tuple[str, int], node: int) -> None:
+        """A channel has ended: its sessions are gone."""
+        self._fetches.closed(connection, node)
+        self._shares.closed(connection, node)
+
+    def carries_others(self, connection: tuple[str, int]) -> bool:
+        """A recorded connection has ended. True if others still need its connection to a node."""
+        return self._shares.ends(connection)
+
+    def connection_closed(self, connection: tuple[str, int]) -> None:
+        """A recorded connection has ended, and all that was played of it."""
+        self._groups.closed(connection)
+        self._fetches.closed(connection)
+        self._shares.closed(connection)
+
+    # what is found
+
+    def compare(self, item: Item, answer: Values) -> bool:
+        """Compares the answers to an exchange, and counts. True if they differ."""
+        exchange = item.exchange
+        counts = self.counts(exchange)
+        counts.answered += 1
+        known = Expectations(self.names, self._pairs, self._offsets, exchange)
+        found = verdict(exchange.api_key, exchange.version, exchange.answer, answer, known, dropped=exchange.dropped)
+        if found.kind.is_mismatch:
+            self.result.add_mismatch(
+                kept.mismatch(
+                    exchange,
+                    found.kind.value,
+                    found.differences,
+                    item.frame,
+                    at_ns=exchange.at_ns,
+                    target_version=item.version,
+                )
+            )
+        self._count_latency(item, answer)
+        return found.kind.is_mismatch
+
+    def _count_latency(self, item: Item, answer: Values) -> None:
+        exchange = item.exchange
+        if exchange.answered_ns is not None and item.answered_at is not None and item.left_at is not None:
+            recorded = exchange.answered_ns - exchange.at_ns
+            why = apart(exchange.api_key, exchange.answer, answer)
+            self.result.add_latency(_api(exchange), recorded, item.answered_at - item.left_at, why)
+
+    def counts(self, exchange: Exchange) -> ApiCounts:
+        """The counts of an exchange's API."""
+        return self.result.api(_api(exchange))
+
+    def count_sent(self, exchange: Exchange) -> None:
+        """A request has left for the first time."""
+        counts = self.counts(exchange)
+        counts.sent += 1
+        for dropped in exchange.dropped:
+            counts.partitions[dropped.reason.value] += 1
+
+    def count_made(self, purpose: str) -> None:
+        """The replay makes a request of its own."""
+        self.result.made[purpose] += 1
+
+    def withhold(self, exchange: Exchange, withheld: Withheld) -> None:
+        """A request is not sent."""
+        self.counts(exchange).withheld[withheld.reason.value] += 1
+
+    # what the replay does of its own
+
+    def target_topics(self) -> list[str]:
+        """The target's names of the topics that are used."""
+        return [self.names.target(name) for name in self._topics]
+
+    def tick(self, now: int) -> tuple[list[Made], int | None]:
+        """Requests of its own that are due, and when to ask next."""
+        return self._groups.tick(now)
+
+    def owed(self) -> list[Made]:
+        """Fetches of what consumers have read in the recording and not yet from the target."""
+        return self._fetched.owed()
+
+    def finish(self) -> list[Made]:
+        """What leaves the target in order: transactions aborted, groups left."""
+        return [*self._producers.finish(), *self._groups.finish()]
+
+    def close(self, progress: Progress, ended_at_ns: int) -> None:
+        """The replay has ended: the last counts."""
+        self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
+        self.result.streams, self.result.assigned = found(self._streams), [*self._assignments.differing()]
+        undecided = self._shares.undecided()
+        if undecided:
+            self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided
+
+
+def _api(exchange: Exchange) -> str:
+    return _name(exchange.api_key)
+
+
+@lru_cache(CACHE_SIZE)
+def _name(api_key: int) -> str:
+    return api_name(api_key) or f"api {api_key}"

@@ -1,0 +1,1 @@
+"""Groups of consumers: members, generations, assignments. `translator` finds the room of an API."""

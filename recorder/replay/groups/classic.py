@@ -1,0 +1,392 @@
+"""Classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of the recording, in the target's terms.
+
+    member id       that of the target's JoinGroup answers. A JoinGroup whose member the target does not know joins
+                    with "", and follows error 79; what others quote of such a member is withheld
+    generation      the target's last for the recorded last, else the pair
+    assignments     the recorded leader's, sent by whoever the target elected (`assignments`)
+    rejoins         wait for what is their reason (`rejoins`)
+    lost members    a member that the recording told that it is unknown (error 25) leaves before, and is told so again
+    refusals        22, 25 and 27, unlike recorded: the member joins again (`mending`), and its request is sent again
+
+The elected member's SyncGroup waits until the recorded leader's is due: `due` is called when a request's time has come,
+even while others of the group wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from recorder.replay.groups import assignments
+from recorder.replay.groups.members import (
+    ILLEGAL_GENERATION,
+    MEMBER_ID_REQUIRED,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    Generation,
+    Group,
+    Member,
+    Memberships,
+    error_of,
+    pace,
+)
+from recorder.replay.groups.rejoins import Rejoins
+from recorder.replay.plan import Again, Exchange, Hold, Reason, Refusal, Values, Withheld
+
+# nanoseconds in a millisecond, and heartbeats in a session timeout: what clients do by default
+MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
+REFUSALS = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
+
+
+class ClassicGroups:
+    """The rules of classic groups."""
+
+    API_KEYS = frozenset({JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP})
+
+    def __init__(self, state: Memberships) -> None:
+        self._state = state
+        self._rejoins = Rejoins(state)
+        # JoinGroups that the target answered with an id to join with (error 79), unlike the recording
+        self._given: dict[Exchange, str] = {}
+
+    # -- what the recording says ------------------------------------------------------------------------------------
+
+    def due(self, exchange: Exchange) -> None:
+        """The time of a request has come: what the recording says of its generation is known from now on."""
+        group = self._state.group(exchange.request["group_id"])
+        if exchange.api_key == SYNC_GROUP:
+            self._keep_assignments(group, exchange.request)
+        elif exchange.api_key == JOIN_GROUP and exchange.answer and not error_of(exchange.answer):
+            self._keep_roster(group, exchange.answer)
+
+    @staticmethod
+    def _keep_assignments(group: Group, values: Values) -> None:
+        generation = values["generation_id"], values["member_id"]
+        if values["assignments"] or generation in group.rosters:
+            group.keep(group.assignments, generation, values["assignments"])
+
+    @staticmethod
+    def _keep_roster(group: Group, answer: Values) -> None:
+        if answer["members"]:
+            members = frozenset(member["member_id"] for member in answer["members"])
+            group.keep(group.rosters, (answer["generation_id"], answer["leader"]), members)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def request(self, exchange: Exchange, values: Values) -> Refusal | None:
+        """Rewrites `values`, or says why not."""
+        self.due(exchange)
+        group = self._state.group(values["group_id"])
+        if exchange.api_key == JOIN_GROUP:
+            return self._join(exchange, group, values)
+        if exchange.api_key == LEAVE_GROUP:
+            return self._leave(group, values)
+        return self._quote(exchange, group, values)
+
+    def _join(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
+        self._rejoins.part(exchange, group)
+        member = self._state.known(group.name, values["member_id"])
+        if member:
+            lost = self._lost(exchange)
+            refusal = self._expelled(exchange, member) if lost else self._rejoins.refusal(exchange, group, member)
+            if refusal:
+                return refusal
+        values["member_id"] = self._given.get(exchange) or (member.joins_as if member else "")
+        self._state.stretched(values)
+        return None
+
+    def _quote(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
+        """Member id and generation of Heartbeat and SyncGroup."""
+        member = self._state.known(group.name, values["member_id"])
+        if member is None:
+            return Withheld(Reason.NO_MEMBER, values["member_id"])
+        lost = self._lost(exchange)
+        refusal = self._expelled(exchange, member) if lost else self._unsettled(exchange, member)
+        if refusal:
+            return refusal
+        generation = self._state.generation(group, member, values["generation_id"])
+        if generation is None and not lost:
+            return Withheld(Reason.NO_GENERATION, f"generation {values['generation_id']}")
+        values |= {"member_id": member.target, "generation_id": values["generation_id"] if lost else generation}
+        return self._sync(exchange, group, member, values) if exchange.api_key == SYNC_GROUP else None
+
+    def _unsettled(self, exchange: Exchange, member: Member) -> Refusal | None:
+        """A SyncGroup is itself what a member that joined again has to send."""
+        asks_itself = exchange.api_key == SYNC_GROUP and member.unsynced and not member.stale and not member.leaving
+        return None if asks_itself else self._state.unsettled(exchange, member)
+
+    @staticmethod
+    def _lost(exchange: Exchange) -> bool:
+        """True if the recording says that it does not know the member any more."""
+        return error_of(exchange.answer) == UNKNOWN_MEMBER_ID
+
+    def _expelled(self, exchange: Exchange, member: Member) -> Refusal | None:
+        """Holds what a lost member sends until the target's group has lost it as well."""
+        member.leaving, member.expelled = member.present, True
+        return self._state.unsettled(exchange, member) if member.leaving else None
+
+    def _leave(self, group: Group, values: Values) -> Withheld | None:
+        entries = values.get("members")
+        if entries is None:
+            member = self._state.known(group.name, values["member_id"])
+            values["member_id"] = member.target if member else ""
+            return None if member else Withheld(Reason.NO_MEMBER)
+        # an administrator names static members by their instance alone
+        values["members"] = [
+            entry | {"member_id": member.target} if member else entry
+            for entry in entries
+            if (member := self._state.known(group.name, entry["member_id"])) or not entry["member_id"]
+        ]
+        return None if values["members"] else Withheld(Reason.NO_MEMBER)
+
+    # -- assignments ------------------------------------------------------------------------------------------------
+
+    def _sync(self, exchange: Exchange, group: Group, member: Member, values: Values) -> Refusal | None:
+        for name in ("protocol_type", "protocol_name"):
+            if name in values and member.answer.get(name) is not None:
+                values[name] = member.answer[name]
+        values["assignments"] = []
+        if not needs_assignment(group, member):
+            return self._elected_elsewhere(exchange, group, member)
+        recorded = exchange.request["generation_id"], member.recorded_leader
+        if recorded not in group.assignments:
+            # in the recording, the generation ended without one
+            never = bool(error_of(exchange.answer))
+            return Withheld(Reason.NO_LEADER) if never else Hold(Reason.NO_LEADER)
+        if self._awaits_members(group, recorded) or self._awaits_leader(exchange, group, recorded):
+            return Hold(Reason.NO_LEADER)
+        values["assignments"] = self.assigned(group, member, recorded)
+        return None
+
+    @staticmethod
+    def _elected_elsewhere(exchange: Exchange, group: Group, member: Member) -> Refusal | None:
+        """A follower's SyncGroup waits on the target for the elected leader's.
+
+        Where the target made one generation of two recorded ones, its leader may be a member of the second one alone:
+        that one's SyncGroup leaves after this member's next join, and this one would wait for ever.
+        """
+        if group.assigned == member.current or group.elected(member) or member.current != group.generation:
+            return None
+        leader = next((one for one in group.active.values() if one.target == group.leader), None)
+        if (leader.id in group.joins.values()) if leader else group.joins:
+            return Hold(Reason.NO_LEADER)
+        if leader and leader.recorded != exchange.request["generation_id"]:
+            return Withheld(Reason.NO_LEADER)
+        return None
+
+    @staticmethod
+    def _awaits_members(group: Group, recorded: Generation) -> bool:
+        """True while a JoinGroup is on its way whose answer tells the target's id of a member that is assigned to."""
+        assigned = {entry["member_id"] for entry in group.assignments[recorded]}
+        return bool(assigned & set(group.joins.values()) - {member.id for member in group.present()})
+
+    @staticmethod
+    def _awaits_leader(exchange: Exchange, group: Group, recorded: Generation) -> bool:
+        """True until the recorded leader's own SyncGroup has left, or never will: the elected one takes its place.
+
+        A leader that syncs first is usual for no coordinator: some mocks never answer who follows it.
+        """
+        return exchange.request["member_id"] != recorded[1] and recorded not in group.led
+
+    @staticmethod
+    def assigned(group: Group, member: Member, recorded: Generation) -> list[Values]:
+        """The assignments of a recorded generation, for the target's members."""
+        protocol_type = (member.join or {}).get("protocol_type")
+        return assignments.mapped(group.assignments[recorded], protocol_type, lambda one: _target_of(group, one))
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    def sent(self, exchange: Exchange, values: Values) -> None:
+        """The request leaves now."""
+        group = self._state.group(exchange.request["group_id"])
+        recorded = exchange.request.get("member_id")
+        if exchange.api_key == LEAVE_GROUP:
+            group.leaves.add(exchange)
+        elif exchange.api_key == JOIN_GROUP:
+            recorded = recorded or (exchange.answer or {}).get("member_id")
+            group.joins[exchange] = recorded
+        self._lead(exchange, group)
+        self._state.leaves_now(exchange, group, group.members.get(recorded or ""))
+
+    @staticmethod
+    def _lead(exchange: Exchange, group: Group) -> None:
+        """The recorded leader's SyncGroup has left, or is not sent."""
+        if exchange.api_key == SYNC_GROUP and exchange.request["assignments"]:
+            group.led.add((exchange.request["generation_id"], exchange.request["member_id"]))
+
+    def landed(self, exchange: Exchange) -> None:
+        """Answered, or lost."""
+        found = self._state.landed(exchange)
+        if found:
+            found[0].joins.pop(exchange, None)
+            found[0].leaves.discard(exchange)
+
+    def lost(self, exchange: Exchange) -> None:
+        """No answer will come. A member whose join is lost may have joined or not: it joins again, made.
+
+        In the place of a lost SyncGroup, a made one asks for the assignment.
+        """
+        group = self._state.group(exchange.request["group_id"])
+        self._hear(exchange, group)
+        self._lead(exchange, group)
+        if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
+            member.stale = member.present
+        if exchange.api_key == SYNC_GROUP and (member := group.members.get(exchange.request["member_id"])):
+            member.synced, member.unsynced = exchange.request["generation_id"], member.present
+        self.landed(exchange)
+        self._given.pop(exchange, None)
+
+    @staticmethod
+    def _hear(exchange: Exchange, group: Group) -> None:
+        """The recording told a member to rejoin, whether or not its request could be sent."""
+        member = group.members.get(exchange.request.get("member_id", ""))
+        if member and exchange.api_key != JOIN_GROUP:
+            member.recorded_told |= error_of(exchange.answer) == REBALANCE_IN_PROGRESS
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
+        """Learns pairs; sends the request again where a refusal can be mended."""
+        self.landed(exchange)
+        group = self._state.group(exchange.request["group_id"])
+        if exchange.api_key == LEAVE_GROUP:
+            self._left(group, values)
+            return None
+        if exchange.api_key == JOIN_GROUP:
+            return self._joined(exchange, group, values, answer)
+        return self._told(exchange, group, answer)
+
+    def _joined(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> Again | None:
+        error, recorded_error = error_of(answer), error_of(exchange.answer)
+        again = self._not_joined(exchange, group, answer) if error not in (0, MEMBER_ID_REQUIRED) else None
+        if error == MEMBER_ID_REQUIRED and recorded_error != MEMBER_ID_REQUIRED:
+            self._given[exchange] = answer["member_id"]
+            again = Again() if self._state.may_mend(exchange) else None
+        if not again:
+            self._given.pop(exchange, None)
+        if error in (0, MEMBER_ID_REQUIRED):
+            self._identified(exchange, group, values, answer)
+        return again
+
+    def _identified(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> None:
+        """A member whose recorded id no answer told can do nothing more: it leaves."""
+        recorded = self._recorded_id(exchange)
+        member = self._state.member(group, recorded or answer["member_id"])
+        self._state.identify(group, member, answer["member_id"])
+        if not answer["error_code"]:
+            self._accepted(exchange, group, member, values, answer)
+            member.leaving = not recorded
+
+    @staticmethod
+    def _recorded_id(exchange: Exchange) -> str | None:
+        recorded: str | None = exchange.request["member_id"] or (exchange.answer or {}).get("member_id")
+        return recorded
+
+    def _accepted(self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values) -> None:
+        recorded = exchange.answer if not error_of(exchange.answer) else None
+        joined(group, member, answer)
+        member.join, member.protocols = values, exchange.request["protocols"]
+        member.recorded_told = member.gave_up = False
+        member.unsynced = member.expelled = False
+        member.instance = exchange.request.get("group_instance_id")
+        if member.instance is not None:
+            self._replaced(group, group.instances.get(member.instance, member), member)
+        member.session = values["session_timeout_ms"] * MILLISECOND
+        member.pace = pace(member.session // HEARTBEATS_A_SESSION)
+        self._state.heard(exchange, member)
+        self._state.advance(group, member, recorded["generation_id"] if recorded else None, answer["generation_id"])
+        if recorded:
+            member.recorded_leader = recorded["leader"]
+            group.reach((member.recorded, member.recorded_leader))
+
+    @staticmethod
+    def _replaced(group: Group, former: Member, member: Member) -> None:
+        """A static member is back with a new id: its former one is nobody's."""
+        group.instances[member.instance or ""] = member
+        if former is not member:
+            former.gone()
+            former.stale = False
+
+    def _not_joined(self, exchange: Exchange, group: Group, answer: Values) -> Again | None:
+        member = group.members.get(exchange.request["member_id"])
+        if member is None or error_of(answer) == error_of(exchange.answer):
+            return None
+        if error_of(answer) == UNKNOWN_MEMBER_ID:
+            member.gone()
+            member.joins_as = ""
+        mended = error_of(answer) in REFUSALS and self._state.may_mend(exchange)
+        return Again() if mended else None
+
+    def _told(self, exchange: Exchange, group: Group, answer: Values) -> Again | None:
+        """The answer to a Heartbeat or a SyncGroup."""
+        member = group.members.get(exchange.request["member_id"])
+        if member is None:
+            return None
+        error, recorded_error = error_of(answer), error_of(exchange.answer)
+        self._hear(exchange, group)
+        member.told |= error == REBALANCE_IN_PROGRESS
+        if not error:
+            if exchange.api_key == SYNC_GROUP:
+                synced(group, member, exchange.request["generation_id"])
+            return None
+        if error == recorded_error or error not in REFUSALS or member.expelled:
+            if error == UNKNOWN_MEMBER_ID:
+                member.gone()
+            return None
+        if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not member.early:
+            # the recording has this rebalance too, and told its member a moment later
+            member.early = group.changed_since(member)
+            if member.early:
+                return None
+        return self._state.mend(exchange, group, member, error)
+
+    def _left(self, group: Group, values: Values) -> None:
+        left = [values.get("member_id"), *(entry["member_id"] for entry in values.get("members") or ())]
+        for member in self._named(group, left, values):
+            gone(group, member)
+
+    @staticmethod
+    def _named(group: Group, targets: Iterable[str | None], values: Values) -> list[Member]:
+        instances = {entry["group_instance_id"] for entry in values.get("members") or ()} - {None}
+        return [
+            member
+            for member in group.present()
+            if member.target in targets or (member.join or {}).get("group_instance_id") in instances
+        ]
+
+
+def _target_of(group: Group, recorded: str) -> str | None:
+    """The target's id of a member that is assigned to. A static member that is back has its former id's assignment."""
+    member = group.members.get(recorded)
+    if member and member.instance is not None:
+        member = group.instances.get(member.instance)
+    return (member.target if member else None) or None
+
+
+def needs_assignment(group: Group, member: Member) -> bool:
+    """True for the elected leader of a generation that has no assignment yet."""
+    if not group.elected(member) or member.answer.get("skip_assignment"):
+        return False
+    return group.assigned != member.current
+
+
+def joined(group: Group, member: Member, answer: Values) -> None:
+    """The target took a member into a generation."""
+    member.present, member.answer = True, answer
+    member.stale = member.told = member.early = member.leaving = False
+    member.asks = None
+    # an own JoinGroup that was on its way is answered no more
+    member.made = False
+    if answer["generation_id"] >= group.generation:
+        group.generation, group.leader = answer["generation_id"], answer["leader"]
+
+
+def synced(group: Group, member: Member, recorded: int) -> None:
+    """The target told a member its assignment."""
+    member.unsynced = False
+    member.synced = max(member.synced, recorded)
+    group.assigned = max(group.assigned, member.current or 0)
+
+
+def gone(group: Group, member: Member) -> None:
+    """A member left: the others have to rebalance."""
+    member.gone()
+    group.left_at = max(group.left_at, group.generation)

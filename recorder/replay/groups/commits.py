@@ -1,0 +1,110 @@
+"""The members that OffsetCommit, OffsetFetch and TxnOffsetCommit quote.
+
+Where the target knows a member and its generation, they quote both. Without, OffsetFetch and TxnOffsetCommit go as from
+no member; OffsetCommit only while the target's group is empty, for Kafka takes it from members alone otherwise.
+"""
+
+from __future__ import annotations
+
+from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
+from recorder.replay.groups.classic import REFUSALS as CLASSIC_REFUSALS
+from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
+from recorder.replay.groups.modern_groups import REFUSALS as MODERN_REFUSALS
+from recorder.replay.plan import Again, Exchange, Reason, Refusal, Values, Withheld
+
+# how each says that no member sends it
+NO_MEMBER: dict[int, Values] = {
+    OFFSET_COMMIT: {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None},
+    TXN_OFFSET_COMMIT: {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None},
+    OFFSET_FETCH: {"member_id": None, "member_epoch": -1},
+}
+EPOCH = {
+    OFFSET_COMMIT: "generation_id_or_member_epoch",
+    TXN_OFFSET_COMMIT: "generation_id_or_member_epoch",
+    OFFSET_FETCH: "member_epoch",
+}
+
+
+class Commits:
+    """The rules for requests that quote a member without being its membership."""
+
+    API_KEYS = frozenset(NO_MEMBER)
+
+    def __init__(self, state: Memberships) -> None:
+        self._state = state
+
+    def request(self, exchange: Exchange, values: Values) -> Refusal | None:
+        """Rewrites `values`, or says why not."""
+        for part in _parts(values):
+            refusal = self._quote(exchange, part) if part.get("member_id") else None
+            if refusal:
+                return refusal
+        return None
+
+    def _quote(self, exchange: Exchange, part: Values) -> Refusal | None:
+        group, field = self._state.group(part["group_id"]), EPOCH[exchange.api_key]
+        member = self._state.known(group.name, part["member_id"])
+        refusal = self._state.unsettled(exchange, member) if member else None
+        if refusal:
+            return refusal
+        generation = self._state.generation(group, member, part[field]) if member else None
+        if member is None or generation is None:
+            return self._without(exchange.api_key, group, member, part)
+        part |= {"member_id": member.target, field: generation}
+        return None
+
+    @staticmethod
+    def _without(api_key: int, group: Group, member: Member | None, part: Values) -> Withheld | None:
+        if api_key == OFFSET_COMMIT and not group.empty:
+            return Withheld(Reason.NO_GENERATION if member else Reason.NO_MEMBER, part["member_id"])
+        part |= {name: value for name, value in NO_MEMBER[api_key].items() if name in part}
+        return None
+
+    def sent(self, exchange: Exchange, values: Values) -> None:
+        """The request leaves now."""
+        for part in _parts(exchange.request):
+            self._state.leaves_now(exchange, self._state.group(part["group_id"]), None)
+
+    def lost(self, exchange: Exchange) -> None:
+        """No answer will come."""
+        self._state.landed(exchange)
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
+        """Sends the request again where a refusal of its member can be mended."""
+        self._state.landed(exchange)
+        recorded, told = _errors(exchange.answer), _errors(answer)
+        for part in _parts(exchange.request):
+            member = self._state.known(part.get("group_id"), part.get("member_id"))
+            if member:
+                member.recorded_told |= REBALANCE_IN_PROGRESS in recorded
+                member.told |= REBALANCE_IN_PROGRESS in told
+                again = self._mended(exchange, self._state.group(part["group_id"]), member, told - recorded)
+                if again:
+                    return again
+        return None
+
+    def _mended(self, exchange: Exchange, group: Group, member: Member, unlike: set[int]) -> Again | None:
+        errors = sorted(unlike & (CLASSIC_REFUSALS if member.classic else MODERN_REFUSALS))
+        if not errors:
+            return None
+        error = UNKNOWN_MEMBER_ID if UNKNOWN_MEMBER_ID in errors else errors[-1]
+        if error == REBALANCE_IN_PROGRESS and group.changed_since(member):
+            # the recording has this rebalance too
+            return None
+        return self._state.mend(exchange, group, member, error)
+
+
+def _parts(values: Values) -> list[Values]:
+    """A struct for each group that a request names."""
+    parts: list[Values] = values.get("groups", [values])
+    return parts
+
+
+def _errors(answer: Values | None) -> set[int]:
+    """The errors of an answer, of its groups and of their partitions."""
+    if answer is None:
+        return set()
+    parts = [answer, *(answer.get("groups") or ())]
+    topics = [topic for part in parts for topic in part.get("topics") or ()]
+    parts += [partition for topic in topics for partition in topic["partitions"]]
+    return {part["error_code"] for part in parts if part.get("error_code")}

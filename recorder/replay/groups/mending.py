@@ -1,0 +1,273 @@
+"""What the groups' members send of the replay's own: heartbeats of the silent, joins of the refused, and departures.
+
+Asked by `tick`, a member has at most one such request on its way. The first row that applies is made:
+
+    the member                                     made
+    -------------------------------------------------------------------------------------------------------------------
+    is leaving                                     LeaveGroup; a heartbeat with epoch -1
+    is stale, and the target still has it          the same, where its group is no classic one
+    is stale                                       its last JoinGroup, following error 79; a heartbeat with epoch 0
+    was told to rejoin (error 27), while its       its last JoinGroup: a rebalance that the recording lacks takes all
+      group mends another one                        members along
+    owes a SyncGroup                               that; the elected one's once the recorded assignments are known
+    asks: whether to rejoin, for its epoch         a heartbeat, with growing pauses
+    is silent for long, its connection open        a heartbeat
+
+A member whose recorded connection has ended sends nothing: the target loses it in its session timeout, as the recorded
+cluster did. At the end of the replay all members leave, static ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from recorder.replay.cluster import GROUP
+from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_assignment, synced
+from recorder.replay.groups.members import (
+    FENCED_MEMBER_EPOCH,
+    ILLEGAL_GENERATION,
+    MEMBER_ID_REQUIRED,
+    REBALANCE_IN_PROGRESS,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+    Group,
+    Member,
+    Memberships,
+    error_of,
+    refused,
+)
+from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, beaten
+from recorder.replay.plan import Made, ToCoordinator, Values
+
+# between requests that ask for the same thing: the first pause, and the longest
+SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
+LOST = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
+
+Done = Callable[[Values | None], None]
+
+
+class Mending:
+    """Makes the requests."""
+
+    def __init__(self, state: Memberships) -> None:
+        self._state = state
+        self._wake: int | None = None
+
+    def tick(self, now: int) -> tuple[list[Made], int | None]:
+        """The requests that are due, and when to ask next."""
+        if not self._state.touched and (self._wake is None or now < self._wake):
+            return [], self._wake
+        self._state.touched = False
+        groups = self._state.groups.values()
+        made = [made for group in groups if self._awake(group, now) for made in self._of(group, now)]
+        self._wake = min((group.wake for group in groups if group.wake is not None), default=None)
+        return made, self._wake
+
+    def finish(self) -> list[Made]:
+        """All members leave."""
+        groups = self._state.groups.values()
+        return [self._departure(group, member) for group in groups for member in group.present() if member.target]
+
+    # -- what is due ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _awake(group: Group, now: int) -> bool:
+        return group.touched or (group.wake is not None and group.wake <= now)
+
+    def _of(self, group: Group, now: int) -> list[Made]:
+        group.touched = False
+        group.mending = group.mending and any(not one.settled or one.told for one in group.present())
+        members = list(group.active.values())
+        made = [made for member in members for made in self._due(group, member, now)]
+        # what is due and can't be made waits for something to happen
+        nexts = [at for member in members if (at := self._next(group, member)) is not None and at > now]
+        group.wake = min(nexts, default=None)
+        for member in members:
+            if member.settled and not (member.present or member.flying or member.made):
+                del group.active[member.id]
+        return made
+
+    def _due(self, group: Group, member: Member, now: int) -> Iterator[Made]:
+        if member.made or not member.target or now < self._at(group, member):
+            return
+        made = self._made(group, member)
+        if made:
+            member.made, member.heard = True, now
+            member.pause = min(max(2 * member.pause, SHORTEST_PAUSE), LONGEST_PAUSE)
+            member.again_at = now + member.pause
+            yield made
+
+    def _next(self, group: Group, member: Member) -> int | None:
+        """When a member has something to send; None while an answer decides about that."""
+        if member.made or not member.target or not (self._urgent(group, member) or self._may_be_silent(member)):
+            return None
+        return self._at(group, member)
+
+    def _at(self, group: Group, member: Member) -> int:
+        return member.again_at if self._urgent(group, member) else member.heard + member.pace
+
+    @staticmethod
+    def _may_be_silent(member: Member) -> bool:
+        return (
+            member.present
+            and member.open
+            and member.settled
+            and not (member.flying or member.fading or not member.pace)
+        )
+
+    @staticmethod
+    def _urgent(group: Group, member: Member) -> bool:
+        taken_along = group.mending and member.present and not (member.flying or member.fading)
+        return not member.settled or member.asks is not None or taken_along
+
+    def _made(self, group: Group, member: Member) -> Made | None:
+        if not (member.open or member.leaving):
+            # the target loses it in its session timeout; what its client sends on a new connection is mended then
+            member.stale = member.unsynced = member.refreshes = False
+            return None
+        if member.leaving or (member.stale and member.present and not member.classic):
+            return self._departure(group, member)
+        if member.id in group.joins.values():
+            # Kafka answers only the last JoinGroup of a member
+            return None
+        if member.stale or (group.mending and member.told and member.present and not member.flying):
+            return self._join(group, member)
+        if member.unsynced:
+            return self._sync(group, member) or self._heartbeat(group, member)
+        asks = member.asks is not None or member.refreshes or group.mending
+        return self._heartbeat(group, member) if asks or self._may_be_silent(member) else None
+
+    # -- the requests -----------------------------------------------------------------------------------------------
+
+    def _departure(self, group: Group, member: Member) -> Made:
+        if not member.classic:
+            return self._beat(group, member, {"member_epoch": LEAVE}, "leaves the group", self._departed)
+        instance = (member.join or {}).get("group_instance_id")
+        values = {"member_id": member.target, "members": [{"member_id": member.target, "group_instance_id": instance}]}
+        return self._make(group, member, LEAVE_GROUP, values, "leaves the group", self._departed)
+
+    def _join(self, group: Group, member: Member) -> Made | None:
+        if member.join is None:
+            return None
+        if member.instance is not None and group.instances.get(member.instance) is not member:
+            # its instance is back with a new id, which this one would fence
+            member.stale = False
+            return None
+        if not member.classic:
+            owned: Values = {name: [] for name in HEARTBEATS[member.api_key].owned}
+            values = member.join | {"member_id": member.target, "member_epoch": JOIN} | owned
+            return self._make(group, member, member.api_key, values, "joins again", self._beaten)
+        member.stale = True
+        group.mending = True
+        values = member.join | {"member_id": member.joins_as}
+        return self._make(group, member, JOIN_GROUP, values, "joins again", self._joined)
+
+    def _sync(self, group: Group, member: Member) -> Made | None:
+        needed = needs_assignment(group, member)
+        recorded = member.synced, member.recorded_leader
+        if needed and recorded not in group.assignments:
+            return None
+        values = self._quoted(member) | {
+            "assignments": ClassicGroups.assigned(group, member, recorded) if needed else [],
+            "protocol_type": member.answer.get("protocol_type") or (member.join or {}).get("protocol_type"),
+            "protocol_name": member.answer.get("protocol_name"),
+        }
+        return self._make(group, member, SYNC_GROUP, values, "asks for its assignment", self._synced)
+
+    def _heartbeat(self, group: Group, member: Member) -> Made | None:
+        if not member.present or member.current is None:
+            return None
+        if not member.classic:
+            member.confirming = member.owned
+            values = {"member_epoch": member.current} | (member.owned or {})
+            return self._beat(group, member, values, "keeps its membership", self._beaten)
+        return self._make(group, member, HEARTBEAT, self._quoted(member), "keeps its membership", self._told)
+
+    def _beat(self, group: Group, member: Member, values: Values, purpose: str, learn: Callable[..., None]) -> Made:
+        common: Values = {"member_id": member.target}
+        if member.join and "instance_id" in member.join:
+            common["instance_id"] = member.join["instance_id"]
+        if member.endpoint_epoch is not None:
+            common["endpoint_information_epoch"] = member.endpoint_epoch
+        return self._make(group, member, member.api_key, common | values, purpose, learn)
+
+    @staticmethod
+    def _quoted(member: Member) -> Values:
+        instance = (member.join or {}).get("group_instance_id")
+        return {"member_id": member.target, "generation_id": member.current, "group_instance_id": instance}
+
+    def _make(
+        self, group: Group, member: Member, api_key: int, values: Values, purpose: str, learn: Callable[..., None]
+    ) -> Made:
+        name = self._state.names.target(group.name)
+
+        def done(answer: Values | None) -> None:
+            member.made = False
+            self._state.touch(group)
+            if answer is not None:
+                learn(group, member, answer)
+
+        to = ToCoordinator(GROUP, name)
+        lane = (group.name, member.id)
+        return Made(api_key, values | {"group_id": name}, to, f"a member {purpose}", done, lane=lane)
+
+    # -- the answers ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _departed(group: Group, member: Member, answer: Values) -> None:
+        """Whatever the answer: a member that the target does not know has left, too."""
+        gone(group, member)
+
+    def _joined(self, group: Group, member: Member, answer: Values) -> None:
+        error = error_of(answer)
+        if error == MEMBER_ID_REQUIRED:
+            self._state.identify(group, member, answer["member_id"])
+            self._soon(member)
+        elif error == UNKNOWN_MEMBER_ID:
+            refused(member, error)
+        elif not error and member.stale:
+            self._state.identify(group, member, answer["member_id"])
+            joined(group, member, answer)
+            member.current = answer["generation_id"]
+            # the recording's own SyncGroup comes where it is still owed
+            member.unsynced = member.synced == member.recorded
+            self._soon(member)
+
+    def _synced(self, group: Group, member: Member, answer: Values) -> None:
+        error = error_of(answer) or 0
+        if not error:
+            synced(group, member, member.synced)
+        elif error in LOST or error == REBALANCE_IN_PROGRESS:
+            refused(member, error)
+            group.mending = True
+        self._soon(member)
+
+    def _told(self, group: Group, member: Member, answer: Values) -> None:
+        error = error_of(answer) or 0
+        # told twice, and no recorded rejoin came meanwhile: the recording has none
+        group.mending |= member.told and member.asks is None and error == REBALANCE_IN_PROGRESS
+        member.told |= error == REBALANCE_IN_PROGRESS
+        if error in LOST:
+            refused(member, error)
+            group.mending = True
+        if member.asks is not None and member.told:
+            self._soon(member)
+
+    def _beaten(self, group: Group, member: Member, answer: Values) -> None:
+        error = error_of(answer) or 0
+        if not error:
+            self._state.identify(group, member, answer.get("member_id") or member.target)
+            beaten(member, answer)
+            self._state.beaten(member.api_key, group.name, answer)
+            self._state.advance(group, member, None, answer["member_epoch"])
+            self._soon(member)
+        elif error in LOST:
+            # a member that asked for its epoch is not known by it, either
+            refused(member, UNKNOWN_MEMBER_ID if error == UNKNOWN_MEMBER_ID else FENCED_MEMBER_EPOCH)
+            member.refreshes = False
+
+    @staticmethod
+    def _soon(member: Member) -> None:
+        """What was asked for has come: the next thing is asked for at once."""
+        member.pause = member.again_at = 0

@@ -1,0 +1,179 @@
+"""Groups whose members only send heartbeats: of consumers (KIP-848), shares (KIP-932) and streams (KIP-1071).
+
+member id           client-made and unchanged; a heartbeat that has none (version 0) is given one by its answer
+member epoch        the target's last for the recorded last, else the pair; 0 and below unchanged
+what it owns        [] when joining; once after each answer what that assigned; else null. The target assigns on its
+                    own, so what the recorded member owned says nothing
+endpoint epoch      the target's last
+refusals            25, 110 and 113, unlike recorded: the member joins again, and its heartbeat is sent again
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
+from recorder.replay.groups.members import (
+    FENCED_MEMBER_EPOCH,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+    Group,
+    Member,
+    Memberships,
+    error_of,
+    pace,
+)
+from recorder.replay.names import Names
+from recorder.replay.plan import Again, Exchange, Reason, Refusal, Values, Withheld
+
+REFUSALS = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
+MILLISECOND = 10**6
+JOIN, LEAVE = 0, -1
+
+
+class Heartbeats(NamedTuple):
+    """What the heartbeats of one kind of group have.
+
+    Attributes:
+        owned: the fields that tell what a member owns.
+        makes_ids: the versions whose answers give ids; clients of later ones make theirs.
+    """
+
+    owned: tuple[str, ...]
+    makes_ids: range
+
+
+HEARTBEATS = {
+    CONSUMER_GROUP_HEARTBEAT: Heartbeats(("topic_partitions",), range(1)),
+    SHARE_GROUP_HEARTBEAT: Heartbeats((), range(1)),
+    STREAMS_GROUP_HEARTBEAT: Heartbeats(("active_tasks", "standby_tasks", "warmup_tasks"), range(0)),
+}
+
+
+class ModernGroups:
+    """The rules of groups that the coordinator assigns to."""
+
+    API_KEYS = frozenset(HEARTBEATS)
+
+    def __init__(self, state: Memberships) -> None:
+        self._state = state
+
+    def request(self, exchange: Exchange, values: Values) -> Refusal | None:
+        """Rewrites `values`, or says why not."""
+        group = self._state.group(values["group_id"])
+        member = self._state.known(group.name, values["member_id"])
+        refusal = self._refusal(exchange, group, member, values)
+        if refusal:
+            return refusal
+        if member:
+            values["member_id"] = member.target
+            values["member_epoch"] = self._state.generation(group, member, values["member_epoch"])
+        self._own(exchange.api_key, member, values)
+        self._state.stretched(values)
+        return None
+
+    def _refusal(self, exchange: Exchange, group: Group, member: Member | None, values: Values) -> Refusal | None:
+        epoch = values["member_epoch"]
+        if epoch == JOIN:
+            return self._joining(exchange, member)
+        if member is None:
+            given = exchange.version in HEARTBEATS[exchange.api_key].makes_ids or epoch < JOIN
+            return Withheld(Reason.NO_MEMBER if given else Reason.NO_GENERATION, values["member_id"])
+        if error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
+            member.leaving = member.present
+            return self._state.unsettled(exchange, member) if member.leaving else None
+        if epoch > JOIN and self._state.generation(group, member, epoch) is None:
+            return Withheld(Reason.NO_GENERATION, f"member epoch {epoch}")
+        return self._state.unsettled(exchange, member)
+
+    def _joining(self, exchange: Exchange, member: Member | None) -> Refusal | None:
+        """A join mends what was wrong; only one that has to leave before waits for that."""
+        return self._state.unsettled(exchange, member) if member and member.leaving else None
+
+    def _own(self, api_key: int, member: Member | None, values: Values) -> None:
+        owned = member.owned if member and member.owned and values["member_epoch"] > JOIN else None
+        for name in HEARTBEATS[api_key].owned:
+            values[name] = [] if values["member_epoch"] == JOIN else (owned or {}).get(name)
+        if values.get("topic_partitions"):
+            values["topic_partitions"] = recorded_ids(values["topic_partitions"], self._state.names)
+        if "endpoint_information_epoch" in values and member and member.endpoint_epoch is not None:
+            values["endpoint_information_epoch"] = member.endpoint_epoch
+
+    def sent(self, exchange: Exchange, values: Values) -> None:
+        """The request leaves now."""
+        group = self._state.group(exchange.request["group_id"])
+        member = group.members.get(exchange.request["member_id"])
+        if member:
+            member.confirming = member.owned
+        self._state.leaves_now(exchange, group, member)
+
+    def lost(self, exchange: Exchange) -> None:
+        """No answer will come. A member whose heartbeat left asks for its epoch, and confirms again what it owns."""
+        found = self._state.landed(exchange)
+        if found and found[1] and found[1].present:
+            found[1].refreshes = True
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
+        """Learns ids, epochs and assignments; sends the request again where a refusal can be mended."""
+        self._state.landed(exchange)
+        group = self._state.group(exchange.request["group_id"])
+        error = error_of(answer)
+        if error:
+            return self._refused(exchange, group, error)
+        recorded = exchange.request["member_id"] or (exchange.answer or {}).get("member_id") or answer.get("member_id")
+        member = self._state.member(group, recorded or "", exchange.api_key)
+        self._state.identify(group, member, answer.get("member_id") or values["member_id"])
+        if exchange.request["member_epoch"] < JOIN:
+            member.gone()
+        else:
+            self._beaten(exchange, group, member, values, answer)
+        return None
+
+    def _beaten(self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values) -> None:
+        recorded = exchange.answer if error_of(exchange.answer) == 0 else None
+        if values["member_epoch"] == JOIN:
+            member.join, member.gave_up = values, False
+        self._state.heard(exchange, member)
+        beaten(member, answer)
+        self._state.advance(group, member, recorded["member_epoch"] if recorded else None, answer["member_epoch"])
+
+    def _refused(self, exchange: Exchange, group: Group, error: int) -> Again | None:
+        member = group.members.get(exchange.request["member_id"])
+        if member is None:
+            return None
+        if error == error_of(exchange.answer) or error not in REFUSALS or exchange.request["member_epoch"] < JOIN:
+            if error == UNKNOWN_MEMBER_ID:
+                member.gone()
+            return None
+        if exchange.request["member_epoch"] == JOIN:
+            # an epoch that the target still has of it: it leaves before it joins
+            member.leaving = member.present = True
+            return Again() if self._state.may_mend(exchange) else None
+        return self._state.mend(exchange, group, member, error)
+
+
+def beaten(member: Member, answer: Values) -> None:
+    """The target answered a heartbeat: what it assigned is confirmed by the next one."""
+    member.present = True
+    member.stale = member.refreshes = member.leaving = False
+    member.pace = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
+    member.endpoint_epoch = answer.get("endpoint_information_epoch", member.endpoint_epoch)
+    unconfirmed = None if member.owned is member.confirming else member.owned
+    member.owned, member.confirming = _assigned(member.api_key, answer) or unconfirmed, None
+
+
+def _assigned(api_key: int, answer: Values) -> Values | None:
+    """The fields of a request that confirm what an answer assigned; None where it assigned nothing new."""
+    if api_key == CONSUMER_GROUP_HEARTBEAT:
+        assignment = answer.get("assignment")
+        return None if assignment is None else {"topic_partitions": assignment["topic_partitions"]}
+    tasks = {name: answer.get(name) for name in HEARTBEATS[api_key].owned}
+    if all(value is None for value in tasks.values()):
+        return None
+    return {name: value or [] for name, value in tasks.items()}
+
+
+def recorded_ids(owned: list[Values], names: Names) -> list[Values]:
+    """Topics by their recorded ids. Those that the recording lacks are left out: Kafka looks for what it revoked."""
+    found = ((names.recorded_id(entry["topic_id"]), entry) for entry in owned)
+    return [entry | {"topic_id": topic_id} for topic_id, entry in found if topic_id is not None]

@@ -1,0 +1,1 @@
+"""Logins to the target: `sasl` without sockets, `logins` of the settings file."""

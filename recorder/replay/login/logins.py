@@ -1,0 +1,152 @@
+"""The settings file's logins: for each recorded principal, who logs in to the target.
+
+    [login."User:alice"]
+    mechanism = "SCRAM-SHA-512"         # PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+    username = "alice-of-staging"       # unset: the principal's own name
+    password_file = "alice.password"    # or password = "..."; OAUTHBEARER: token_file or token
+
+    [login."*"]                         # everybody else, connections without a principal, the replay's own
+    ...
+
+A principal may be written with `User:` or without. Paths count from the settings file's folder. Files are read anew for
+each login, so that a token which another program renews there is taken. No secret is in an error, a repr or a report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proxy.schema.errors import BadSetting
+from proxy.terminal import printable
+from recorder.replay.login.sasl import MECHANISMS, OAUTHBEARER, Credentials
+
+EVERYBODY = "*"
+TYPE = "User:"
+SECRETS = ("password", "token")
+KEYS = ("mechanism", "username", "password", "password_file", "token", "token_file")
+# A token of some kilobytes is a large one; what is longer is another file.
+MOST_BYTES = 1 << 20
+EXAMPLE = 'right would be [login."User:alice"] with mechanism, username and password_file'
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A login of the file. `secret`: the text, or the path of the file that holds it."""
+
+    name: str
+    mechanism: str
+    username: str
+    secret: str | Path = field(repr=False)
+
+    def credentials(self) -> Credentials:
+        """Reads the secret's file. Blocks. Errors: BadSetting."""
+        secret = self.secret if isinstance(self.secret, str) else _read(self.name, self.secret)
+        try:
+            if self.mechanism == OAUTHBEARER:
+                return Credentials(self.mechanism, token=secret)
+            return Credentials(self.mechanism, self.username, secret)
+        except ValueError as error:
+            raise _bad(self.name, str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """`entries`: by principal, without its type."""
+
+    entries: Mapping[str, Entry]
+
+    def of(self, principal: str | None) -> Entry | None:
+        """Who logs in for a recorded principal; None: nobody, its requests are withheld."""
+        return self.entries.get(_bare(principal or EVERYBODY)) or self.entries.get(EVERYBODY)
+
+
+def logins(tables: Mapping[str, Any], folder: Path) -> Logins:
+    """The logins of a settings file's tables; each secret is read once, so that a wrong file is found at the start.
+
+    Args: folder: of the settings file. Blocks. Errors: BadSetting, a sentence for each wrong login.
+    """
+    found = tables.get("login", {})
+    if not isinstance(found, Mapping):
+        raise BadSetting(f"login is no table; {EXAMPLE}")
+    entries: dict[str, Entry] = {}
+    faults: list[str] = []
+    for name, table in found.items():
+        try:
+            entry = _entry(name, table, folder)
+            entry.credentials()
+            if _bare(name) in entries:
+                raise _bad(name, "stands twice")
+            entries[_bare(name)] = entry
+        except BadSetting as error:
+            faults += error.lines
+    if faults:
+        raise BadSetting(*faults)
+    return Logins(entries)
+
+
+def _bare(principal: str) -> str:
+    return principal.removeprefix(TYPE)
+
+
+def _entry(name: str, table: Any, folder: Path) -> Entry:
+    if not isinstance(table, Mapping):
+        raise _bad(name, "is no table")
+    for key, value in table.items():
+        if key not in KEYS or not isinstance(value, str):
+            raise _bad(name, f"{printable(key)} is no text" if key in KEYS else f"has no key {printable(key)}")
+    mechanism = table.get("mechanism", "")
+    if mechanism not in MECHANISMS:
+        raise _bad(name, f"mechanism is none of {', '.join(MECHANISMS)}")
+    return Entry(name, mechanism, table.get("username", _own_name(name)), _secret(name, mechanism, table, folder))
+
+
+def _own_name(name: str) -> str:
+    return "" if name == EVERYBODY else _bare(name)
+
+
+def _secret(name: str, mechanism: str, table: Mapping[str, str], folder: Path) -> str | Path:
+    wanted, other = SECRETS if mechanism != OAUTHBEARER else SECRETS[::-1]
+    given = {key for key in table if key.startswith(SECRETS)}
+    if given not in ({wanted}, {f"{wanted}_file"}) or other in given:
+        raise _bad(name, f"{mechanism} takes one of {wanted} and {wanted}_file")
+    return table[wanted] if wanted in table else folder / table[f"{wanted}_file"]
+
+
+def _read(name: str, path: Path) -> str:
+    """A secret's file without the line's end."""
+    try:
+        content = _content(name, path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadSetting):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else "it is no path"
+        raise _bad(name, f"{printable(path)} can't be read ({reason})") from None
+    if len(content) > MOST_BYTES:
+        raise _bad(name, f"{printable(path)} is longer than {MOST_BYTES >> 20} MiB")
+    try:
+        return re.sub(r"\r?\n\Z", "", content.decode())
+    except UnicodeDecodeError:
+        raise _bad(name, f"{printable(path)} is no text") from None
+
+
+def _content(name: str, path: Path) -> bytes:
+    """Up to one byte more than the limit. Errors: OSError; ValueError for a path that can't be; BadSetting."""
+    # to open a pipe that nobody writes into would wait; and a pipe could not be read anew
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _bad(name, f"{printable(path)} is no regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MOST_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _bad(name: str, fault: str) -> BadSetting:
+    return BadSetting(f'login."{printable(name)}": {fault}; {EXAMPLE}')

@@ -1,0 +1,252 @@
+"""Produce: each batch from the target's pair, with the replay's own number, and no retry of what the target has.
+
+What the target answers, against the recording:
+
+    taken, which the recording refused      a retry of these records is not sent (`repeats`)
+    46                                      taken: the target had it
+    45 behind a refused batch               sent again, numbered anew (`sequences`)
+    other 45, 47, 59, 90                    without transactional id: sent again from a made pair, counted from 0;
+                                            else the transaction has failed
+    other errors                            refused, but for those that leave it open
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from proxy.wire import Malformed, records
+from proxy.wire.keys import PRODUCE
+from recorder.replay import partitions
+from recorder.replay.names import Names
+from recorder.replay.partitions import Asked, Place, Topic
+from recorder.replay.plan import Again, Exchange, Hold, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.producers.producer_pairs import ProducerPairs
+from recorder.replay.producers.repeats import Repeats
+from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
+from recorder.replay.producers.transactions import Producer
+from recorder.replay.versions.batches import Numbering, renumbered
+
+OUT_OF_ORDER, DUPLICATE = 45, 46
+# The target does not know the producer, or knows a later one; 45 too, where nothing is ahead of the batch.
+FENCED = frozenset({47, 59, 90})
+TAKEN = frozenset({0, DUPLICATE})
+# The records may be in the log all the same: unknown, timed out, connection lost, too few replicas after the append.
+_OPEN = frozenset({-1, 7, 13, 20})
+# Of one exchange, before a target that refuses each new pair is given up.
+_MOST_ROUNDS = 5
+
+
+class _Numbered(NamedTuple):
+    """Batches of one partition that have a producer."""
+
+    asked: Asked
+    place: Place
+    recorded: Pair
+    batches: Batches
+    producer: Producer
+
+    @property
+    def sequences(self) -> Sequences:
+        return self.producer.sequences.setdefault(self.place, Sequences())
+
+
+class _Sent(NamedTuple):
+    numbered: _Numbered
+    pair: Pair
+    base: int
+
+
+@dataclass
+class _Flight:
+    """One exchange.
+
+    Attributes:
+        producer: that of its transactional id.
+        written: as the last translation has it; `sent`: what is under way of it, or goes again.
+        repeated: left out; `owed`: taken, which the recording refused.
+        rounds: how often a part of it has gone again.
+    """
+
+    producer: Producer | None = None
+    written: dict[Place, _Sent] = field(default_factory=dict)
+    sent: dict[Place, _Sent] = field(default_factory=dict)
+    repeated: set[Place] = field(default_factory=set)
+    owed: set[Place] = field(default_factory=set)
+    rounds: int = 0
+
+
+class Produces:
+    """The Produce requests of one replay."""
+
+    def __init__(self, names: Names, known: ProducerPairs) -> None:
+        self._names, self._known = names, known
+        self._repeats = Repeats()
+        self._flights: dict[Origin, _Flight] = {}
+
+    def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> Refusal | None:
+        """Writes pairs and numbers. `producer`: that of the transactional id."""
+        flight = self._flights.setdefault(exchange.origin, _Flight(producer))
+        flight.written.clear()
+        transactional_id = values.get("transactional_id")
+        if not partitions.drop(exchange, values, lambda each: self._repeat(exchange, transactional_id, flight, each)):
+            return Withheld(Reason.REPEATED)
+        asked = partitions.asked(PRODUCE, values)
+        found = [numbered for each in asked if (numbered := self._numbered(each, producer))]
+        if not all(each.sequences.may_leave(exchange.origin) for each in found):
+            return Hold(Reason.GAVE_UP)
+        return self._write(exchange, values, flight, found, now)
+
+    def pairs(self, exchange: Exchange) -> dict[Place, Pair]:
+        """The target's pair of each partition, as the last translation has it."""
+        return {place: each.pair for place, each in self._flights[exchange.origin].written.items()}
+
+    def sent(self, exchange: Exchange, values: Values) -> None:
+        """The numbers count from now on."""
+        flight = self._flights[exchange.origin]
+        left = {(self._names.recorded_topic(each.topic), each.partition) for each in partitions.asked(PRODUCE, values)}
+        for place, each in flight.written.items():
+            if place in left:
+                flight.sent[place] = each
+                numbered = each.numbered
+                numbered.sequences.sent(exchange.origin, numbered.batches, each.pair, each.base, awaits=exchange.awaits)
+        if flight.producer is not None:
+            flight.producer.open_as = next(reversed(flight.producer.pairs.values()), None)
+        if not exchange.awaits:
+            del self._flights[exchange.origin]
+
+    def answered(self, exchange: Exchange, answer: Values) -> Again | None:
+        """Both sides' answers are known."""
+        flight = self._flights.pop(exchange.origin, _Flight())
+        theirs = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
+        ours = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
+        new = {place for place, code in theirs.items() if code not in TAKEN and ours.get(place) in TAKEN} - flight.owed
+        self._owe(exchange, new, flight.producer)
+        may_renew = flight.rounds < _MOST_ROUNDS
+        again = {
+            place: sent
+            for place, sent in flight.sent.items()
+            if self._goes_again(exchange.origin, sent, ours.get(place), theirs.get(place, 0), may_renew)
+        }
+        if not again:
+            return None
+        flight.sent, flight.owed, flight.rounds = again, flight.owed | new, flight.rounds + 1
+        flight.written.clear()
+        self._flights[exchange.origin] = flight
+        return Again(frozenset(self._named(answer, again)))
+
+    def lost(self, exchange: Exchange) -> None:
+        """No answer will come."""
+        flight = self._flights.pop(exchange.origin, _Flight())
+        for sent in [*flight.written.values(), *flight.sent.values()]:
+            sent.numbered.sequences.lost(exchange.origin)
+
+    def end(self, producer: Producer) -> None:
+        """A transaction ends: what it has refused may be sent again in the next one."""
+        for place in producer.refused:
+            self._repeats.forget(place)
+        producer.refused.clear()
+
+    def _repeat(self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: Asked) -> Reason | None:
+        topic = self._names.topic(each.topic)
+        if topic is None or not each.values["records"]:
+            return None
+        place = topic, each.partition
+        if place not in flight.repeated and self._repeats.take(
+            (exchange.peer, transactional_id, *place), each.values["records"]
+        ):
+            flight.repeated.add(place)
+        return Reason.REPEATED if place in flight.repeated else None
+
+    def _numbered(self, asked: Asked, transactional: Producer | None) -> _Numbered | None:
+        topic, batches = self._names.topic(asked.topic), [*records.batches(asked.values["records"] or b"")]
+        pairs = {(batch.producer_id, batch.producer_epoch) for batch in batches if batch.producer_id >= 0}
+        if topic is None or not pairs:
+            return None
+        if len(pairs) > 1 or any(batch.magic < 2 for batch in batches):
+            raise Malformed("batches of several producers for one partition", api="Produce")
+        (recorded,) = pairs
+        identity = tuple((batch.crc, batch.base_sequence, batch.end - batch.start) for batch in batches)
+        count = sum(map(_length, batches))
+        producer = transactional or self._known.of_id(recorded[0])
+        return _Numbered(asked, (topic, asked.partition), recorded, Batches(identity, count), producer)
+
+    def _write(
+        self, exchange: Exchange, values: Values, flight: _Flight, found: list[_Numbered], now: int
+    ) -> Refusal | None:
+        for each in found:
+            stays = exchange.version >= 12 and not self._known.is_v2(PRODUCE, exchange.version)
+            pair = self._known.pair(each.producer, each.recorded, now, stays=stays)
+            if not isinstance(pair, tuple):
+                return pair
+            base = each.sequences.number(exchange.origin, each.batches, pair)
+            if base is None:
+                flight.repeated.add(each.place)
+            else:
+                flight.written[each.place] = _Sent(each, pair, base)
+                each.asked.values["records"] = _written(each.asked.values["records"], pair, base)
+        return None if self._without_repeats(exchange, values, flight) else Withheld(Reason.REPEATED)
+
+    def _without_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
+        def reason(each: Asked) -> Reason | None:
+            return Reason.REPEATED if (self._names.topic(each.topic), each.partition) in flight.repeated else None
+
+        return partitions.drop(exchange, values, reason)
+
+    def _owe(self, exchange: Exchange, places: set[Place], producer: Producer | None) -> None:
+        """The target has taken what the recording refused at these places."""
+        request = exchange.decoded() if places else {}
+        for each in partitions.asked(PRODUCE, request):
+            topic = self._names.topic(each.topic)
+            if topic is not None and (topic, each.partition) in places and each.values["records"]:
+                place = exchange.peer, request.get("transactional_id"), topic, each.partition
+                self._repeats.refused(place, each.values["records"])
+                if producer is not None:
+                    producer.refused.add(place)
+
+    def _goes_again(self, origin: Origin, sent: _Sent, ours: int | None, theirs: int, may_renew: bool) -> bool:
+        sequences = sent.numbered.sequences
+        if ours is None or ours in _OPEN:
+            sequences.lost(origin)
+        elif ours in TAKEN:
+            sequences.taken(origin)
+        elif ours == OUT_OF_ORDER and theirs != OUT_OF_ORDER and sequences.goes_again(origin):
+            return True
+        elif (ours in FENCED or ours == OUT_OF_ORDER) and theirs not in FENCED and theirs != OUT_OF_ORDER:
+            return self._is_renewed(origin, sent, may_renew)
+        else:
+            sequences.refused(origin)
+        return False
+
+    def _is_renewed(self, origin: Origin, sent: _Sent, may_renew: bool) -> bool:
+        numbered = sent.numbered
+        producer = numbered.producer
+        is_current = producer.pairs.get(numbered.recorded) == sent.pair
+        if producer.transactional_id is not None:
+            self._known.fail(producer, numbered.recorded)
+        elif may_renew:
+            if is_current:
+                self._known.renew(producer, numbered.recorded)
+            numbered.sequences.renew(origin)
+            return True
+        numbered.sequences.refused(origin)
+        return False
+
+    def _named(self, answer: Values, places: Container[Place]) -> list[tuple[Topic, int]]:
+        found = [(each.topic, each.partition) for each in partitions.told(PRODUCE, answer)]
+        return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
+
+
+def _written(data: bytes, pair: Pair, base: int) -> bytes:
+    """The batches of a partition from another pair, numbered from `base`."""
+    numberings = []
+    for batch in records.batches(data):
+        numberings.append(Numbering(*pair, base))
+        base = (base + _length(batch)) & LARGEST
+    return renumbered(data, numberings)
+
+
+def _length(batch: records.Batch) -> int:
+    """How many numbers a batch takes: one for each offset, as brokers count."""
+    return batch.last_offset - (batch.base_offset or 0) + 1

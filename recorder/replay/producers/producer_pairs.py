@@ -1,0 +1,146 @@
+"""Which id and epoch of the target stand for a producer's recorded ones: from answers, or from made InitProducerIds.
+
+an answer gave it (InitProducerId, EndTxn 5)       its pair; a producer's last two stay
+none, without transactional id: (p, e + n)         (p', e' + n): clients bump the epoch themselves
+none, of transactions v2 crossing to v1            (p', e'): the pair stays, EndTxn gives no other there
+none                                               a made InitProducerId
+the target refused it (45, 47, 59, 90)             another made one; a transactional pair only once
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from proxy.wire.keys import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
+from recorder.replay.cluster import Cluster
+from recorder.replay.mapping import Pairs, What
+from recorder.replay.names import Names
+from recorder.replay.plan import Reason, Refusal, Values, Withheld
+from recorder.replay.producers.asking import Asking
+from recorder.replay.producers.sequences import Pair
+from recorder.replay.producers.transactions import NEWEST_INIT, Producer, made_producer
+
+Chosen = Callable[[int, int], int | None]
+LARGEST_EPOCH = 2**15 - 1
+# The versions in which these are of transactions v2 (KIP-890).
+V2_FROM = {PRODUCE: 12, END_TXN: 5, TXN_OFFSET_COMMIT: 5}
+# Producers without transactional id; one that was forgotten gets a made pair.
+_MOST_PRODUCERS = 10_000
+_LAST = 2
+
+
+class ProducerPairs:
+    """All producers of one replay.
+
+    Args:
+        chosen: api key, recorded version -> the version to be used for the target, None where it has none.
+    """
+
+    def __init__(self, names: Names, cluster: Cluster, pairs: Pairs, chosen: Chosen) -> None:
+        self._names, self._cluster, self._pairs, self._chosen = names, cluster, pairs, chosen
+        self.asking = Asking()
+        self.transactional: dict[str, Producer] = {}
+        self._by_id: OrderedDict[int, Producer] = OrderedDict()
+
+    def of_transaction(self, transactional_id: str) -> Producer:
+        """The producer of a recorded transactional id."""
+        found = self.transactional.get(transactional_id)
+        if found is None:
+            found = self.transactional[transactional_id] = Producer(transactional_id, transactional_id)
+        return found
+
+    def of_id(self, producer_id: int) -> Producer:
+        """The producer of a recorded id, without transactional id."""
+        found = self._by_id.pop(producer_id, None) or Producer(producer_id, None)
+        self._by_id[producer_id] = found
+        while len(self._by_id) > _MOST_PRODUCERS:
+            self._forget_all(self._by_id.popitem(last=False)[1])
+        return found
+
+    def is_v2(self, api_key: int, version: int) -> bool:
+        """True if the target takes a request of this recorded version as one of transactions v2."""
+        if version < V2_FROM[api_key] or self._cluster.features.get("transaction.version", 0) < 2:
+            return False
+        return (self._chosen(api_key, version) or 0) >= V2_FROM[api_key]
+
+    def pair(self, producer: Producer, recorded: Pair, now: int, *, stays: bool = False) -> Pair | Refusal:
+        """The target's pair, or what a request that quotes it gets.
+
+        Args:
+            stays: the recording bumped the epoch where the target does not: v2 crossing to v1.
+        """
+        if producer.failed == recorded:
+            return Withheld(Reason.NO_TRANSACTION)
+        found = producer.pairs.get(recorded) or self._derived(producer, recorded, stays)
+        if found is not None:
+            return found
+        if recorded == producer.given_up:
+            return Withheld(Reason.NO_PRODUCER, "the target refused two pairs of it")
+        if self._chosen(INIT_PRODUCER_ID, NEWEST_INIT) is None:
+            return Withheld(Reason.NO_PRODUCER, "the target has no InitProducerId")
+        target = None if producer.transactional_id is None else self._names.target(producer.transactional_id)
+        make = partial(made_producer, target, producer.timeout_ms)
+        key = "producer", producer.key, recorded
+        return self.asking.ask(key, now, Reason.NO_PRODUCER, make, partial(self._made, producer, recorded))
+
+    def learn(self, producer: Producer, recorded: Pair, target: Pair) -> None:
+        """A pair that answers gave."""
+        if min(recorded) < 0 or min(target) < 0:
+            return
+        producer.pairs.pop(recorded, None)
+        producer.pairs[recorded] = target
+        self._pairs.learn(What.PRODUCER, recorded, target)
+        while len(producer.pairs) > _LAST:
+            self._forget(producer, next(iter(producer.pairs)))
+        self.asking.forget(("producer", producer.key, recorded))
+
+    def renew(self, producer: Producer, recorded: Pair) -> None:
+        """The target refused a pair: the next request that quotes it gets a made one. A transactional one once."""
+        if producer.transactional_id is not None and producer.renewed == recorded:
+            producer.given_up = recorded
+        producer.renewed = recorded
+        self._forget_all(producer)
+
+    def fail(self, producer: Producer, recorded: Pair) -> None:
+        """The target refuses a transaction that the recording goes on with."""
+        producer.failed = recorded
+        if recorded in producer.pairs:
+            self.renew(producer, recorded)
+
+    def _derived(self, producer: Producer, recorded: Pair, stays: bool) -> Pair | None:
+        older = producer.older(recorded)
+        if older is None or (producer.transactional_id is not None and not stays):
+            return None
+        (_, from_epoch), (target_id, target_epoch) = older
+        epoch = target_epoch if stays else target_epoch + recorded[1] - from_epoch
+        if epoch > LARGEST_EPOCH:
+            return None
+        self.learn(producer, recorded, (target_id, epoch))
+        return target_id, epoch
+
+    def _made(self, producer: Producer, recorded: Pair, answer: Values) -> None:
+        if producer.transactional_id is not None:
+            producer.end(None)
+        self.learn(producer, recorded, pair_of(answer))
+
+    def _forget(self, producer: Producer, recorded: Pair) -> None:
+        del producer.pairs[recorded]
+        self._pairs.forget(What.PRODUCER, recorded)
+
+    def _forget_all(self, producer: Producer) -> None:
+        for recorded in [*producer.pairs]:
+            self._forget(producer, recorded)
+
+
+def pair_of(values: Values, prefix: str = "producer") -> Pair:
+    """The pair that a request quotes or an answer gives; (-1, -1) where the version has none."""
+    return values.get(f"{prefix}_id", -1), values.get(f"{prefix}_epoch", -1)
+
+
+def without_default_pair(api_key: int, version: int, answer: Values) -> Values:
+    """An EndTxn's answer in a later version's shape without the pair that only a target with transactions v2 gives."""
+    if api_key != END_TXN or version >= V2_FROM[END_TXN]:
+        return answer
+    return {name: value for name, value in answer.items() if name not in ("producer_id", "producer_epoch")}

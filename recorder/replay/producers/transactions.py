@@ -1,0 +1,113 @@
+"""A producer as both sides know it: its pairs of id and epoch, its numbers, its transaction; and what is made for it.
+
+No rules of when: those are `producers`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from proxy.wire.keys import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
+from recorder.replay.cluster import TRANSACTION
+from recorder.replay.partitions import Place
+from recorder.replay.plan import Made, ToCoordinator, ToNode
+from recorder.replay.producers.asking import Done
+from recorder.replay.producers.sequences import Pair, Sequences
+
+NO_PAIR: Pair = (-1, -1)
+# Java's own, for a producer whose InitProducerId is not in the capture.
+DEFAULT_TIMEOUT_MS = 60_000
+# The last version that clients use: later ones are the brokers' own.
+CLIENTS_ADD_PARTITIONS = 3
+# Version 6 has two-phase commit, which a made request never asks for.
+NEWEST_INIT = 5
+
+
+@dataclass(eq=False)
+class Producer:
+    """One producer: a transactional id, or a producer id without one.
+
+    Attributes:
+        key: the recorded transactional id or producer id.
+        pairs: recorded pair -> target's, the last two.
+        renewed: the last recorded pair for which the target's was made anew, because the target refused it.
+        given_up: the recorded pair whose second one was refused too.
+        failed: the recorded pair of the transaction that failed on the target, while the recording goes on with it.
+        open_as: the target's pair of the transaction that is open on the target; None: none is.
+        partitions, groups: what the target knows to be in that transaction.
+        ended_with: how the last one ended, True for a commit; None: none has, since the producer was initialised.
+        refused: places whose refused records may be repeated until the transaction ends.
+    """
+
+    key: Hashable
+    transactional_id: str | None
+    pairs: dict[Pair, Pair] = field(default_factory=dict)
+    sequences: dict[Place, Sequences] = field(default_factory=dict)
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    renewed: Pair | None = None
+    given_up: Pair | None = None
+    failed: Pair | None = None
+    open_as: Pair | None = None
+    partitions: set[Place] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    ended_with: bool | None = None
+    refused: set[Hashable] = field(default_factory=set)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the target knows of nothing in the transaction."""
+        return not self.partitions and not self.groups
+
+    def end(self, committed: bool | None) -> None:
+        """The transaction is over on the target; None: the producer was initialised."""
+        self.open_as, self.ended_with = None, committed
+        self.partitions.clear()
+        self.groups.clear()
+
+    def older(self, recorded: Pair) -> tuple[Pair, Pair] | None:
+        """The recorded and target's pair of the same id with the nearest epoch below."""
+        known = [pair for pair in self.pairs if pair[0] == recorded[0] and pair[1] < recorded[1]]
+        return (max(known), self.pairs[max(known)]) if known else None
+
+
+def made_producer(target_id: str | None, timeout_ms: int, done: Done) -> Made:
+    """InitProducerId; with a transactional id it also aborts what is open."""
+    to = ToNode() if target_id is None else ToCoordinator(TRANSACTION, target_id)
+    values = {"transactional_id": target_id, "transaction_timeout_ms": timeout_ms}
+    return Made(INIT_PRODUCER_ID, values, to, "a producer id that no answer gave", done, NEWEST_INIT)
+
+
+def made_partitions(target_id: str, pair: Pair, topics: Iterable[tuple[str, list[int]]], done: Done) -> Made:
+    """AddPartitionsToTxn. `topics`: the target's names with their partitions."""
+    values = {
+        "v3_and_below_transactional_id": target_id,
+        "v3_and_below_producer_id": pair[0],
+        "v3_and_below_producer_epoch": pair[1],
+        "v3_and_below_topics": [{"name": name, "partitions": indexes} for name, indexes in topics],
+    }
+    to, purpose = ToCoordinator(TRANSACTION, target_id), "partitions of a transaction"
+    return Made(ADD_PARTITIONS_TO_TXN, values, to, purpose, done, CLIENTS_ADD_PARTITIONS)
+
+
+def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> Made:
+    """AddOffsetsToTxn. `group`: the target's name."""
+    values = {
+        "transactional_id": target_id,
+        "producer_id": pair[0],
+        "producer_epoch": pair[1],
+        "group_id": group,
+    }
+    return Made(ADD_OFFSETS_TO_TXN, values, ToCoordinator(TRANSACTION, target_id), "a transaction's group", done)
+
+
+def made_abort(target_id: str, pair: Pair) -> Made:
+    """EndTxn that aborts; nobody waits for its answer."""
+    values = {
+        "transactional_id": target_id,
+        "producer_id": pair[0],
+        "producer_epoch": pair[1],
+        "committed": False,
+    }
+    purpose = "a transaction that was open at the end"
+    return Made(END_TXN, values, ToCoordinator(TRANSACTION, target_id), purpose, lambda answer: None)

@@ -1,0 +1,333 @@
+"""Producers: ids and epochs, base sequences, transactions of both versions.
+
+A request quotes the recorded pair of id and epoch; the target gets its own (`producer_pairs`), and batches the replay's
+own numbers (`sequences`, by `produce`). Transactions:
+
+    v1 on the target   a partition or group joins by AddPartitionsToTxn or AddOffsetsToTxn: the recorded ones, or made
+                       ones where the recording used v2, or begins in a transaction. An EndTxn of nothing is not sent
+    v2 on both         partitions join by being produced to; EndTxn gives the next pair
+    refused            the target fences the producer (45, 47, 59, 90) where the recording did not: the transaction's
+                       rest is withheld, and the next one begins from a made pair, which aborts this one
+    at the end         what is open is aborted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from proxy.wire import WireError
+from proxy.wire.keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
+from recorder.replay import partitions
+from recorder.replay.cluster import Cluster
+from recorder.replay.mapping import Pairs
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.partitions import Place
+from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, Produces
+from recorder.replay.producers.producer_pairs import V2_FROM, Chosen, ProducerPairs, pair_of
+from recorder.replay.producers.sequences import Pair
+from recorder.replay.producers.transactions import NO_PAIR, Producer, made_abort, made_offsets, made_partitions
+
+_FATAL = FENCED | {OUT_OF_ORDER}
+# What brokers allow by default (transaction.max.timeout.ms); a stretched timeout stays below.
+_LONGEST_TIMEOUT_MS = 900_000
+# Of what these ask for: with the first of it a transaction is open. Produce is the other one.
+_OPENING = frozenset({ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT})
+# what DescribeTransactions says of a transaction whose EndTxn was answered and whose markers are not all written
+_ENDING = frozenset({"PrepareCommit", "PrepareAbort"})
+_BELOW_4 = "v3_and_below_"
+
+
+class _Rules(NamedTuple):
+    request: Callable[[Exchange, Values, int], Refusal | None]
+    answered: Callable[[Exchange, Values], Again | None]
+
+
+class Producers:
+    """The translator of what producers quote.
+
+    Args:
+        pairs: gets the pairs of What.PRODUCER: (id, epoch) -> (id, epoch).
+        chosen: api key, recorded version -> the version to be used for the target, None where it has none.
+    """
+
+    def __init__(self, names: Names, cluster: Cluster, pairs: Pairs, options: Options, chosen: Chosen) -> None:
+        self._names, self._speed = names, options.speed
+        self._known = ProducerPairs(names, cluster, pairs, chosen)
+        self._produces = Produces(names, self._known)
+        self._rules = {
+            PRODUCE: _Rules(self._produce, self._produced),
+            INIT_PRODUCER_ID: _Rules(self._init, self._initialised),
+            ADD_PARTITIONS_TO_TXN: _Rules(self._add, self._partitions_added),
+            ADD_OFFSETS_TO_TXN: _Rules(self._add, self._group_added),
+            TXN_OFFSET_COMMIT: _Rules(self._commit, self._committed),
+            END_TXN: _Rules(self._end, self._ended),
+            DESCRIBE_TRANSACTIONS: _Rules(_as_it_is, _described),
+        }
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in self._rules
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        """Writes the target's pairs and numbers into a recorded request. Errors: WireError for unreadable batches."""
+        rules = self._rules.get(exchange.api_key)
+        return rules.request(exchange, values, now) if rules else None
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """A request leaves: numbers count, a transaction is open."""
+        if exchange.api_key == PRODUCE:
+            self._produces.sent(exchange, values)
+        producer = self._producer_of(exchange) if exchange.api_key in _OPENING else None
+        if producer is not None:
+            producer.open_as = next(reversed(producer.pairs.values()), None)
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+        """Both answers are known: what they give, and what failed on the target alone."""
+        rules = self._rules.get(exchange.api_key)
+        return rules.answered(exchange, answer) if rules else None
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come. The EndTxn of a failed transaction is withheld: with it the transaction is over."""
+        if exchange.api_key == PRODUCE:
+            self._produces.lost(exchange)
+        elif exchange.api_key == END_TXN:
+            # one that can't be read ends nobody's transaction
+            with suppress(WireError):
+                self._end_lost(self._producer_of(exchange), has_left=values is not None)
+
+    def finish(self) -> list[Made]:
+        """EndTxn for each transaction that is open on the target."""
+        made = []
+        for producer in self._known.transactional.values():
+            if producer.open_as is not None:
+                made.append(made_abort(self._target_id(producer), producer.open_as))
+                producer.end(False)
+        return made
+
+    # requests
+
+    def _produce(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        producer = self._producer(values.get("transactional_id"))
+        if producer is None:
+            return self._produces.request(exchange, values, now, None)
+        # with its own translation first: what is left out must not join the transaction
+        refused = self._produces.request(exchange, values, now, producer)
+        if refused is not None or self._known.is_v2(PRODUCE, exchange.version):
+            return refused
+        pairs = self._produces.pairs(exchange)
+        missing = sorted(pairs.keys() - producer.partitions)
+        return self._join(producer, pairs[missing[0]], missing, now) if missing else None
+
+    def _init(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        producer = self._producer(values["transactional_id"])
+        values["transaction_timeout_ms"] = self._stretched(values["transaction_timeout_ms"])
+        recorded = pair_of(values)
+        if producer is not None:
+            producer.timeout_ms, producer.failed = values["transaction_timeout_ms"], None
+        if recorded != NO_PAIR:
+            # one that nobody knows is none: the answer gives another
+            known = producer or self._known.of_id(recorded[0])
+            values["producer_id"], values["producer_epoch"] = known.pairs.get(recorded, NO_PAIR)
+        return None
+
+    def _add(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        prefix = _BELOW_4 if exchange.api_key == ADD_PARTITIONS_TO_TXN else ""
+        refused = self._quote(values, now, prefix=prefix)
+        return refused if isinstance(refused, Refusal) else None
+
+    def _commit(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        is_v2 = self._known.is_v2(TXN_OFFSET_COMMIT, exchange.version)
+        found = self._quote(values, now, stays=self._stays(exchange))
+        if isinstance(found, Refusal):
+            return found
+        producer, group = self._known.of_transaction(values["transactional_id"]), values["group_id"]
+        if is_v2 or group in producer.groups:
+            return None
+        make = partial(made_offsets, self._target_id(producer), found, self._names.target(group))
+        key = "group", producer.key, found, group
+        return self._known.asking.ask(
+            key,
+            now,
+            Reason.NO_TRANSACTION,
+            make,
+            lambda answer: self._joined(producer, found, groups=[group]),
+            partial(self._unjoined, producer, found),
+        )
+
+    def _end(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        found = self._quote(values, now, stays=self._stays(exchange))
+        if isinstance(found, Refusal):
+            return found
+        producer = self._known.of_transaction(values["transactional_id"])
+        is_v2 = self._known.is_v2(END_TXN, exchange.version)
+        is_last = found == next(reversed(producer.pairs.values()))
+        if is_last and not is_v2 and producer.is_empty and producer.ended_with is not values["committed"]:
+            return Withheld(Reason.NO_TRANSACTION, "nothing is in it: error 48")
+        return None
+
+    def _quote(self, values: Values, now: int, *, prefix: str = "", stays: bool = False) -> Pair | Refusal:
+        """Writes the target's pair, unless the transaction has failed."""
+        transactional_id = values.get(f"{prefix}transactional_id")
+        if transactional_id is None:
+            return Withheld(Reason.NO_PRODUCER)
+        producer = self._known.of_transaction(transactional_id)
+        recorded = pair_of(values, f"{prefix}producer")
+        found = self._known.pair(producer, recorded, now, stays=stays)
+        if isinstance(found, tuple):
+            values[f"{prefix}producer_id"], values[f"{prefix}producer_epoch"] = found
+        return found
+
+    def _join(self, producer: Producer, pair: Pair, places: list[Place], now: int) -> Refusal:
+        topics: dict[str, list[int]] = {}
+        for topic, index in places:
+            topics.setdefault(self._names.target(topic), []).append(index)
+        make = partial(made_partitions, self._target_id(producer), pair, topics.items())
+        key = "partitions", producer.key, pair, tuple(places)
+        return self._known.asking.ask(
+            key,
+            now,
+            Reason.NO_TRANSACTION,
+            make,
+            lambda answer: self._joined(producer, pair, places),
+            partial(self._unjoined, producer, pair),
+        )
+
+    # answers
+
+    def _produced(self, exchange: Exchange, answer: Values) -> Again | None:
+        return self._produces.answered(exchange, answer)
+
+    def _initialised(self, exchange: Exchange, answer: Values) -> None:
+        producer, recorded = self._producer_of(exchange), exchange.answer
+        if answer["error_code"]:
+            return
+        if producer is not None:
+            producer.end(None)
+            self._produces.end(producer)
+        if recorded is not None and not recorded["error_code"]:
+            learner, ongoing = producer or self._known.of_id(recorded["producer_id"]), "ongoing_txn_producer"
+            self._known.learn(learner, pair_of(recorded, ongoing), pair_of(answer, ongoing))
+            self._known.learn(learner, pair_of(recorded), pair_of(answer))
+
+    def _partitions_added(self, exchange: Exchange, answer: Values) -> None:
+        codes = partitions.errors(ADD_PARTITIONS_TO_TXN, answer, self._names.recorded_topic)
+        producer = self._checked(exchange, answer)
+        if producer is not None:
+            producer.partitions |= {place for place, code in codes.items() if not code}
+
+    def _group_added(self, exchange: Exchange, answer: Values) -> None:
+        producer = self._checked(exchange, answer)
+        if producer is not None and not answer["error_code"]:
+            producer.groups.add(exchange.request["group_id"])
+
+    def _committed(self, exchange: Exchange, answer: Values) -> None:
+        self._checked(exchange, answer)
+
+    def _ended(self, exchange: Exchange, answer: Values) -> None:
+        producer, recorded = self._checked(exchange, answer), exchange.answer
+        if producer is None:
+            return
+        self._over(producer)
+        if answer["error_code"]:
+            return
+        producer.end(exchange.request["committed"])
+        if recorded is not None and not recorded["error_code"]:
+            # a target without transactions v2 gives none: its pair stays
+            self._known.learn(producer, pair_of(recorded), pair_of(answer))
+
+    def _end_lost(self, producer: Producer | None, *, has_left: bool) -> None:
+        self._over(producer)
+        if producer is not None and has_left:
+            # the target may have ended it: what comes next joins once more, which does no harm
+            producer.partitions.clear()
+            producer.groups.clear()
+
+    def _over(self, producer: Producer | None) -> None:
+        """The recording is done with a transaction."""
+        if producer is not None:
+            producer.failed = None
+            self._produces.end(producer)
+
+    def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
+        """The producer, whose transaction has failed if the target alone fences it."""
+        producer = self._producer_of(exchange)
+        ours, theirs = (_codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
+        if producer is not None and ours and not theirs:
+            self._known.fail(producer, _quoted(exchange))
+        return producer
+
+    def _joined(
+        self, producer: Producer, pair: Pair, places: list[Place] | None = None, groups: list[str] | None = None
+    ) -> None:
+        if pair in producer.pairs.values():
+            producer.open_as = pair
+            producer.partitions.update(places or ())
+            producer.groups.update(groups or ())
+
+    def _unjoined(self, producer: Producer, pair: Pair, code: int) -> None:
+        for recorded in [recorded for recorded, target in producer.pairs.items() if target == pair]:
+            if code in _FATAL:
+                self._known.fail(producer, recorded)
+
+    # who
+
+    def _producer(self, transactional_id: str | None) -> Producer | None:
+        return None if transactional_id is None else self._known.of_transaction(transactional_id)
+
+    def _producer_of(self, exchange: Exchange) -> Producer | None:
+        prefix = _BELOW_4 if exchange.api_key == ADD_PARTITIONS_TO_TXN else ""
+        return self._producer(exchange.request.get(f"{prefix}transactional_id"))
+
+    def _target_id(self, producer: Producer) -> str:
+        return self._names.target(producer.transactional_id or "")
+
+    def _stays(self, exchange: Exchange) -> bool:
+        """True if the recording's EndTxn gives pairs, and the target's does not."""
+        key = exchange.api_key
+        return exchange.version >= V2_FROM[key] and not self._known.is_v2(key, exchange.version)
+
+    def _stretched(self, timeout_ms: int) -> int:
+        if self._speed is None or self._speed >= 1:
+            return timeout_ms
+        return max(timeout_ms, min(round(timeout_ms / self._speed), _LONGEST_TIMEOUT_MS))
+
+
+def _as_it_is(exchange: Exchange, values: Values, now: int) -> None:
+    """Names are another translator's."""
+
+
+def _described(exchange: Exchange, answer: Values) -> Again | None:
+    """Once more, while the target is still ending a transaction that was over in the recording."""
+    ours, theirs = (
+        {each["transaction_state"] for each in told.get("transaction_states") or ()} & _ENDING
+        for told in (answer, exchange.answer or {})
+    )
+    return Again() if exchange.answer is not None and ours - theirs else None
+
+
+def _quoted(exchange: Exchange) -> Pair:
+    prefix = _BELOW_4 if exchange.api_key == ADD_PARTITIONS_TO_TXN else ""
+    return pair_of(exchange.request, f"{prefix}producer")
+
+
+def _codes(exchange: Exchange, answer: Values | None) -> set[int]:
+    """All errors of an answer of a transaction."""
+    if answer is None:
+        return set()
+    found = {answer.get("error_code", 0)}
+    if exchange.api_key in (ADD_PARTITIONS_TO_TXN, TXN_OFFSET_COMMIT):
+        found |= set(partitions.errors(exchange.api_key, answer, str).values())
+    return found

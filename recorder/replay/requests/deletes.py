@@ -1,0 +1,97 @@
+"""What may be deleted on the target: what this replay made, or what `--prefix` names; with `--deletes all`, anything.
+
+A request that would delete one thing too many is withheld as a whole. Names are the recorded ones. Access rules are
+never known as made by the replay, since a target that already had a rule answers the same; only a prefix makes them its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from proxy.wire.keys import (
+    CREATE_TOPICS,
+    DELETE_ACLS,
+    DELETE_GROUPS,
+    DELETE_RECORDS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DELETE_TOPICS,
+    OFFSET_DELETE,
+)
+from recorder.replay.names import INTERNAL
+from recorder.replay.options import Deletes, Options
+from recorder.replay.plan import Reason, Values
+from recorder.replay.requests.acls import is_prefixed
+from recorder.replay.requests.apis import Treatment, treatment
+
+TopicName = Callable[[str | bytes], str | None]
+
+
+class Kind(StrEnum):
+    """The kinds of things that a request may delete, or delete something of."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    RULES = "access rules"
+
+
+class Thing(NamedTuple):
+    """One of them. An empty name: an unknown one, or all of the kind."""
+
+    kind: Kind
+    name: str
+
+
+def refusal_of_deletes(
+    api_key: int, values: Values, options: Options, topic: TopicName, made: Collection[Thing]
+) -> Reason | None:
+    """Why a request may not delete what it names; None: it may, or deletes nothing.
+
+    Args:
+        values: the decoded request, in recorded terms.
+        topic: the recorded name of a topic, by its name or recorded id (`Names.topic`).
+        made: what this replay made (`made_by`), recorded names.
+    """
+    if treatment(api_key) is not Treatment.DELETES or options.deletes is Deletes.ALL:
+        return None
+    is_own = options.deletes is Deletes.OWN and all(
+        thing in made or _is_prefixed(thing, options.prefix) for thing in things(api_key, values, topic)
+    )
+    return None if is_own else Reason.NEEDS_DELETES
+
+
+def _is_prefixed(thing: Thing, prefix: str) -> bool:
+    return bool(prefix and thing.name and not thing.name.startswith(INTERNAL))
+
+
+def things(api_key: int, values: Values, topic: TopicName) -> Iterator[Thing]:
+    """What a request deletes, or deletes something of."""
+    if api_key == DELETE_TOPICS:
+        yield from (Thing(Kind.TOPIC, name) for name in values.get("topic_names") or ())
+    if api_key in (DELETE_TOPICS, DELETE_RECORDS):
+        yield from (Thing(Kind.TOPIC, _topic(entry, topic)) for entry in values.get("topics") or ())
+    if api_key in (OFFSET_DELETE, DELETE_SHARE_GROUP_OFFSETS):
+        yield Thing(Kind.GROUP, values["group_id"])
+    if api_key == DELETE_GROUPS:
+        yield from (Thing(Kind.GROUP, name) for name in values["groups_names"])
+    if api_key == DELETE_ACLS:
+        yield from (Thing(Kind.RULES, _rules(each)) for each in values["filters"])
+
+
+def _topic(entry: Values, topic: TopicName) -> str:
+    name = entry.get("name")
+    return topic(name if name is not None else entry.get("topic_id", b"")) or ""
+
+
+def _rules(rule: Values) -> str:
+    name = rule["resource_name_filter"]
+    return name if name and is_prefixed(rule["resource_type_filter"], rule.get("pattern_type_filter")) else ""
+
+
+def made_by(api_key: int, values: Values, answer: Values, recorded: Callable[[str], str]) -> set[Thing]:
+    """What the target made for a request. `recorded`: the recorded name for one of the target's."""
+    if api_key != CREATE_TOPICS or values.get("validate_only"):
+        return set()
+    return {Thing(Kind.TOPIC, recorded(topic["name"])) for topic in answer["topics"] if not topic["error_code"]}

@@ -1,0 +1,94 @@
+"""Answers to the parts of one request, put together: as one node would have answered.
+
+Elements are met by what names them, never by their place, and come in the order of the request. Topics are merged;
+partitions, groups and transactions are taken from the last answer that has them: each was asked of one node alone, and
+is asked again where that node could not tell. Anything else is what several nodes say of themselves: all of it stays.
+One answer stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from recorder.replay.plan import Values
+from recorder.replay.requests.layout import Elements, Level, Where, body
+
+_THROTTLE = "throttle_time_ms"
+# each of these is one thing, however many answers name it
+_ONE = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
+# arrays of nodes' addresses, which each node tells: known by their ids
+_NODES = "node_endpoints"
+
+
+def joined(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
+    """The answer to a request from the answers to its parts; `values`: the whole request as it was routed.
+
+    The first answer with an error gives the code of the whole; the longest throttling counts. `answers`: at least one,
+    later ones behind those that they replace.
+    """
+    if len(answers) == 1:
+        return answers[0]
+    response = body("response", api_key)
+    places: dict[Where | None, int] = {}
+    _count_places(values, body("request", api_key), None, places)
+    first = next((each for each in answers if any(each.get(code) for code in response.codes)), answers[-1])
+    longest = {_THROTTLE: max(each[_THROTTLE] for each in answers)} if _THROTTLE in first else {}
+    return first | longest | _arrays(answers, response, None, places)
+
+
+def _count_places(values: Values, elements: Elements, around: Where | None, places: dict[Where | None, int]) -> None:
+    for name, inner in elements.arrays.items():
+        for element in values.get(name) or ():
+            where = inner.where(element, around)
+            places.setdefault(where, len(places))
+            if isinstance(element, dict):
+                _count_places(element, inner, where, places)
+
+
+def _arrays(
+    found: Sequence[Values], elements: Elements, around: Where | None, places: dict[Where | None, int]
+) -> Values:
+    """The arrays of what is one element in several answers; null only where it is null in all."""
+    united: Values = {}
+    for name, inner in elements.arrays.items():
+        given = [each[name] for each in found if each.get(name) is not None]
+        if given:
+            united[name] = _united(name, [*_each(given)], inner, around, places)
+    return united
+
+
+def _each(arrays: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    return [element for array in arrays for element in array]
+
+
+def _united(
+    name: str, found: Sequence[Any], inner: Elements, around: Where | None, places: dict[Where | None, int]
+) -> list[Any]:
+    by_name: dict[Hashable, list[Any]] = {}
+    for place, element in enumerate(found):
+        by_name.setdefault(_identity(name, inner, element, place), []).append(element)
+    if inner.level is Level.TOPIC:
+        united = [_merged(same, inner, around, places) for same in by_name.values()]
+    else:
+        united = [same[-1] for same in by_name.values()]
+    unknown = len(places)
+    return sorted(united, key=lambda element: places.get(inner.where(element, around), unknown))
+
+
+def _merged(same: Sequence[Any], inner: Elements, around: Where | None, places: dict[Where | None, int]) -> Any:
+    last = same[-1]
+    if not isinstance(last, dict):
+        return last
+    return last | _arrays(same, inner, inner.where(last, around), places)
+
+
+def _identity(array: str, inner: Elements, element: Any, place: int) -> Hashable:
+    """What makes two elements of several answers one; their place where they are never one."""
+    if not isinstance(element, dict):
+        plain: Hashable = element
+        return plain
+    if inner.level in _ONE:
+        name: Hashable = inner.name(element)
+        return name
+    return element["node_id"] if array == _NODES else (place, None)

@@ -1,0 +1,249 @@
+"""What a request has to wait for: exchanges that the recording had answered before its first byte.
+
+Each exchange has keys. It *tells* some: once the recording has answered it, requests that *ask* for one of these keys
+wait until the target has answered it too, or until it is known that it never will. All edges point backwards in time,
+so the earliest request can always go.
+
+    told and asked by                                               key
+    all requests                                                    their connection
+    requests of a group; SyncGroup, which may itself wait for       the group
+      another member's, tells none
+    InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
+    Produce and DeleteRecords                                       the partition
+    what reads or changes settings                                  the resource
+    what reads a partition, or commits an offset of it              asks for the partition, tells DeleteRecords
+    EndTxn; what reads committed offsets, or the stable end         the former tells the latter, of any transaction
+    what describes a group; ShareFetch, ShareAcknowledge            asks for the group; the latter tell the former
+    CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads, writes or describes it,
+                                                                    either way
+
+Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
+partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests
+of a group also leave in the recorded order, whether or not those before them have been answered: the target builds the
+same generations of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.wire import records
+from proxy.wire.errors import WireError
+from proxy.wire.keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_SHARE_GROUP_OFFSETS,
+    CONSUMER_GROUP_DESCRIBE,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_TOPIC_PARTITIONS,
+    DESCRIBE_TRANSACTIONS,
+    ELECT_LEADERS,
+    END_TXN,
+    FETCH,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+)
+from recorder.replay.plan import Exchange, Values
+from recorder.replay.requests.apis import GROUP_APIS, MEMBERSHIP
+
+Key = tuple[Hashable, ...]
+_PRODUCER = frozenset(
+    {INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_TRANSACTIONS}
+)
+# Requests don't say which groups and partitions a transaction has that ends.
+_ENDED: Key = ("end of transactions",)
+# AddPartitionsToTxn has names of its own in the versions of clients
+_PRODUCER_FIELDS = tuple(
+    f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
+)
+_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+# what names a partition because of what its log holds
+_LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH})
+_READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
+_READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, OFFSET_DELETE}
+_SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
+# org.apache.kafka.common.config.ConfigResource.Type
+_TOPIC = 2
+# A null list of topics names all: such a request comes behind what changed any, and before what changes one.
+_ANY_TOPIC: Key = ("any topic",)
+_ALL_TOPICS: Key = ("use of all topics",)
+# what looks at a group, or works with what its members were assigned
+_SHARES = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
+_OF_GROUPS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
+_OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS} | _SHARES
+_PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
+
+
+@dataclass(slots=True)
+class Keys:
+    """The keys of one exchange. `member_of`: the group whose membership requests leave in recorded order."""
+
+    asks: list[Key] = field(default_factory=list)
+    tells: list[Key] = field(default_factory=list)
+    member_of: str | None = None
+
+    def both(self, key: Key) -> None:
+        """Adds a key that is asked for and told."""
+        self.asks.append(key)
+        self.tells.append(key)
+
+
+def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys:
+    """The keys of an exchange.
+
+    Args:
+        topic: the recorded name of a topic, by its name or recorded id.
+    """
+    found = Keys()
+    found.both(("connection", *exchange.connection))
+    try:
+        values = exchange.request
+    except WireError:
+        return found
+    if exchange.api_key in GROUP_APIS:
+        _add_groups(found, exchange.api_key, values)
+    if exchange.api_key in _OF_GROUPS:
+        _add_looks_at_groups(found, exchange.api_key, values)
+    if exchange.api_key in _PRODUCER:
+        _add_producers(found, values)
+    if exchange.api_key == END_TXN:
+        found.tells.append(_ENDED)
+    if exchange.api_key == OFFSET_FETCH or (exchange.api_key == LIST_OFFSETS and values.get("isolation_level")):
+        found.asks.append(_ENDED)
+    if exchange.api_key in _PARTITIONS:
+        _add_partitions(found, exchange.api_key, values, topic)
+    if exchange.api_key in _TOPICS:
+        _add_topics(found, values, topic)
+    if exchange.api_key in _READING:
+        _add_reading(found, exchange.api_key, values, topic)
+    if exchange.api_key in _SETTINGS:
+        for resource in values["resources"]:
+            found.both(("settings", resource["resource_type"], resource["resource_name"]))
+            if resource["resource_type"] == _TOPIC:
+                _use_topic(found, resource["resource_name"])
+    if values.get("topics", ()) is None:
+        found.asks.append(_ANY_TOPIC)
+        found.tells.append(_ALL_TOPICS)
+    return found
+
+
+def given(exchange: Exchange) -> list[Key]:
+    """The keys that a recorded answer tells besides: the producer id that it gave."""
+    answer = exchange.answer if exchange.api_key == INIT_PRODUCER_ID else None
+    return [("producer", answer["producer_id"])] if answer and answer["producer_id"] >= 0 else []
+
+
+def _add_groups(found: Keys, api_key: int, values: Values) -> None:
+    names = [values.get("group_id"), *(group.get("group_id") for group in values.get("groups") or ())]
+    names += values.get("groups_names") or ()
+    for name in dict.fromkeys(names):
+        if isinstance(name, str):
+            found.asks.append(("group", name))
+            if api_key != SYNC_GROUP:
+                found.tells.append(("group", name))
+            if api_key in MEMBERSHIP:
+                found.member_of = name
+
+
+def _add_looks_at_groups(found: Keys, api_key: int, values: Values) -> None:
+    names = [values.get("group_id"), *(values.get("group_ids") or ()), *(values.get("groups") or ())]
+    for name in names:
+        name = name.get("group_id") if isinstance(name, dict) else name
+        if isinstance(name, str):
+            found.asks.append(("group", name))
+            shares = found.tells if api_key in _SHARES else found.asks
+            shares.append(("shares of group", name))
+
+
+def _add_producers(found: Keys, values: Values) -> None:
+    quoted = [each.get(name) for each in (values.get("transactions") or [values]) for name in _PRODUCER_FIELDS]
+    for value in [*quoted, *(values.get("transactional_ids") or ())]:
+        if value not in (None, "", -1):
+            found.both(("producer", value))
+            found.asks.append(("data of producer", value))
+
+
+def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    for entry, partition in _partitions(api_key, values):
+        found.both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
+        _use_topic(found, topic(_named(entry)))
+        if api_key == DELETE_RECORDS:
+            found.asks.append(("look at partition", topic(_named(entry)), partition["partition_index"]))
+        for producer in producers(partition.get("records")):
+            found.asks.append(("producer", producer))
+            found.tells.append(("data of producer", producer))
+    if isinstance(values.get("transactional_id"), str):
+        found.asks.append(("producer", values["transactional_id"]))
+        found.tells.append(("data of producer", values["transactional_id"]))
+
+
+def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    for entry in values.get("topics") or values.get("topic_partitions") or ():
+        name = topic(_named(entry))
+        _use_topic(found, name)
+        for each in entry.get("partitions") or () if api_key in _LOOKS else ():
+            where = name, each.get("partition", each.get("partition_index"))
+            found.asks.append(("partition", *where))
+            found.tells.append(("look at partition", *where))
+
+
+def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:
+    topics, partitions = ("topic_data", "partition_data") if api_key == PRODUCE else ("topics", "partitions")
+    for entry in values.get(topics) or ():
+        for partition in entry.get(partitions) or ():
+            yield entry, partition
+
+
+def producers(data: bytes | None) -> set[int]:
+    """The producer ids of record batches; those that can't be read have none."""
+    try:
+        return {batch.producer_id for batch in records.batches(data or b"") if batch.producer_id >= 0}
+    except WireError:
+        return set()
+
+
+def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    entries: list[Any] = [*(values.get("topics") or ()), *(values.get("topic_names") or ())]
+    for entry in entries:
+        name = topic(entry if isinstance(entry, str) else _named(entry))
+        found.both(("topic", name))
+        found.asks += [("use of topic", name), _ALL_TOPICS]
+        found.tells.append(_ANY_TOPIC)
+
+
+def _use_topic(found: Keys, name: str | None) -> None:
+    found.asks.append(("topic", name))
+    found.tells.append(("use of topic", name))
+
+
+def _named(entry: Values) -> str | bytes:
+    name = entry.get("name") or entry.get("topic")
+    found: str | bytes = name or entry.get("topic_id", b"")
+    return found

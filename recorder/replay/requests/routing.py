@@ -1,0 +1,238 @@
+"""Which node of the target takes which part of a request, by the tables of `apis` and what `cluster` knows.
+
+Pure: values in the target's terms and the cluster in, parts out. What must be asked first comes back as `Needs`, with
+Metadata or FindCoordinator as made requests. A partition that the target lacks goes to the mapped node, which says so.
+
+    split     by leader of each partition; by coordinator of each group or transactional id
+    united    all nodes that stand for the recorded one get the whole request
+    fitted    replication factors sink to the number of nodes, lists of replicas name the target's nodes
+    joined    answers to the parts, as one (`joining`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from proxy.wire.keys import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    FIND_COORDINATOR,
+    METADATA,
+    PRODUCE,
+)
+from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
+from recorder.replay.plan import Exchange, Made, Needs, Reason, ToNode, Values, Withheld
+from recorder.replay.requests.apis import CONFIG_APIS, Destination, destination
+from recorder.replay.requests.joining import joined
+from recorder.replay.requests.layout import Level, divided, errors, narrowed
+from recorder.replay.requests.nodes import Nodes
+
+__all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_homes"]
+
+PURPOSE = "to learn where requests go"
+# org.apache.kafka.common.config.ConfigResource.Type: resources that are nodes
+_BROKER, _BROKER_LOGGER = 4, 8
+# a node id is an int32
+_NODE_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one node takes of a request."""
+
+    node: int
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class _Router:
+    """One request on its way. `mapped`: the target's nodes that stand for its recorded one."""
+
+    exchange: Exchange
+    values: Values
+    cluster: Cluster
+    nodes: Nodes
+    mapped: tuple[int, ...]
+
+
+def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) -> list[Part] | Withheld | Needs:
+    """The parts of a request, each for one node; a request that is not split is one part.
+
+    Args:
+        values: in the target's terms; they stay as they are.
+    """
+    mapped = nodes.stand_ins(exchange.node, cluster)
+    if not mapped:
+        return Withheld(Reason.NO_NODE, f"node {exchange.node}")
+    router = _Router(exchange, fitted(exchange.api_key, values, cluster, nodes), cluster, nodes, mapped)
+    if exchange.api_key in CONFIG_APIS:
+        return _by_resource(router)
+    return _ROUTES[destination(exchange.api_key)](router)
+
+
+def with_homes(found: list[Part], nodes: list[int]) -> list[Part]:
+    """The parts of a request that these nodes get whatever it names, and others only if they lead what it names."""
+    kept = {part.node: part for part in found if part.node in nodes or part.values["topics"]}
+    nothing: Values = {name: [] for name in ("topics", "forgotten_topics_data") if name in found[0].values}
+    return [*kept.values(), *(Part(node, found[0].values | nothing) for node in nodes if node not in kept)]
+
+
+def _to_mapped(router: _Router) -> list[Part]:
+    return [Part(router.mapped[0], router.values)]
+
+
+def _to_all(router: _Router) -> list[Part]:
+    return [Part(node, router.values) for node in router.mapped]
+
+
+def _to_controller(router: _Router) -> list[Part]:
+    controller = router.cluster.controller
+    return [Part(controller, router.values)] if controller in router.cluster.nodes else _to_mapped(router)
+
+
+def _by_leader(router: _Router) -> list[Part] | Needs:
+    if len(router.cluster.nodes) == 1:
+        return _to_mapped(router)
+    unknown: dict[str, None] = {}
+
+    def home(topic: str | bytes, partition: int) -> int:
+        name = router.cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
+        leader = None if name is None else router.cluster.leaders.get((name, partition))
+        if leader is not None and leader >= 0:
+            return leader
+        if name is not None and _is_asked_about(router, name, leader):
+            unknown[name] = None
+        return router.mapped[0]
+
+    found = _divided(router, Level.PARTITION, home)
+    return Needs((_ask_for_leaders([*unknown], router.cluster),)) if unknown else found
+
+
+def _is_asked_about(router: _Router, topic: str, leader: int | None) -> bool:
+    """True for a topic that nothing is known of.
+
+    A partition that a known topic lacks, or that has no leader, is an error that the mapped node tells. Only where
+    nobody would hear of the error, with acks 0, is the leader asked for.
+    """
+    if leader is not None:
+        return router.exchange.api_key == PRODUCE and not router.exchange.awaits
+    return (topic, 0) not in router.cluster.leaders and topic not in router.cluster.absent
+
+
+def _divided(router: _Router, level: Level, home: Callable[[str | bytes, int], int]) -> list[Part]:
+    shares = divided(router.exchange.api_key, router.values, level, home)
+    if len(shares) == 1:
+        return [Part(node, router.values) for node in shares]
+    return [Part(node, share) for node, share in shares.items()] or _to_mapped(router)
+
+
+def _by_group(router: _Router) -> list[Part] | Needs:
+    return _by_coordinator(router, Level.GROUP, GROUP, "group_id")
+
+
+def _by_transaction(router: _Router) -> list[Part] | Needs:
+    name = "transactional_id" if "transactional_id" in router.values else "v3_and_below_transactional_id"
+    return _by_coordinator(router, Level.TRANSACTION, TRANSACTION, name)
+
+
+def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> list[Part] | Needs:
+    """`field`: holds the one key of a request; a request without it has many, or none."""
+    unknown: dict[str, None] = {}
+
+    def home(key: str | bytes | None, _: int = 0) -> int:
+        if not key:
+            return router.mapped[0]
+        found = router.cluster.coordinators.get((kind, str(key)))
+        if found is None:
+            unknown[str(key)] = None
+        return router.mapped[0] if found is None else found
+
+    if field in router.values:
+        found = [Part(home(router.values[field]), router.values)]
+    else:
+        found = _divided(router, level, home)
+    return Needs(tuple(_ask_for_coordinator(kind, key, router) for key in unknown)) if unknown else found
+
+
+def _by_resource(router: _Router) -> list[Part] | Withheld:
+    """Settings of brokers go to the nodes that stand for them, under their own ids; all else to the mapped node."""
+    shares: dict[int, dict[tuple[int, str, int], Values]] = {}
+    for place, resource in enumerate(router.values["resources"]):
+        is_node = _names_node(resource)
+        homes = [*_homes(router, resource)] if is_node else [(router.mapped[0], resource)]
+        if not homes:
+            return Withheld(Reason.NO_NODE, f"node {resource['resource_name']}")
+        for node, one in homes:
+            key = (one["resource_type"], one["resource_name"], 0 if is_node else place)
+            shares.setdefault(node, {}).setdefault(key, one)
+    found = [Part(node, router.values | {"resources": [*share.values()]}) for node, share in shares.items()]
+    return found or _to_mapped(router)
+
+
+def _names_node(resource: Values) -> bool:
+    name = resource["resource_name"]
+    is_id = name.isascii() and name.isdigit() and len(name) <= _NODE_DIGITS
+    return is_id and resource["resource_type"] in (_BROKER, _BROKER_LOGGER)
+
+
+def _homes(router: _Router, resource: Values) -> Iterator[tuple[int, Values]]:
+    for node in router.nodes.stand_ins(int(resource["resource_name"]), router.cluster):
+        yield node, resource | {"resource_name": str(node)}
+
+
+_ROUTES: dict[Destination, Callable[[_Router], list[Part] | Needs]] = {
+    Destination.LEADER: _by_leader,
+    Destination.GROUP: _by_group,
+    Destination.TRANSACTION: _by_transaction,
+    Destination.CONTROLLER: _to_controller,
+    Destination.UNITED: _to_all,
+    Destination.MAPPED: _to_mapped,
+}
+
+
+def _ask_for_leaders(topics: list[str], cluster: Cluster) -> Made:
+    values = {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False}
+
+    def learn(answer: Values | None) -> None:
+        if answer is not None:
+            cluster.learn_metadata(answer)
+
+    return Made(METADATA, values, ToNode(), PURPOSE, learn)
+
+
+def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
+    """One key for each request: versions before 4 take no more.
+
+    Where the target refuses to tell, the mapped node gets the request, and refuses it as the recorded one may have.
+    """
+    values = {"key": key, "key_type": kind, "coordinator_keys": [key]}
+
+    def learn(answer: Values | None) -> None:
+        if answer is not None:
+            router.cluster.learn_coordinator(kind, key, answer)
+            router.cluster.coordinators.setdefault((kind, key), router.mapped[0])
+
+    return Made(FIND_COORDINATOR, values, ToNode(), PURPOSE, learn)
+
+
+def fitted(api_key: int, values: Values, cluster: Cluster, nodes: Nodes) -> Values:
+    """A request's values with replicas that the target can have; the same values where they name none."""
+
+    def replicas(recorded: list[int] | None) -> list[int] | None:
+        return recorded and nodes.replicas(recorded, cluster)
+
+    def assigned(entry: Values, array: str, field: str) -> Values:
+        found = entry.get(array)
+        return entry | {array: [each | {field: replicas(each[field])} for each in found]} if found else entry
+
+    if api_key == CREATE_TOPICS:
+        most = len(cluster.nodes)
+        topics = [each | {"replication_factor": min(each["replication_factor"], most)} for each in values["topics"]]
+        return values | {"topics": [assigned(each, "assignments", "broker_ids") for each in topics]}
+    if api_key == CREATE_PARTITIONS:
+        return values | {"topics": [assigned(each, "assignments", "broker_ids") for each in values["topics"]]}
+    if api_key == ALTER_PARTITION_REASSIGNMENTS:
+        return values | {"topics": [assigned(each, "partitions", "replicas") for each in values["topics"]]}
+    return values

@@ -1,0 +1,314 @@
+"""Names, ids, and what a client can't know of the target: the translator that runs last.
+
+    topic ids       the target's ids of their names; a partition of an unknown id is withheld
+    names           of topics, groups, transactions and instances: behind `--prefix`, everywhere they stand
+    the cluster's   leader epochs, cluster id, the rack that Fetch gives, replica state: as a client that knows none
+    asked before    page cursors, telemetry ids, a group's protocol: what the target answered last
+
+Which fields those are is the table of `fields`; ids are found by `layout`.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from proxy.wire.catalog import CACHE_SIZE, marked
+from proxy.wire.keys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
+    FETCH,
+    FIND_COORDINATOR,
+    JOIN_GROUP,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SYNC_GROUP,
+)
+from proxy.wire.primitives import uuid_text
+from recorder.replay.cluster import SHARE, Cluster
+from recorder.replay.mapping import Pairs, What
+from recorder.replay.names import NO_ID, Names
+from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
+from recorder.replay.requests import fields
+from recorder.replay.requests.acls import prefix_rule
+from recorder.replay.requests.answers import ANSWERED, Answers
+from recorder.replay.requests.apis import CONFIG_APIS
+from recorder.replay.requests.blobs import renamed
+from recorder.replay.requests.layout import WHOLE, Elements, Level, body
+from recorder.replay.requests.patterns import prefixed
+
+Path = tuple[str, ...]
+Change = Callable[[Any], Any]
+
+NO_EPOCH = -1
+# What a consumer says of a replica's state: Kafka's defaults.
+_CONSUMER: Mapping[str, int | bytes] = {
+    "replica_id": -1,
+    "replica_epoch": -1,
+    "log_start_offset": -1,
+    "replica_directory_id": NO_ID,
+    "high_watermark": (1 << 63) - 1,
+}
+_NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE})
+_PATTERNS = frozenset({What.TOPIC_PATTERN, What.TRANSACTION_PATTERN})
+_BLOBS = {
+    JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
+    SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
+}
+# org.apache.kafka.common.config.ConfigResource.Type: topics and groups
+_NAMED_RESOURCES = frozenset({2, 32})
+_FILTER = ("resource_type_filter", "resource_name_filter", "pattern_type_filter")
+_RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
+    CREATE_ACLS: ("creations", ("resource_type", "resource_name", "resource_pattern_type")),
+    DELETE_ACLS: ("filters", _FILTER),
+}
+# requests with rules of their own here, and those whose answers are learned from
+_WITH_RULES = frozenset({METADATA, OFFSET_FOR_LEADER_EPOCH, FIND_COORDINATOR}) | ANSWERED
+# what stays worth sending when none of its topics is left: the epoch field, and the epoch at which a session begins
+_SESSIONS = {
+    FETCH: ("session_epoch", (0, -1)),
+    SHARE_FETCH: ("share_session_epoch", (0,)),
+    SHARE_ACKNOWLEDGE: ("share_session_epoch", (0,)),
+}
+
+
+class NamesTranslator:
+    """Requests' names and ids in the target's terms. Nothing is kept but pairs of cursors, telemetry and protocols."""
+
+    def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
+        self._names, self._cluster, self._answers = names, cluster, Answers(names, pairs)
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return (
+            bool(self._names.prefix)
+            or api_key in _WITH_RULES
+            or bool(marked("request", api_key, version, "topic_id"))
+            or any(self._change(what, path) is not None for path, what in _rows(api_key, version))
+        )
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> Withheld | None:
+        """Changes `values`; withholds a request whose topics the target lacks."""
+        del now
+        for put in (self._put_epochs, self._put_ids, self._put_keys):
+            withheld = put(exchange, values)
+            if withheld is not None:
+                return withheld
+        self._answers.put(exchange, values)
+        for path, what in _rows(exchange.api_key, exchange.version):
+            change = self._change(what, path)
+            if change is not None:
+                _apply(values, path, change)
+        if exchange.api_key == METADATA:
+            values["allow_auto_topic_creation"] = False
+        if self._names.prefix:
+            self._put_prefix(exchange.api_key, values)
+        return None
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Nothing moves when a request leaves."""
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
+        """Learns what later requests of the recording quote."""
+        self._answers.learn(exchange, values, answer)
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """Nothing is kept for an answer to come."""
+
+    def _name(self, recorded: str | None) -> str | None:
+        """Null and empty names name nothing."""
+        return self._names.target(recorded) if recorded else recorded
+
+    def _change(self, what: What, path: Path) -> Change | None:
+        """How the value of a field changes; None: it stays, or is not this translator's."""
+        if self._names.prefix and what in _NAMES:
+            return self._name
+        if self._names.prefix and what in _PATTERNS:
+            return lambda pattern: pattern and prefixed(pattern, self._names.prefix)
+        if what is What.REPLICA:
+            return lambda _: _CONSUMER[path[-1]]
+        return _CONSTANTS.get(what)
+
+    # epochs
+
+    def _put_epochs(self, exchange: Exchange, values: Values) -> Withheld | None:
+        """OffsetForLeaderEpoch asks for the present epoch. Of a topic not known yet, routing asks first."""
+        if exchange.api_key != OFFSET_FOR_LEADER_EPOCH:
+            return None
+        kept = [topic for topic in values["topics"] if self._put_epoch(exchange, topic)]
+        had_topics, values["topics"] = bool(values["topics"]), kept
+        return Withheld(Reason.NO_EPOCH) if had_topics and not kept else None
+
+    def _put_epoch(self, exchange: Exchange, topic: Values) -> bool:
+        """False for a topic of which no partition is left."""
+        name, kept = self._names.target(topic["topic"]), []
+        for partition in topic["partitions"]:
+            where = name, partition["partition"]
+            partition["leader_epoch"] = self._cluster.leader_epochs.get(where, NO_EPOCH)
+            if where in self._cluster.leaders and partition["leader_epoch"] < 0:
+                exchange.dropped.append(Dropped(topic["topic"], where[1], Reason.NO_EPOCH))
+            else:
+                kept.append(partition)
+        is_left = bool(kept) or not topic["partitions"]
+        topic["partitions"] = kept
+        return is_left
+
+    # topic ids
+
+    def _put_ids(self, exchange: Exchange, values: Values) -> Withheld | None:
+        elements = body("request", exchange.api_key)
+        if not self._map_ids(exchange, values, elements) or _names_topics(values, elements):
+            return None
+        if exchange.api_key == CONSUMER_GROUP_HEARTBEAT or _is_in_session(exchange.api_key, values):
+            return None
+        return Withheld(Reason.NO_TOPIC)
+
+    def _map_ids(self, exchange: Exchange, values: Values, elements: Elements) -> bool:
+        """True if a topic was left out."""
+        lacks = False
+        for name, inner in elements.arrays.items():
+            if Level.TOPIC not in inner.levels or not values.get(name) or not isinstance(values[name][0], dict):
+                continue
+            kept = [entry for entry in values[name] if self._map_id(exchange, entry, inner)]
+            lacks |= len(kept) < len(values[name])
+            values[name] = kept
+            if inner.level is not Level.TOPIC:
+                lacks |= True in [self._map_ids(exchange, entry, inner) for entry in kept]
+        return lacks
+
+    def _map_id(self, exchange: Exchange, entry: Values, elements: Elements) -> bool:
+        """False for a topic that the target lacks."""
+        recorded = entry.get("topic_id", NO_ID)
+        if recorded == NO_ID:
+            return True
+        target = self._names.target_id(recorded)
+        if target is None:
+            topic = self._names.topic(recorded) or recorded
+            exchange.dropped += [Dropped(topic, index, Reason.NO_TOPIC) for index in _indexes(entry, elements)]
+            return False
+        entry["topic_id"] = target
+        return True
+
+    # names in places of their own
+
+    def _put_prefix(self, api_key: int, values: Values) -> None:
+        if api_key in CONFIG_APIS:
+            for resource in values["resources"]:
+                if resource["resource_type"] in _NAMED_RESOURCES:
+                    resource["resource_name"] = self._name(resource["resource_name"])
+        elif api_key == DESCRIBE_ACLS:
+            prefix_rule(values, *_FILTER, self._names.target)
+        elif api_key in _RULES:
+            rules, names = _RULES[api_key]
+            for rule in values[rules]:
+                prefix_rule(rule, *names, self._names.target)
+        elif api_key in _BLOBS:
+            self._put_blobs(values, *_BLOBS[api_key])
+
+    def _put_keys(self, exchange: Exchange, values: Values) -> Withheld | None:
+        """Keys of FindCoordinator: names, or those of share groups' partitions, which hold a topic's id."""
+        if exchange.api_key != FIND_COORDINATOR:
+            return None
+        change = self._share_key if values.get("key_type") == SHARE else self._name
+        recorded = values.get("coordinator_keys", [values.get("key")])
+        keys = [change(key) for key in recorded]
+        exchange.dropped += [
+            Dropped(key, WHOLE, Reason.NO_TOPIC) for key, target in zip(recorded, keys, strict=True) if target is None
+        ]
+        found = [key for key in keys if key is not None]
+        if recorded and not found:
+            return Withheld(Reason.NO_TOPIC)
+        if "key" in values:
+            values["key"] = found[0]
+        else:
+            values["coordinator_keys"] = found
+        return None
+
+    def _share_key(self, key: str) -> str | None:
+        """`group:topic id:partition` (SharePartitionKey) in the target's terms; None for an unknown topic."""
+        group, topic_id, partition = ["", "", *key.rsplit(":", 2)][-3:]
+        target = self._names.target_id(_uuid(topic_id))
+        return None if target is None else f"{self._name(group)}:{uuid_text(target)}:{partition}"
+
+    def _put_blobs(self, values: Values, message: str, array: str, field: str) -> None:
+        for entry in values[array]:
+            protocol = entry.get("name") or values.get("protocol_name")
+            entry[field] = renamed(
+                message, f"{array}.{field}", entry[field], self._names.target, values.get("protocol_type"), protocol
+            )
+
+
+# What a client that knows nothing of the cluster says; a consumer without a rack reads from leaders.
+_CONSTANTS: Mapping[What, Change] = {
+    What.LEADER_EPOCH: lambda _: NO_EPOCH,
+    What.CLUSTER: lambda _: None,
+    What.RACK: lambda _: "",
+}
+
+
+@lru_cache(CACHE_SIZE)
+def _rows(api_key: int, version: int) -> tuple[tuple[Path, What], ...]:
+    """The fields that change by what they are. A member's rack, and the epoch asked for, stay."""
+    rows = fields.of("request", api_key, version).items()
+    return tuple((tuple(path.split(".")), row.what) for path, row in rows if _is_changed(api_key, path, row.what))
+
+
+def _is_changed(api_key: int, path: str, what: What) -> bool:
+    if what is What.RACK:
+        return api_key == FETCH
+    if what is What.LEADER_EPOCH:
+        return (api_key, path) != (OFFSET_FOR_LEADER_EPOCH, "topics.partitions.leader_epoch")
+    return what in _NAMES | _PATTERNS | {What.CLUSTER, What.REPLICA}
+
+
+def _apply(values: Values, path: Path, change: Change) -> None:
+    """Changes the values at a path. Structs are copied first: an absent tagged one is shared by all messages."""
+    name, *deeper = path
+    found = values.get(name)
+    if not deeper:
+        values[name] = [*map(change, found)] if isinstance(found, list) else change(found)
+    elif isinstance(found, list):
+        for each in found:
+            _apply(each, tuple(deeper), change)
+    elif found is not None:
+        values[name] = dict(found)
+        _apply(values[name], tuple(deeper), change)
+
+
+def _names_topics(values: Values, elements: Elements) -> bool:
+    """True if a request names a topic, at any depth."""
+    for name, inner in elements.arrays.items():
+        found = values.get(name)
+        if not found or Level.TOPIC not in inner.levels:
+            continue
+        if inner.level is Level.TOPIC or any(_names_topics(entry, inner) for entry in found):
+            return True
+    return False
+
+
+def _is_in_session(api_key: int, values: Values) -> bool:
+    """True within a session: a request without topics asks for those that it had before, or ends it."""
+    field, begins = _SESSIONS.get(api_key, ("", ()))
+    return values.get(field, NO_EPOCH) not in begins if begins else False
+
+
+def _indexes(entry: Values, elements: Elements) -> list[int]:
+    """The partitions of a topic in a request; WHOLE where it names none."""
+    for name, inner in elements.arrays.items():
+        if inner.level is Level.PARTITION:
+            return [inner.name(each) for each in entry.get(name) or ()]
+    return [WHOLE]
+
+
+def _uuid(text: str) -> bytes:
+    """The bytes of an id as Kafka prints it; none for anything else."""
+    try:
+        return urlsafe_b64decode(text + "==")
+    except ValueError:
+        return b""

@@ -1,0 +1,72 @@
+"""The line that is shown while a replay runs: drawn anew on a terminal, one after the other in a pipe.
+
+The caller decides when: `EVERY_NS` apart on a terminal, `EVERY_NS_IN_A_PIPE` in a pipe.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from recorder.replay.outcome import Progress
+from recorder.replay.results import words
+
+# As often as a person can read a number; a log would fill with more than one line in some seconds.
+EVERY_NS, EVERY_NS_IN_A_PIPE = 250_000_000, 5_000_000_000
+_BAR_WIDTH = 24
+
+
+class LiveProgress:
+    """Shows how far a replay is, on a console that others may print to meanwhile."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    @property
+    def every_ns(self) -> int:
+        """How long the caller waits between two calls of `show`."""
+        return EVERY_NS if self._live else EVERY_NS_IN_A_PIPE
+
+    def __enter__(self) -> LiveProgress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, now: Progress) -> None:
+        """Shows this, in place of what was shown before if there is a terminal."""
+        if self._live:
+            self._live.update(drawn(now), refresh=True)
+        else:
+            self._console.print(f"{words.position(now)}: {words.progress(now)}", soft_wrap=True, markup=False)
+
+
+def drawn(now: Progress) -> RenderableType:
+    """A bar with the place in the recording, and the counts below it."""
+    bar = ProgressBar(total=max(now.span_ns, 1), completed=min(now.position_ns, now.span_ns), width=_BAR_WIDTH)
+    place = Table.grid(padding=(0, 1, 0, 0))
+    place.add_row(bar, Text(words.position(now)))
+    both = Table.grid()
+    both.add_row(place)
+    both.add_row(_counts(now))
+    return both
+
+
+def _counts(now: Progress) -> Text:
+    """The counts; those that a person should look at are coloured."""
+    text = Text(words.progress(now))
+    for number, style, what in ((now.withheld, "yellow", "withheld"), (now.mismatches, "bold red", "differs?")):
+        if number:
+            text.highlight_regex(rf"[\d ]+ {what}", style)
+    return text

@@ -1,0 +1,82 @@
+"""The plan of a replay on a terminal (`--dry-run`): what would go where, what is withheld, what is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from proxy.command_line import folded
+from proxy.terminal import printable
+from recorder.replay.outcome import Plan, Touched
+from recorder.replay.results import words
+from recorder.replay.results.summary import facts_table, made_table, withheld_table
+from recorder.terminal import Cell, Column, count, fitted
+
+# Names of each kind that are listed.
+MOST_NAMES = 50
+# Of a plan's requests: those whose node only an answer tells.
+LATER = "later"
+_TOUCHED = (Column("name", least=20), Column("requests", True), Column("is"))
+
+
+def planned(plan: Plan, width: int) -> Iterator[RenderableType]:
+    """Everything, a blank line between parts."""
+    yield facts_table("would play", plan.source, plan.target, "", plan.options)
+    yield Text()
+    yield Text(words.planned(plan), style="bold")
+    for line in plan.refusals:
+        yield _line("refused", line, width, "bold red")
+    for line in plan.notes:
+        yield _line("note", line, width)
+    for table in _tables(plan, width):
+        yield Text()
+        yield table
+
+
+def _line(what: str, line: str, width: int, style: str = "") -> RenderableType:
+    return Text("\n".join(folded(f"{what}: {printable(line)}", width)), style=style)
+
+
+def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
+    if plan.requests:
+        yield _sent(plan, width)
+    if withheld := withheld_table(plan.withheld, plan.partitions, width):
+        yield withheld
+    if made := made_table(plan.made, width):
+        yield made
+    for title, touched in (("topic", plan.topics), ("group", plan.groups), ("transactional id", plan.transactions)):
+        if touched:
+            yield _touched(title, touched, width)
+
+
+def _sent(plan: Plan, width: int) -> RenderableType:
+    """Requests by API, a column for each target node; those of the last nodes are left out first."""
+    nodes = sorted(plan.target.nodes.keys() | {node for _, node in plan.sent if node is not None})
+    later = [None] if any(node is None for _, node in plan.sent) else []
+    columns = [Column("API", style="cyan", least=18), Column("requests", True)]
+    columns += [Column(f"node {node}", True, rank=at) for at, node in enumerate(nodes, 2)]
+    columns += [Column(LATER, True, rank=1) for _ in later]
+    rows: list[list[Cell]] = []
+    for api, number in plan.requests.most_common():
+        rows.append([api, count(number), *(_or_dash(plan.sent[api, node]) for node in (*nodes, *later))])
+    return fitted("What would be sent where", columns, rows, width)
+
+
+def _or_dash(number: int) -> str:
+    return count(number) if number else "-"
+
+
+def _touched(what: str, touched: Sequence[Touched], width: int) -> RenderableType:
+    """Names that are written first."""
+    written = sum(one.is_written for one in touched)
+    title = f"{count(len(touched), what)}, {count(written)} written"
+    listed = sorted(touched, key=lambda one: (not one.is_written, -one.requests, one.name))[:MOST_NAMES]
+    rows = [[one.name, count(one.requests), _use(one)] for one in listed]
+    more = f", the first {MOST_NAMES} of them" if len(touched) > MOST_NAMES else ""
+    return fitted(f"Touches {title}{more}", _TOUCHED, rows, width)
+
+
+def _use(touched: Touched) -> Cell:
+    return Text("written", style="bold yellow") if touched.is_written else "read"

@@ -1,0 +1,170 @@
+"""`replay show REPORT N`: both answers of a mismatch as trees, beside each other where there is room.
+
+    mark  the line
+    !     differs, and so the answers do
+    ~     differs in a value that a comparison leaves out, or maps: times, ids, epochs
+
+Everything is in the report: no capture is needed. Values that a capture may not keep are shown as masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from typing import NamedTuple
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from proxy.command_line import folded
+from proxy.terminal import harmless, printable
+from proxy.tools.body import body
+from proxy.tools.plain import Line, as_lines, lines
+from proxy.tools.tree import Shown
+from proxy.wire.apis import MessageKind
+from proxy.wire.budget import Budget
+from proxy.wire.errors import in_bytes
+from recorder.replay.outcome import Frame, Mismatch, Result
+from recorder.replay.results import words
+from recorder.terminal import count
+
+# The narrowest terminal that shows two trees beside each other.
+BESIDE = 100
+# Bytes of each value, records of each batch; of a frame that can't be decoded so many bytes as hex.
+MOST_BYTES, MOST_RECORDS, MOST_HEX = 32, 10, 256
+# Lines of a tree: finding which ones are alike takes the square of that.
+MOST_LINES = 500
+SAME, JUDGED, LEFT_OUT = " ", "!", "~"
+STYLES = {SAME: "", JUDGED: "bold red", LEFT_OUT: "yellow"}
+LEGEND = f"{JUDGED} differs   {LEFT_OUT} differs, but is not compared as it stands (times, ids, epochs ...)"
+
+
+class Row(NamedTuple):
+    """A line of each side, "" where a side has none, and the mark of both."""
+
+    recorded: str
+    mark: str
+    replayed: str
+
+
+def shown(result: Result, number: int, width: int, budget: Budget) -> Iterator[RenderableType]:
+    """All of mismatch `number`, which counts from 1. Errors: LookupError, with a sentence, if the report has none."""
+    if not 1 <= number <= len(result.mismatches):
+        has = f"mismatches 1 to {len(result.mismatches)}" if result.mismatches else "no mismatches"
+        raise LookupError(f"no mismatch {number}: the report has {has}")
+    found = result.mismatches[number - 1]
+    yield from _head(result, number, found, width)
+    yield from _request(found, width, budget)
+    rows = aligned(found, budget)
+    yield from _beside(found, rows, width) if width >= BESIDE else _below(found, rows, width)
+    yield Text(LEGEND, style="dim")
+
+
+def _head(result: Result, number: int, found: Mismatch, width: int) -> Iterator[Text]:
+    api = f"{printable(found.api)} version {found.version} ({printable(found.kind)})"
+    yield Text(f"Mismatch {number} of {len(result.mismatches)}: {api}", style="bold")
+    told = f"exchange {words.exchange_id(found)}, {words.moment(found.at_ns)} UTC, client {found.client}"
+    yield Text(printable(told))
+    yield Text(f"as recorded: {harmless(words.command(result, number, None))}", style="dim")
+    for one in found.differences:
+        yield _folded(f"{JUDGED} {printable(words.difference(one))}", width, STYLES[JUDGED])
+    if found.more:
+        yield Text(f"{JUDGED} and {count(found.more)} more", style=STYLES[JUDGED])
+
+
+def _folded(line: str, width: int, style: str = "") -> Text:
+    return Text("\n".join(folded(line, width)), style=style)
+
+
+def _request(found: Mismatch, width: int, budget: Budget) -> Iterator[Text]:
+    yield Text("\nrequest, as recorded", style="bold")
+    for line in _lines(found.request, "request", found.api_key, found.version, budget):
+        yield _folded(harmless(line.text), width)
+    yield Text()
+
+
+def aligned(found: Mismatch, budget: Budget) -> list[Row]:
+    """The lines of both answers, like ones beside each other."""
+    recorded = _lines(found.recorded, "response", found.api_key, found.version, budget)
+    replayed = _lines(found.replayed, "response", found.api_key, _replayed_in(found), budget)
+    matcher = SequenceMatcher(None, [line.text for line in recorded], [line.text for line in replayed], autojunk=False)
+    return [
+        Row(_text(left), _mark(found, left, right), _text(right))
+        for _, from_left, to_left, from_right, to_right in matcher.get_opcodes()
+        for left, right in zip_longest(recorded[from_left:to_left], replayed[from_right:to_right])
+    ]
+
+
+def _replayed_in(found: Mismatch) -> int:
+    """The version of the replayed answer."""
+    return found.version if found.target_version is None else found.target_version
+
+
+def _text(line: Line | None) -> str:
+    return harmless(line.text) if line else ""
+
+
+def _mark(found: Mismatch, left: Line | None, right: Line | None) -> str:
+    """Judged: a difference is in the line's field, or around it; not all may be known, or there is but one answer."""
+    sides = [side for side in (left, right) if side]
+    if left and right and left.text == right.text:
+        masked = {words.field_of(one.path) for one in found.differences if one.recorded == one.replayed}
+        return JUDGED if ".".join(left.path) in masked else SAME
+    judged = {words.field_of(one.path) for one in found.differences}
+    fields = {".".join(side.path[:depth]) for side in sides for depth in range(len(side.path) + 1)}
+    return JUDGED if found.more or not judged or judged & fields else LEFT_OUT
+
+
+def _lines(frame: Frame | None, kind: MessageKind, key: int, version: int, budget: Budget) -> list[Line]:
+    """The lines of a frame's tree; a sentence for a frame that there is none of."""
+    if frame is None:
+        return [Line("(none)", ())]
+    if not frame.octets:
+        return [Line("(not kept: it may hold a secret)", ())]
+    tree = body(frame.octets, kind, key, version, Shown(mask=True, records=MOST_RECORDS, budget=budget))
+    why = tree.why
+    if frame.is_cut:
+        why = f"only the first {in_bytes(len(frame.octets))} of {in_bytes(frame.size_bytes)} were kept"
+    found = [Line(f"({printable(why)})", ())] if why else []
+    if tree.values is None:
+        return [*found, *(Line(text, ()) for text in as_lines({"bytes": frame.octets}, 0, MOST_HEX))]
+    return found + _first(lines(tree.values, 0, MOST_BYTES))
+
+
+def _first(every: Iterator[Line]) -> list[Line]:
+    found: list[Line] = []
+    for line in every:
+        if len(found) == MOST_LINES:
+            return [*found, Line("... (more lines than are compared)", ())]
+        found.append(line)
+    return found
+
+
+def _titles(found: Mismatch) -> tuple[str, str]:
+    return f"answer recorded, version {found.version}", f"answer replayed, version {_replayed_in(found)}"
+
+
+def _beside(found: Mismatch, rows: Sequence[Row], width: int) -> Iterator[RenderableType]:
+    half = (width - 5) // 2
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    titles = _titles(found)
+    table.add_column(titles[0], width=half, overflow="fold")
+    table.add_column("", width=1)
+    table.add_column(titles[1], width=half - 2, overflow="fold")
+    for row in rows:
+        style = STYLES[row.mark]
+        left, right = (_folded(text, half - 2, style) for text in (row.recorded, row.replayed))
+        table.add_row(left, Text(row.mark, style=style), right)
+    yield table
+
+
+def _below(found: Mismatch, rows: Sequence[Row], width: int) -> Iterator[RenderableType]:
+    for title, side in zip(_titles(found), ("recorded", "replayed"), strict=True):
+        yield Text(title, style="bold")
+        for row in rows:
+            text = getattr(row, side)
+            if text:
+                yield _folded(f"{row.mark} {text}", width, STYLES[row.mark])
+        yield Text()

@@ -1,0 +1,216 @@
+"""A replay's result on a terminal: the verdict first, then counts by API, and only those tables that tell something."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from proxy.terminal import harmless, printable
+from recorder.replay.durations import PERCENTILES, Durations
+from recorder.replay.outcome import ApiCounts, Result, Source, Target, Verdict
+from recorder.replay.results import words
+from recorder.terminal import Cell, Column, cell, count, fitted
+
+# Mismatches and streams that are listed here; a report has more.
+MOST_LISTED = 10
+STYLES = {Verdict.EQUAL: "bold green", Verdict.TOLERATED: "bold yellow"}
+_BAD = "bold red"
+_APIS = (
+    Column("API", style="cyan", least=18),
+    Column("recorded", True, rank=4),
+    Column("sent", True),
+    Column("answered", True, rank=3),
+    Column("withheld", True, rank=1),
+    Column("lost", True, rank=2),
+    Column("retried", True, rank=5),
+    Column("differ", True),
+)
+_LATENCY = (
+    Column("API", style="cyan", least=18),
+    Column("answers", True, rank=3),
+    Column("p50", True, rank=1),
+    Column("now", True, rank=1),
+    Column("p95", True, rank=2),
+    Column("now", True, rank=2),
+    Column("p99", True),
+    Column("now", True),
+)
+_LATENESS = (
+    Column("cause"),
+    Column("requests", True, rank=2),
+    Column("p50", True, rank=1),
+    Column("p95", True, rank=1),
+    Column("p99", True),
+    Column("most", True),
+)
+_REASONS = (Column("requests", True), Column("parts", True, rank=2), Column("reason"), Column("APIs", rank=1))
+_STREAMS = (Column("consumer", rank=1), Column("topic"), Column("partition", True, rank=2), Column("records", least=16))
+_ASSIGNED = (Column("group"), Column("partitions and tasks", least=30))
+_MADE = (Column("requests", True), Column("made by the replay itself"))
+_MISMATCHES = (
+    Column("no.", True),
+    Column("alike", True),
+    Column("first exchange", rank=3, least=30),
+    Column("API", style="cyan", least=18),
+    Column("differs", rank=2),
+    Column("first difference", rank=1, least=20),
+)
+
+
+def summary(result: Result, width: int, report: str | None = None) -> Iterator[RenderableType]:
+    """Everything, a blank line between parts. `report`: the file that the result was written to, if any."""
+    yield from _head(result)
+    for part in (_apis, _withheld, _latency, _lateness, _streams, _assigned, _made, _mismatches):
+        if table := part(result, width):
+            yield Text()
+            yield table
+    if result.mismatches:
+        yield Text()
+        yield from _command(result, report)
+
+
+def _head(result: Result) -> Iterator[RenderableType]:
+    facts = facts_table("replayed", result.source, result.target, words.took(result), result.options)
+    line = Text(str(result.verdict), style=STYLES.get(result.verdict, _BAD))
+    facts.add_row("verdict", line.append(f": {words.verdict(result)}", style="default"))
+    yield facts
+
+
+def facts_table(what: str, source: Source, target: Target, at: str, options: Sequence[str]) -> Table:
+    """What is played (`what`: the verb) where, when and how."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    facts = {what: words.source(source), "to": words.target(target), "at": at, "with": ", ".join(options)}
+    for name, said in facts.items():
+        if said:
+            table.add_row(name, cell(said))
+    return table
+
+
+def _apis(result: Result, width: int) -> RenderableType | None:
+    busiest = sorted(result.apis.items(), key=lambda item: (-item[1].recorded, item[0]))
+    rows = [_counts(name, counts) for name, counts in busiest]
+    if len(rows) > 1:
+        rows.append([Text("all"), *_counts("", result.totals)[1:]])
+    return fitted("Requests by API", _APIS, rows, width) if rows else None
+
+
+def _counts(name: str, of: ApiCounts) -> list[Cell]:
+    return [
+        name,
+        *(count(of.recorded), count(of.sent), count(of.answered)),
+        *(_unless_zero(of.withheld.total(), "bold yellow"), _unless_zero(of.lost, _BAD)),
+        *(_unless_zero(of.retried, ""), _unless_zero(of.mismatches.total(), _BAD)),
+    ]
+
+
+def _unless_zero(number: int, style: str) -> Cell:
+    return Text(count(number), style=style) if number else "-"
+
+
+def _withheld(result: Result, width: int) -> RenderableType | None:
+    return withheld_table(
+        {(api, reason): number for api, counts in result.apis.items() for reason, number in counts.withheld.items()},
+        result.totals.partitions,
+        width,
+    )
+
+
+def withheld_table(requests: dict[tuple[str, str], int], partitions: Counter[str], width: int) -> RenderableType | None:
+    """Requests withheld by (API, reason), and parts of sent requests by reason; None where there are none."""
+    by_reason, apis = Counter[str](), dict[str, Counter[str]]()
+    for (api, reason), number in requests.items():
+        by_reason[reason] += number
+        apis.setdefault(reason, Counter())[api] += number
+    rows = [
+        [
+            *(_unless_zero(by_reason[reason], "bold yellow"), _unless_zero(partitions[reason], "bold yellow")),
+            *(reason, ", ".join(f"{api} {count(often)}" for api, often in apis.get(reason, Counter()).most_common())),
+        ]
+        for reason, _ in (by_reason + partitions).most_common()
+    ]
+    return fitted("Withheld", _REASONS, rows, width) if rows else None
+
+
+def _latency(result: Result, width: int) -> RenderableType | None:
+    busiest = sorted(result.latency.items(), key=lambda item: (-item[1].replayed.count, item[0]))
+    rows = []
+    for label, both in busiest:
+        values: list[Cell] = []
+        for _, share in PERCENTILES:
+            values += [words.milliseconds(both.recorded.quantile(share)), _slower(both.recorded, both.replayed, share)]
+        rows.append([label, count(both.replayed.count), *values])
+    return fitted("Latency in ms: recorded, and now", _LATENCY, rows, width) if rows else None
+
+
+def _slower(recorded: Durations, replayed: Durations, share: float) -> Cell:
+    """The replayed quantile, marked where it is more than twice the recorded one."""
+    before, now = recorded.quantile(share), replayed.quantile(share)
+    return cell(words.milliseconds(now), "yellow" if now and before is not None and now > 2 * before else "")
+
+
+def _lateness(result: Result, width: int) -> RenderableType | None:
+    causes = sorted(result.lateness.items(), key=lambda item: -item[1].most_ns)
+    rows = [_late("every request, punctual ones too", result.late)]
+    rows += [_late(f"of it: {cause}", found) for cause, found in causes]
+    return fitted("How late requests left, in ms", _LATENESS, rows, width) if result.late.most_ns else None
+
+
+def _late(what: str, found: Durations) -> Sequence[Cell]:
+    return [
+        what,
+        count(found.count),
+        *(words.milliseconds(found.quantile(share)) for _, share in PERCENTILES),
+        words.milliseconds(found.most_ns),
+    ]
+
+
+def _streams(result: Result, width: int) -> RenderableType | None:
+    if not result.streams:
+        return None
+    unlike = [one for one in result.streams if one.differs or one.unread]
+    if not unlike:
+        return Text(f"Records read: {words.streams_total(result)} are equal.")
+    rows = [[one.consumer, one.topic, str(one.partition), words.stream(one)] for one in unlike[:MOST_LISTED]]
+    listed = f", the first {MOST_LISTED} of {count(len(unlike))} that are not" if len(unlike) > MOST_LISTED else ""
+    return fitted(f"Records read: {words.streams_total(result)} are equal{listed}", _STREAMS, rows, width)
+
+
+def _assigned(result: Result, width: int) -> RenderableType | None:
+    rows = [[one.group, words.assigned(one)] for one in result.assigned[:MOST_LISTED]]
+    return fitted("Groups whose members had something else to read", _ASSIGNED, rows, width) if rows else None
+
+
+def _made(result: Result, width: int) -> RenderableType | None:
+    return made_table(result.made, width)
+
+
+def made_table(made: Counter[str], width: int) -> RenderableType | None:
+    """The replay's own requests by purpose; None where there are none."""
+    rows = [[count(number), purpose] for purpose, number in made.most_common()]
+    return fitted("Not of the recording", _MADE, rows, width) if rows else None
+
+
+def _mismatches(result: Result, width: int) -> RenderableType | None:
+    groups = words.alike(result.mismatches)
+    title = f"Answers that differ ({printable(words.kinds(result))}), {words.kept(result)}"
+    rows = [_mismatch(group) for group in groups[:MOST_LISTED]]
+    return fitted(title, _MISMATCHES, rows, width) if rows else None
+
+
+def _mismatch(group: words.Alike) -> list[Cell]:
+    found = group.found
+    told = words.first_difference(found)
+    return [str(group.number), count(group.times), words.exchange_id(found), found.api, found.kind, told]
+
+
+def _command(result: Result, report: str | None) -> Iterator[Text]:
+    what = "Both answers of no. 1" if report else "No. 1 as recorded (--report FILE keeps both answers)"
+    yield Text(f"{what}:")
+    # a command is copied: nothing stands before or behind it
+    yield Text(harmless(words.command(result, 1, report)), style="bold")

@@ -1,0 +1,1 @@
+"""Fetch and share sessions: the replay's own, fed with what the recorded ones held."""

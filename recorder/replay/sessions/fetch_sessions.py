@@ -1,0 +1,304 @@
+"""Fetch sessions (KIP-227): the replay's own with each node, of what the recorded session has.
+
+A recorded request names only what changed in its session; the session's partitions are remembered here, and a
+translated request has all of them. Once it is routed, `for_node` makes of each part a request of the session that the
+replay has with that node, for that recorded connection: whole the first time, then only what changed. `answered_by`
+keeps the session, and leaves out of the answer what the recorded client would not have been told.
+
+    recorded                             sent
+    before version 7; (0, -1)            the same: no session
+    (0, 0) or (id, 0): a new one         (own id or 0, 0) with all partitions
+    (id, n)                              (own id, m) with what changed since; (0, 0) with all where none is open
+    (id, -1): closed                     (own id, -1); withheld if none is open
+    answered with id 0                   a whole request each time: the target keeps no session
+    errors 70, 71, 106                   sent again, as the first request of a new session
+
+A session whose beginning is not in the capture has what its requests name, or data came from. A client that connects
+anew goes on with its session: sessions are known by peer, node and id where their connection does not know them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from proxy.wire import WireError, records
+from proxy.wire.keys import FETCH
+from recorder.replay import partitions
+from recorder.replay.partitions import Topic, topic_of
+from recorder.replay.plan import Again, Exchange, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.producers.producer_pairs import Chosen
+
+NEW_SESSION = frozenset({70, 71, 106})
+SESSIONS_FROM = 7
+LARGEST_EPOCH = 2**31 - 1
+# Of recorded sessions those that were used last are known; a broker keeps 1,000 by default.
+_MOST_TABLES = 10_000
+# Clients' own default for a partition that no request names (max.partition.fetch.bytes).
+_PARTITION_MAX_BYTES = 1 << 20
+
+Key = tuple[Topic, int]
+Table = dict[Key, Values]
+Connection = tuple[str, int]
+
+
+class Kind(Enum):
+    """What a recorded Fetch is to its session."""
+
+    NONE = auto()
+    BEGINS = auto()
+    GOES_ON = auto()
+    CLOSES = auto()
+
+
+def kind_of(values: Values) -> Kind:
+    """By its session's id and epoch."""
+    session, epoch = values.get("session_id", 0), values.get("session_epoch", -1)
+    if epoch == 0:
+        return Kind.BEGINS
+    if epoch < 0:
+        return Kind.CLOSES if session else Kind.NONE
+    return Kind.GOES_ON
+
+
+class _Sent(NamedTuple):
+    """What a part sends: the session's id, epoch, and partitions once the target has taken it."""
+
+    session: int
+    epoch: int
+    partitions: Table
+
+
+@dataclass
+class _Own:
+    """The replay's session with a node: its id, the next epoch, and what the target knows to be in it."""
+
+    session: int
+    epoch: int
+    partitions: Table = field(default_factory=dict)
+
+
+@dataclass
+class _Flight:
+    """One exchange. `table`: the recorded session's partitions; `parts`: what its parts send, by node."""
+
+    kind: Kind
+    table: Table
+    parts: dict[int, _Sent] = field(default_factory=dict)
+    has_left: bool = False
+    begins_anew: bool = False
+
+
+class FetchSessions:
+    """The fetch sessions of one replay. A translator: it comes before that of offsets.
+
+    Args:
+        chosen: api key, recorded version -> the version to be used for the target, None where it has none.
+    """
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+        self._tables: OrderedDict[Hashable, Table] = OrderedDict()
+        self._flights: dict[Origin, _Flight] = {}
+        self._own: dict[tuple[Connection, int], _Own] = {}
+
+    # the translator
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key == FETCH
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        """Names all partitions of the recorded session."""
+        if exchange.api_key != FETCH or exchange.version < SESSIONS_FROM:
+            return None
+        flight = self._flights.get(exchange.origin)
+        if flight is None:
+            kind = kind_of(values)
+            flight = self._flights[exchange.origin] = _Flight(kind, self._apply(exchange, values, kind))
+        flight.parts, flight.has_left = {}, False
+        if flight.kind is Kind.CLOSES and not self.nodes(exchange.connection):
+            return Withheld(Reason.NO_SESSION)
+        if flight.kind in (Kind.BEGINS, Kind.GOES_ON):
+            values["topics"] = _topics(flight.table)
+            values["forgotten_topics_data"] = []
+        return None
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """The parts leave: their sessions are as far as they say."""
+        flight = self._flights.get(exchange.origin)
+        if flight is None:
+            return
+        flight.has_left = True
+        for node, part in flight.parts.items():
+            if part.epoch < 0:
+                self._own.pop((exchange.connection, node), None)
+            else:
+                self._own[exchange.connection, node] = _Own(part.session, epoch_after(part.epoch), part.partitions)
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+        """Once more, where a session has to begin anew, unless it had to in the recording too."""
+        flight = self._flights.get(exchange.origin)
+        if flight is not None and flight.begins_anew:
+            flight.begins_anew = False
+            if (exchange.answer or {}).get("error_code", 0) not in NEW_SESSION:
+                return Again()
+        self._flights.pop(exchange.origin, None)
+        return None
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come: the target may or may not have moved the sessions on."""
+        flight = self._flights.pop(exchange.origin, None)
+        for node in flight.parts if flight and flight.has_left else ():
+            self._own.pop((exchange.connection, node), None)
+
+    # the engine's hooks
+
+    def nodes(self, connection: Connection) -> list[int]:
+        """The nodes with which a recorded connection has sessions."""
+        return [node for known, node in self._own if known == connection]
+
+    def homes(self, exchange: Exchange) -> list[int]:
+        """The nodes that a request has to go to, whatever it names: those that it ends a session with."""
+        flight = self._flights.get(exchange.origin)
+        return self.nodes(exchange.connection) if flight is not None and flight.kind is Kind.CLOSES else []
+
+    def closed(self, connection: Connection, node: int | None = None) -> None:
+        """The connection to a node, or all of a recorded connection's, are gone: sessions begin anew."""
+        for key in [key for key in self._own if key[0] == connection and node in (None, key[1])]:
+            del self._own[key]
+
+    def for_node(self, exchange: Exchange, node: int, values: Values) -> Values:
+        """The part of a translated request that goes to a node, as a request of the session with it."""
+        flight, own = self._flights.get(exchange.origin), self._own.get((exchange.connection, node))
+        if flight is None:
+            return values
+        if flight.kind is Kind.NONE or (self._chosen(FETCH, exchange.version) or 0) < SESSIONS_FROM:
+            return _with_session(values, 0, -1)
+        if flight.kind is Kind.CLOSES:
+            flight.parts[node] = _Sent(own.session if own else 0, -1, {})
+            return _with_session(values, *flight.parts[node][:2])
+        wanted = {(each.topic, each.partition): each.values for each in partitions.asked(FETCH, values)}
+        if own is None or not own.session or flight.kind is Kind.BEGINS:
+            flight.parts[node] = _Sent(own.session if own else 0, 0, wanted)
+            return _with_session(values, *flight.parts[node][:2])
+        flight.parts[node] = _Sent(own.session, own.epoch, wanted)
+        changed = {key: each for key, each in wanted.items() if own.partitions.get(key) != each}
+        gone = [key for key in own.partitions if key not in wanted]
+        return _with_session(values, own.session, own.epoch) | {
+            "topics": _topics(changed),
+            "forgotten_topics_data": _forgotten(gone),
+        }
+
+    def answered_by(self, exchange: Exchange, node: int, values: Values, answer: Values) -> Values:
+        """A node's answer as the recorded client would have been told it."""
+        flight = self._flights.get(exchange.origin)
+        part = flight.parts.get(node) if flight else None
+        if flight is None or part is None:
+            return answer
+        own, code = self._own.get((exchange.connection, node)), answer.get("error_code", 0)
+        if code:
+            self._own.pop((exchange.connection, node), None)
+            flight.begins_anew |= code in NEW_SESSION and part.epoch > 0
+        elif own is not None and not part.epoch:
+            own.session = answer.get("session_id", 0)
+        is_whole = flight.kind is Kind.GOES_ON and not part.epoch
+        return answer | {"responses": _with_news(answer["responses"])} if is_whole else answer
+
+    # the recorded sessions
+
+    def _apply(self, exchange: Exchange, values: Values, kind: Kind) -> Table:
+        """The partitions of the recorded session as of this request."""
+        if kind in (Kind.NONE, Kind.CLOSES):
+            return {}
+        named = {(each.topic, each.partition): each.values for each in partitions.asked(FETCH, values)}
+        if kind is Kind.BEGINS:
+            # its id stands in the answer, which may not be read yet: the next request of the connection has it
+            self._keep(("begun", exchange.connection), named)
+            return dict(named)
+        table = self._table(exchange, values["session_id"])
+        table.update(named)
+        # as brokers do it: what is named and forgotten is forgotten
+        for topic in values["forgotten_topics_data"]:
+            for index in topic["partitions"]:
+                table.pop((topic_of(topic), index), None)
+        for key, partition in _with_data(exchange, named).items():
+            table.setdefault(key, partition)
+        return dict(table)
+
+    def _table(self, exchange: Exchange, session: int) -> Table:
+        own = exchange.connection, session
+        node: Hashable = exchange.connection if exchange.node is None else exchange.node
+        shared = exchange.peer, node, session
+        begun = self._tables.pop(("begun", exchange.connection), None)
+        table = begun if begun is not None else self._tables.get(own, self._tables.get(shared))
+        table = {} if table is None else table
+        self._keep(own, table)
+        self._keep(shared, table)
+        return table
+
+    def _keep(self, key: Hashable, table: Table) -> None:
+        self._tables[key] = table
+        self._tables.move_to_end(key)
+        while len(self._tables) > _MOST_TABLES:
+            self._tables.popitem(last=False)
+
+
+def epoch_after(epoch: int) -> int:
+    """The epoch after one: they begin at 1 again behind the largest."""
+    return 1 if epoch >= LARGEST_EPOCH else epoch + 1
+
+
+def _with_data(exchange: Exchange, named: Table) -> Table:
+    """Partitions that data came from, as far as the recorded answer is read: where it begins is where it was read."""
+    answer = exchange.answer if exchange.answer_frame is not None else None
+    like = next(iter(named.values()), {"partition_max_bytes": _PARTITION_MAX_BYTES})
+    found: Table = {}
+    for each in partitions.told(FETCH, answer or {}):
+        offset = _first_offset(each.values["records"])
+        if offset is not None:
+            found[each.topic, each.partition] = like | {"partition": each.partition, "fetch_offset": offset}
+    return found
+
+
+def _first_offset(data: bytes | None) -> int | None:
+    try:
+        return next((batch.base_offset for batch in records.batches(data or b"")), None)
+    except WireError:
+        return None
+
+
+def _with_session(values: Values, session: int, epoch: int) -> Values:
+    return values | {"session_id": session, "session_epoch": epoch}
+
+
+def _topics(table: Table) -> list[Values]:
+    """Partitions by topic, in their order."""
+    found: dict[Topic, Values] = {}
+    for (topic, _), partition in table.items():
+        found.setdefault(topic, {**_named(topic), "partitions": []})["partitions"].append(dict(partition))
+    return [*found.values()]
+
+
+def _forgotten(keys: Iterable[Key]) -> list[Values]:
+    found: dict[Topic, Values] = {}
+    for topic, index in keys:
+        found.setdefault(topic, {**_named(topic), "partitions": []})["partitions"].append(index)
+    return [*found.values()]
+
+
+def _named(topic: Topic) -> Values:
+    return {"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}
+
+
+def _with_news(responses: list[Values]) -> list[Values]:
+    """Partitions that an incremental answer would name: with records or an error."""
+    kept = []
+    for topic in responses:
+        news = [each for each in topic["partitions"] if each["error_code"] or each["records"]]
+        if news:
+            kept.append(topic | {"partitions": news})
+    return kept

@@ -1,0 +1,84 @@
+"""Elements of arrays are met by what names them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from proxy.wire import apis
+from recorder.replay.comparison.elements import BY_PLACE, OF_API, OF_ARRAY, matched, named_by, ways
+from tests.recorder.replay.sent import SENT, fields_of
+
+ARRAYS = [
+    (key, kind, path, field)
+    for key in SENT
+    for kind in apis.KINDS
+    for path, field in fields_of(kind, key)
+    if field.fields and field.is_array
+]
+
+
+def test_every_array_of_structs_of_an_api_that_is_sent_has_a_row() -> None:
+    for key, kind, path, field in ARRAYS:
+        row = ways(key, path)
+        for version in set(apis.versions(key)) & set(field.versions):
+            present = {inner.name for inner in field.fields if version in inner.versions}
+            assert path.rpartition(".")[2] in OF_ARRAY or row is OF_API[key, path.rpartition(".")[2]]
+            assert row == BY_PLACE or any(set(way) <= present for way in row), (key, kind, path, version)
+
+
+def test_every_row_is_of_an_array_that_is_sent() -> None:
+    arrays = {path.rpartition(".")[2] for _, _, path, _ in ARRAYS}
+    assert arrays >= set(OF_ARRAY)
+    assert {(key, path.rpartition(".")[2]) for key, _, path, _ in ARRAYS} >= set(OF_API)
+
+
+def test_topics_are_met_by_name_and_where_there_is_none_by_id() -> None:
+    recorded = [{"name": "a", "topic_id": b"1"}, {"name": None, "topic_id": b"2"}]
+    target = [{"name": None, "topic_id": b"2"}, {"name": "a", "topic_id": b"other"}]
+    assert matched(3, "topics", recorded, target).pairs == [(recorded[0], target[1]), (recorded[1], target[0])]
+
+
+def test_an_elements_name_is_looked_up_in_the_targets_terms() -> None:
+    recorded, target = [{"topic_id": b"r"}, {"topic_id": b"?"}], [{"topic_id": b"t"}]
+    found = matched(1, "responses", recorded, target, lambda element, fields, name: {(b"r",): (b"t",)}.get(name))
+    assert found.pairs == [(recorded[0], target[0])]
+    assert found.unknown == [recorded[1]]
+    assert not found.only_recorded
+    assert not found.only_target
+
+
+def test_elements_of_one_name_meet_in_the_order_in_which_they_stand() -> None:
+    recorded = [{"partition_index": 1, "error_code": code} for code in (0, 6, 3)]
+    target = [{"partition_index": 1, "error_code": code} for code in (10, 16)]
+    found = matched(8, "topics.partitions", recorded, target)
+    assert found.pairs == list(zip(recorded, target, strict=False))
+    assert found.only_recorded == recorded[2:]
+
+
+def test_results_that_nothing_names_are_met_by_place() -> None:
+    recorded, target = [{"error_code": 0}, {"error_code": 1}], [{"error_code": 5}]
+    found = matched(30, "results", recorded, target)
+    assert found.pairs == [(recorded[0], target[0])]
+    assert found.only_recorded == [recorded[1]]
+
+
+def test_a_client_quota_is_met_by_its_whole_entity() -> None:
+    user = [{"entity_type": "user", "entity_name": "u"}, {"entity_type": "client-id", "entity_name": None}]
+    recorded = [{"entity": user, "values": []}, {"entity": user[:1], "values": []}]
+    target = [{"entity": user[:1], "values": []}, {"entity": user[::-1], "values": []}]
+    assert matched(48, "entries", recorded, target).pairs == [(recorded[0], target[1]), (recorded[1], target[0])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shuffled_elements_meet_those_of_their_names(seed: int) -> None:
+    recorded = [{"resource_type": number % 3, "resource_name": str(number // 3)} for number in range(20)]
+    target = random.Random(seed).sample(recorded, 20)
+    assert all(one == other for one, other in matched(32, "results", recorded, target).pairs)
+
+
+def test_a_members_name_is_its_id_and_of_a_static_one_its_instance_too() -> None:
+    leaving = {"member_id": "", "group_instance_id": "i", "error_code": 0}
+    assert named_by(ways(13, "members"), leaving) == ("", "i")
+    assert named_by(ways(11, "members"), {"member_id": "m", "group_instance_id": None}) == ("m",)

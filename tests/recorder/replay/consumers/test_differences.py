@@ -1,0 +1,58 @@
+"""Pairs of offsets, against a plain list of all of them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.replay.consumers.differences import MOST, RECENT, Differences
+
+
+def plain(pairs: dict[int, int], recorded: int) -> int:
+    """The nearest pair at or below, else the first."""
+    below = [offset for offset in pairs if offset <= recorded]
+    nearest = max(below) if below else min(pairs)
+    return recorded + pairs[nearest] - nearest
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=RECENT),
+    st.lists(st.integers(0, 60)),
+)
+def test_an_offset_moves_by_the_nearest_pair_at_or_below_and_below_all_by_the_first(
+    pairs: list[tuple[int, int]], asked: list[int]
+) -> None:
+    found = Differences()
+    for recorded, target in pairs:
+        found.add(recorded, target)
+    assert [found.target(each) for each in asked] == [plain(dict(pairs), each) for each in asked]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=400))
+def test_in_order_only_pairs_where_the_difference_changes_are_needed(steps: list[tuple[int, int]]) -> None:
+    found, pairs, recorded, target = Differences(), dict[int, int](), 0, 0
+    for step, more in steps:
+        found.add(recorded, target)
+        pairs[recorded] = target
+        recorded, target = recorded + step, target + step + (more == 3)
+    assert all(found.target(each) == plain(pairs, each) for each in range(recorded))
+    assert len(found) <= RECENT + 1 + sum(more == 3 for _, more in steps)
+
+
+def test_without_a_pair_there_is_no_counterpart() -> None:
+    assert Differences().target(5) is None
+
+
+def test_beyond_ten_thousand_pairs_the_oldest_are_sampled_and_the_latest_stay() -> None:
+    found = Differences()
+    for number in range(3 * MOST):
+        found.add(10 * number, 11 * number)
+    assert len(found) <= MOST
+    latest = 3 * MOST - 1
+    assert [found.target(10 * each) for each in range(latest - 100, latest)] == list(
+        range(11 * (latest - 100), 11 * latest, 11)
+    )
+    again = Differences()
+    for number in range(3 * MOST):
+        again.add(10 * number, 11 * number)
+    assert [again.target(each) for each in range(0, 10 * latest, 997)] == [
+        found.target(each) for each in range(0, 10 * latest, 997)
+    ]

@@ -1,0 +1,79 @@
+"""Who reads a partition: the rules of `readers`, one by one."""
+
+from recorder.replay.consumers.readers import Position, Reader, Readers
+from recorder.replay.plan import Peer
+
+ME = Peer("host", "reader")
+A0 = ("a", 0)
+ONE, TWO = ("s", 1), ("s", 2)
+
+
+def _read(readers: Readers, connection: tuple[str, int], offset: int, end: int) -> Reader:
+    """A recorded Fetch from an offset whose answer ends at another; the target's is 1000 ahead."""
+    found = readers.reader(ME, connection, A0, offset)
+    readers.move(found, connection, A0, Position(end, end + 1000))
+    return found
+
+
+def test_two_connections_of_one_peer_that_read_the_same_are_two_readers() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 50)
+    two = _read(readers, TWO, 0, 50)
+    assert one.consumer != two.consumer
+    assert _read(readers, ONE, 50, 90) is one
+    assert _read(readers, TWO, 50, 90) is two
+
+
+def test_a_connection_that_asks_where_another_ended_is_the_same_reader() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 50)
+    assert _read(readers, TWO, 50, 90) is one
+    assert one.position == Position(90, 1090)
+
+
+def test_a_reader_goes_back_to_a_connection_that_it_had() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 50)
+    _read(readers, TWO, 50, 90)
+    back = _read(readers, ONE, 90, 120)
+    assert back is one
+    assert back.position == Position(120, 1120)
+
+
+def test_a_reader_that_seeks_stays_the_same() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 50)
+    sought = readers.reader(ME, ONE, A0, 10)
+    assert sought is one
+    assert not sought.is_at(10)
+
+
+def test_who_began_where_another_waited_is_told_apart_once_both_have_read() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 0)
+    assert _read(readers, TWO, 0, 50) is one
+    assert _read(readers, ONE, 0, 50) is not one
+
+
+def test_behind_an_answer_that_is_missing_any_offset_goes_on() -> None:
+    readers = Readers()
+    one = readers.reader(ME, ONE, A0, 0)
+    readers.move(one, ONE, A0, Position(None, 1050))
+    assert one.is_at(77)
+
+
+def test_a_reader_whose_offset_the_target_refused_is_nowhere() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 50)
+    readers.forget(ME, ONE, A0)
+    assert readers.reader(ME, ONE, A0, 50) is one
+    assert not one.is_at(50)
+    assert list(readers.positions()) == []
+
+
+def test_the_readers_of_a_peer_that_are_remembered_are_bounded() -> None:
+    readers = Readers()
+    first = _read(readers, ONE, 0, 50)
+    for number in range(2, 40):
+        _read(readers, ("s", number), number * 1000, number * 1000 + 5)
+    assert readers.reader(ME, ONE, A0, 50) is not first

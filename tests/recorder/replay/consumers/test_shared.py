@@ -1,0 +1,122 @@
+"""What share groups acquired: one stream for each group and partition, each record once."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
+from proxy.wire.records import Record, write_batch
+from recorder.replay.consumers.records import Found, Streams
+from recorder.replay.consumers.shared import Once, Shared
+from recorder.replay.plan import Exchange, Values
+from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
+
+ranges = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12)
+
+
+@given(ranges)
+def test_offsets_are_new_once(asked: list[tuple[int, int]]) -> None:
+    once, known = Once(), set[int]()
+    for first, last in asked:
+        offsets = {*range(first, last + 1)}
+        new = [offset for low, high in once.take(first, last) for offset in range(low, high + 1)]
+        assert new == sorted(offsets - known)
+        known |= offsets
+
+
+def data(first: int, count: int, value: bytes = b"v") -> bytes:
+    return write_batch([Record(first + at, 5, None, b"%s%d" % (value, at)) for at in range(count)])
+
+
+def answer(records: bytes, acquired: list[tuple[int, int]], ids: dict[str, bytes]) -> Values:
+    found = [{"first_offset": first, "last_offset": last, "delivery_count": 1} for first, last in acquired]
+    partition = {"partition_index": 0, "error_code": 0, "acknowledge_error_code": 0, "records": records}
+    partition |= {"current_leader": {"leader_id": 0, "leader_epoch": 0}, "acquired_records": found}
+    partition |= {"error_message": None, "acknowledge_error_message": None}
+    topics = [{"topic_id": ids["a"], "partitions": [partition]}] if acquired else []
+    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": None, "acquisition_lock_timeout_ms": 1}
+    return {**fields, "responses": topics, "node_endpoints": []}
+
+
+def fetch(number: int, records: bytes, acquired: list[tuple[int, int]], member: str = "m") -> Exchange:
+    values: Values = {"group_id": "g", "member_id": member, "share_session_epoch": 0, "max_wait_ms": 1, "min_bytes": 1}
+    values |= {"max_records": 10, "batch_size": 10, "forgotten_topics_data": []}
+    values["topics"] = [{"topic_id": TOPIC_IDS["a"], "partitions": [{"partition_index": 0}]}]
+    values["topics"][0]["partitions"][0]["acknowledgement_batches"] = []
+    return exchange(number, SHARE_FETCH, 1, values, answer(records, acquired, TOPIC_IDS))
+
+
+class Played:
+    def __init__(self) -> None:
+        self.streams = Streams()
+        self.shared = Shared(names(), self.streams)
+        self.number = 0
+
+    def __call__(
+        self, recorded: tuple[bytes, list[tuple[int, int]]], target: tuple[bytes, list[tuple[int, int]]], who: str = "m"
+    ) -> None:
+        self.number += 1
+        each = fetch(self.number, *recorded, who)
+        self.shared.request(each, each.decoded(), 0)
+        self.shared.answered(each, {}, answer(*target, TARGET_IDS), 0)
+
+    @property
+    def found(self) -> Found:
+        (only,) = self.streams.found()
+        return only
+
+
+NOTHING: tuple[bytes, list[tuple[int, int]]] = (b"", [])
+
+
+def test_only_what_was_acquired_counts() -> None:
+    played = Played()
+    played((data(0, 4), [(0, 1), (3, 3)]), (data(10, 4), [(10, 11), (13, 13)]))
+    assert (played.found.equal, played.found.missing, played.found.extra) == (3, 0, 0)
+
+
+def test_whichever_member_has_a_record_it_is_the_groups() -> None:
+    played = Played()
+    played((data(0, 2), [(0, 1)]), NOTHING, "m")
+    played(NOTHING, (data(10, 2), [(10, 11)]), "n")
+    assert (played.found.equal, played.found.missing, played.found.extra) == (2, 0, 0)
+
+
+def test_a_record_that_is_given_again_counts_once() -> None:
+    played = Played()
+    played((data(0, 2), [(0, 1)]), (data(10, 2), [(10, 11)]))
+    played(NOTHING, (data(10, 2), [(10, 11)]))
+    played((data(5, 1, b"w"), [(5, 5)]), (data(15, 1, b"w"), [(15, 15)]))
+    assert (played.found.equal, played.found.extra) == (3, 0)
+
+
+def test_other_records_differ() -> None:
+    played = Played()
+    played((data(0, 2), [(0, 1)]), (data(0, 2, b"x"), [(0, 1)]))
+    played((data(2, 1, b"w"), [(2, 2)]), (data(2, 1, b"w"), [(2, 2)]))
+    played(NOTHING, NOTHING)
+    assert (played.found.equal, played.found.missing, played.found.extra) == (1, 2, 2)
+
+
+def test_what_was_given_back_since_the_target_had_no_more_is_unread_not_missing() -> None:
+    played = Played()
+    played((data(0, 2), [(0, 1)]), (data(10, 1), [(10, 10)]))
+    played(NOTHING, NOTHING)
+    assert (played.found.missing, played.found.unread) == (1, 0)
+    batch = {"first_offset": 10, "last_offset": 10, "acknowledge_types": [2]}
+    topics = [{"topic_id": TOPIC_IDS["a"], "partitions": [{"partition_index": 0, "acknowledgement_batches": [batch]}]}]
+    values = {"group_id": "g", "member_id": "m", "share_session_epoch": 2, "topics": topics}
+    released = exchange(9, SHARE_ACKNOWLEDGE, 1, values, None)
+    sent = released.decoded()
+    sent["topics"][0]["topic_id"] = TARGET_IDS["a"]
+    played.shared.sent(released, sent, 0)
+    assert (played.found.missing, played.found.unread) == (0, 1)
+
+
+def test_a_poll_waits_while_its_group_is_owed_records() -> None:
+    played = Played()
+    played((data(0, 1), [(0, 0)]), NOTHING)
+    later = fetch(7, *NOTHING, "n")
+    played.shared.request(later, later.decoded(), 0)
+    assert played.shared.owes(later)

@@ -1,0 +1,541 @@
+"""The engine in virtual time against targets that refuse, break, stay silent and move; and how a replay ends."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from proxy.wire.keys import (
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+)
+from recorder.replay.cluster import Cluster
+from recorder.replay.options import Options
+from recorder.replay.outcome import Ending, Verdict
+from recorder.replay.plan import Reason
+from tests.recorder.replay.engine.test_engine import MAX, SECOND, TOPICS, played, reads, withheld, writes
+from tests.recorder.replay.simple import (
+    FETCH_VERSION,
+    LIST_VERSION,
+    PRODUCE_VERSION,
+    answered,
+    batch,
+    fetch,
+    fetched,
+    list_answer,
+    listed,
+    produce,
+    produced,
+)
+from tests.recorder.replay.simulation import EVERYTHING, Answer, Got, Recording, Simulation, one_node
+
+# an error that passes: the leader has moved
+NOT_LEADER = 6
+
+
+def two_nodes() -> Cluster:
+    """Node 1 leads the even partitions, node 2 the odd ones."""
+    nodes = {1: ("one", 9092), 2: ("two", 9092)}
+    leaders = {("a", index): 1 + index % 2 for index in range(4)}
+    return Cluster("target", 1, nodes, leaders, offered={1: EVERYTHING, 2: EVERYTHING})
+
+
+def metadata(leader: int) -> dict[str, object]:
+    """All partitions are led by this node."""
+    brokers = [{"node_id": node, "host": f"n{node}", "port": 9092, "rack": None} for node in (1, 2)]
+    partitions = [
+        {"error_code": 0, "partition_index": index, "leader_id": leader, "replica_nodes": [1], "isr_nodes": [1]}
+        for index in range(4)
+    ]
+    topic = {"error_code": 0, "name": "a", "topic_id": bytes(16), "partitions": partitions}
+    return {"brokers": brokers, "cluster_id": "target", "controller_id": 1, "topics": [topic]}
+
+
+# errors that pass
+
+
+def test_a_passing_error_is_asked_again_with_pauses_that_double() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+
+    def answer(got: Got) -> Answer:
+        if got.key == LIST_OFFSETS and len(found.asked(LIST_OFFSETS)) < 5:
+            return list_answer(code=NOT_LEADER)
+        return metadata(1) if got.key == METADATA else answered(got)
+
+    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
+    found.run()
+    times = found.times(LIST_OFFSETS)
+    assert [after - before - 1 for before, after in itertools.pairwise(times)] == [20, 40, 80, 160]
+    assert found.world.result.totals.retried == 4
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_a_passing_error_that_the_recording_had_too_is_its_answer() -> None:
+    recording = Recording()
+    exchange = recording.asks(0, 1, LIST_OFFSETS, LIST_VERSION, listed())
+    recording.answers(1, exchange, list_answer(code=NOT_LEADER, offset=-1))
+    found = played(recording, answer=lambda got: list_answer(code=NOT_LEADER, offset=-1))
+    assert len(found.asked(LIST_OFFSETS)) == 1
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_a_passing_error_that_stays_until_wait_is_over_is_a_mismatch() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+
+    def answer(got: Got) -> Answer:
+        return metadata(1) if got.key == METADATA else list_answer(code=NOT_LEADER, offset=-1)
+
+    found = played(recording, Options(speed=None, wait=5 * SECOND), answer=answer)
+    assert found.times(LIST_OFFSETS)[-1] <= 5000
+    assert found.world.result.verdict is Verdict.MISMATCHED
+    assert found.world.result.totals.answered == 1
+
+
+def test_a_request_goes_to_the_leader_that_metadata_then_tells() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    leads = {"now": 2}
+
+    def answer(got: Got) -> Answer:
+        if got.key == METADATA:
+            return metadata(leads["now"])
+        return list_answer() if got.node == leads["now"] else list_answer(code=NOT_LEADER, offset=-1)
+
+    found = Simulation(recording, answer, MAX, cluster=two_nodes())
+    found.run()
+    assert [got.node for got in found.asked(LIST_OFFSETS)] == [1, 2]
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_only_the_partition_whose_error_passes_is_sent_again() -> None:
+    recording = Recording()
+    asked = produce(0)
+    asked["topic_data"][0]["partition_data"].append({"index": 1, "records": batch(b"w")})
+    told = produced(0)
+    told["responses"][0]["partition_responses"].append({"index": 1, "error_code": 0, "base_offset": 0})
+    recording.answers(1, recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, asked), told)
+
+    def answer(got: Got) -> Answer:
+        if got.key == METADATA:
+            return metadata(1)
+        parts = got.values["topic_data"][0]["partition_data"]
+        code = NOT_LEADER if len(found.asked(PRODUCE)) == 1 else 0
+        told = [
+            {"index": part["index"], "error_code": code if part["index"] else 0, "base_offset": 0} for part in parts
+        ]
+        return {"responses": [{"name": "a", "partition_responses": told}]}
+
+    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
+    found.run()
+    sent = [[part["index"] for part in got.values["topic_data"][0]["partition_data"]] for got in found.asked(PRODUCE)]
+    assert sent == [[0, 1], [1]]
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+# connections that break
+
+
+def breaking(recording: Recording, key: int, times: int = 1, options: Options = MAX) -> Simulation:
+    """The connection breaks instead of the first answers to an API."""
+
+    def answer(got: Got) -> Answer:
+        if got.key == key and len(found.asked(key)) <= times:
+            found.at(got.at + 1, lambda: found.cut(got.channel))
+            return None
+        return metadata(1) if got.key == METADATA else answered(got)
+
+    found = Simulation(recording, answer, options, cluster=one_node(TOPICS))
+    found.run()
+    assert found.engine.finished
+    return found
+
+
+def test_a_read_whose_connection_broke_goes_again_on_a_new_one() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    found = breaking(recording, LIST_OFFSETS)
+    first, second = found.asked(LIST_OFFSETS)
+    assert first.channel != second.channel
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_a_batch_with_a_producer_goes_again_when_its_connection_broke() -> None:
+    recording = Recording()
+    data = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
+    given = recording.asks(0, 1, INIT_PRODUCER_ID, 4, {"transactional_id": None})
+    recording.answers(1, given, {"producer_id": 7, "producer_epoch": 0})
+    recording.answers(3, recording.asks(2, 1, PRODUCE, PRODUCE_VERSION, produce(data=data)), produced())
+
+    def answer(got: Got) -> Answer:
+        if got.key == INIT_PRODUCER_ID:
+            return {"producer_id": 99, "producer_epoch": 0}
+        if got.key == PRODUCE and len(found.asked(PRODUCE)) == 1:
+            found.at(got.at + 1, lambda: found.cut(got.channel))
+            return None
+        return metadata(1) if got.key == METADATA else answered(got)
+
+    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
+    found.run()
+    first, second = found.asked(PRODUCE)
+    assert first.values["topic_data"] == second.values["topic_data"]
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_a_batch_without_a_producer_is_lost_with_its_connection() -> None:
+    recording = Recording()
+    writes(recording, 0, 1)
+    writes(recording, 5, 1)
+    found = breaking(recording, PRODUCE)
+    assert len(found.asked(PRODUCE)) == 2
+    assert found.world.result.totals.lost == 1
+    assert found.world.result.totals.answered == 1
+
+
+def test_a_target_that_always_breaks_the_connection_ends_the_retries_after_wait() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    found = breaking(recording, LIST_OFFSETS, times=10**6, options=Options(speed=None, wait=5 * SECOND))
+    assert found.now <= 20 * SECOND
+    assert found.world.result.totals.lost == 1
+
+
+def test_a_request_without_an_answer_is_lost_when_its_connection_breaks_before_it_left() -> None:
+    recording = Recording()
+    recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    recording.closes(100, 1)
+    found = Simulation(recording, answered, Options(wait=SECOND), cluster=one_node(TOPICS), writes=lambda _: None)
+    found.at(10, lambda: found.cut(1))
+    found.run()
+    assert found.engine.finished
+    totals = found.world.result.totals
+    assert totals.answered == 0
+    assert totals.lost + totals.withheld.total() == 1
+
+
+# targets that refuse, and say nothing
+
+
+def test_a_node_that_refuses_connections_is_dialled_with_pauses_until_wait_is_over() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    found = played(recording, Options(speed=None, wait=10 * SECOND), refuses=lambda _: True)
+    assert found.engine.finished
+    assert withheld(found) | {"lost": found.world.result.totals.lost} in (
+        {Reason.NO_NODE: 1, "lost": 0},
+        {Reason.GAVE_UP: 1, "lost": 0},
+        {"lost": 1},
+    )
+    assert 5 < len(found.dialled) < 60
+    assert found.now <= 30 * SECOND
+
+
+def test_a_node_that_is_back_gets_what_waits_for_it() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    down = Simulation(recording, answered, Options(), cluster=one_node(TOPICS))
+    down.refuses = lambda _: down.now < 3 * SECOND
+    down.run()
+    assert down.world.result.verdict is Verdict.EQUAL
+    assert 3000 <= down.asked(LIST_OFFSETS)[0].at <= 6000
+
+
+def test_a_connection_that_never_comes_to_be_keeps_nobody_for_ever() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    found = played(recording, Options(speed=None, wait=10 * SECOND), dials=lambda _: 10**9)
+    assert found.now <= 60 * SECOND
+    assert found.world.result.totals.answered == 0
+
+
+def test_an_answer_that_never_comes_is_lost_after_wait() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 5, 1)
+    writes(recording, 6, 2)
+    recording.closes(10, 1)
+
+    def answer(got: Got) -> Answer:
+        return None if got.key == LIST_OFFSETS else answered(got)
+
+    found = played(recording, Options(speed=None, wait=10 * SECOND), answer=answer)
+    totals = found.world.result.totals
+    assert found.now <= 60 * SECOND
+    assert totals.answered == 1
+    assert totals.lost + totals.withheld.total() == 2
+
+
+def test_an_answer_that_took_long_in_the_recording_may_take_long() -> None:
+    recording = Recording()
+    reads(recording, 0, 1, took=100_000)
+    found = played(recording, Options(wait=10 * SECOND), delay=lambda _: 100_000)
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_made_requests_that_nobody_answers_are_given_up_after_wait() -> None:
+    recording = Recording()
+    reads(recording, 0, 1, index=3)
+
+    def answer(got: Got) -> Answer:
+        return None if got.key == METADATA else answered(got)
+
+    cluster = two_nodes()
+    cluster.leaders.clear()
+    found = Simulation(recording, answer, Options(wait=10 * SECOND), cluster=cluster)
+    found.run()
+    assert found.engine.finished
+    assert found.engine._own.pending == 0
+
+
+# acks=0
+
+
+def silent(recording: Recording, at: float, connection: int) -> None:
+    recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+
+
+def test_requests_that_await_nothing_are_done_when_they_have_left() -> None:
+    recording = Recording()
+    for at in range(3):
+        silent(recording, at, 1)
+    reads(recording, 5, 1)
+    found = played(recording)
+    assert found.times() == [0, 0, 0, 0]
+    assert found.world.result.totals.sent == 4
+
+
+def test_requests_that_await_nothing_take_no_memory_once_they_have_left() -> None:
+    recording = Recording()
+    for at in range(200):
+        silent(recording, at, 1)
+    found = played(recording, Options(speed=None, memory=20_000))
+    assert len(found.asked(PRODUCE)) == 200
+    assert found.engine.memory == 0
+
+
+def test_a_target_that_closes_on_an_error_of_acks_0_loses_nothing_else() -> None:
+    recording = Recording()
+    for at in range(10):
+        silent(recording, at, 1)
+        reads(recording, at + 0.5, 1, took=0.1)
+
+    def answer(got: Got) -> Answer:
+        if got.key == PRODUCE and len(found.asked(PRODUCE)) % 3 == 1:
+            found.at(got.at, lambda: found.cut(got.channel))
+            return None
+        return metadata(1) if got.key == METADATA else answered(got)
+
+    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
+    found.run()
+    assert found.engine.finished
+    assert found.world.result.totals.answered == 10
+    assert found.world.result.totals.lost == 0
+
+
+# memory
+
+
+def test_no_more_is_read_than_memory_allows() -> None:
+    recording = Recording()
+    for at in range(500):
+        reads(recording, at, 1)
+    most = 50_000
+    simulation = Simulation(recording, answered, Options(speed=None, memory=most), cluster=one_node(TOPICS))
+    peak = 0
+
+    def answer(got: Got) -> Answer:
+        nonlocal peak
+        peak = max(peak, simulation.engine.memory)
+        return answered(got)
+
+    simulation.answer = answer
+    simulation.run()
+    assert len(simulation.got) == 500
+    assert peak < most + 10_000
+    assert simulation.engine.memory == 0
+
+
+def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> None:
+    recording = Recording()
+    for connection in range(50):
+        recording.asks(connection, connection, PRODUCE, PRODUCE_VERSION, produce(), fault=Reason.CUT)
+        recording.closes(connection + 0.5, connection)
+        reads(recording, connection + 0.6, 1000 + connection)
+    found = played(recording, Options(speed=None, memory=20_000))
+    assert found.engine.memory == 0
+    assert found.world.result.totals.answered == 50
+
+
+@pytest.mark.parametrize("most", [1, 1000, 100_000])
+def test_however_little_memory_there_is_all_is_played_as_it_was_recorded(most: int) -> None:
+    """What waits for answers that stand further on in the capture is not in its own way."""
+    recording = Recording()
+    for connection in range(4):
+        asked = [recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce()) for at in range(20)]
+        for at, exchange in enumerate(asked):
+            recording.answers(100 + at, exchange, produced())
+    recording.happenings.sort(key=lambda one: one.ns)
+    found = played(recording, Options(speed=None, memory=most))
+    assert found.world.result.totals.answered == 80
+    assert not found.world.result.totals.withheld
+    assert found.engine.memory == 0
+
+
+def test_what_is_read_beyond_memory_keeps_its_place_and_is_loaded_when_it_leaves() -> None:
+    """The target takes longer than the replay waits before it reads on; all the while one request is in play."""
+    recording = Recording()
+    first = recording.asks(0, 0, PRODUCE, PRODUCE_VERSION, produce())
+    for at in range(90):
+        recording.exchanges(10 + 2 * at, 1, PRODUCE, PRODUCE_VERSION, produce(), produced())
+    recording.answers(300, first, produced())
+    found = played(recording, Options(speed=None, memory=1000), delay=lambda got: 400.0)
+    assert found.loads > 0
+    assert found.world.result.totals.answered == 91
+    assert found.world.result.verdict is Verdict.EQUAL
+    assert found.engine.memory == 0
+
+
+# how it ends
+
+
+def test_a_recorded_connection_ends_when_all_of_it_is_played() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    recording.closes(100, 1)
+    found = played(recording, Options())
+    assert found.hung_up == [found.asked(LIST_OFFSETS)[0].channel]
+
+
+def test_an_exchange_that_the_recording_did_not_see_answered_is_not_waited_for_at_its_end() -> None:
+    recording = Recording()
+    recording.asks(0, 1, LIST_OFFSETS, LIST_VERSION, listed())
+    recording.closes(100, 1)
+    found = played(recording, Options(), answer=lambda _: None)
+    assert found.now <= 200 * 10**6
+
+
+STOPS = [0, 0.5, 1, 5, 20, 21, 22, 40, 60, 61, 100, 10_000]
+
+
+@pytest.mark.parametrize("when", STOPS)
+def test_a_replay_that_is_stopped_at_any_moment_ends_at_once_and_sends_nothing_recorded_any_more(when: float) -> None:
+    recording = Recording()
+    for at in range(0, 60, 5):
+        writes(recording, at, 1 + at % 3)
+        reads(recording, at + 1, 4)
+    poll = recording.asks(61, 5, FETCH, FETCH_VERSION, fetch())
+    recording.answers(62, poll, fetched(data=batch(b"never")))
+    found = Simulation(recording, answered, Options(), cluster=one_node(TOPICS), delay=lambda _: 7)
+    sent: list[int] = []
+
+    def stop() -> None:
+        found.stop()
+        sent.append(len(found.got))
+
+    found.at(when, stop)
+    found.run()
+    assert found.engine.finished
+    assert found.world.result.ending is Ending.INTERRUPTED
+    assert found.now <= (when + 1000) * 10**6
+    assert len(found.got) == sent[0]
+    totals = found.world.result.totals
+    assert totals.recorded >= totals.sent + totals.withheld.total()
+
+
+def test_rows_that_were_read_already_are_not_sent_behind_a_stop() -> None:
+    recording = Recording()
+    found = Simulation(recording, answered, MAX, cluster=one_node(TOPICS))
+    other = Recording()
+    reads(other, 0, 1)
+    found.stop()
+    for happening in other.happenings:
+        found.engine.feed(happening, 0)
+    found.engine.end(0)
+    found.run()
+    assert found.engine.finished
+    assert not found.got
+
+
+def test_too_many_mismatches_end_the_replay() -> None:
+    recording = Recording()
+    for at in range(10):
+        reads(recording, at, 1, took=0.5)
+    found = played(recording, Options(speed=None, stop_after=2), answer=lambda got: list_answer(code=29))
+    assert found.world.result.ending is Ending.TOO_MANY
+    assert len(found.got) == 3
+
+
+def test_what_was_read_in_the_recording_is_polled_for_until_drain_is_over() -> None:
+    recording = Recording()
+    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
+    recording.answers(1, exchange, fetched(data=batch(b"v")))
+    found = played(recording, Options(speed=None, drain=3 * SECOND))
+    assert len(found.asked(FETCH)) > 2
+    assert 3 * SECOND <= found.now <= 4 * SECOND
+    found.world.close(found.engine.progress, 0)
+    assert [stream.unread + stream.missing for stream in found.world.result.streams] == [1]
+
+
+def test_drain_ends_when_all_was_read() -> None:
+    recording = Recording()
+    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
+    recording.answers(1, exchange, fetched(data=batch(b"v")))
+
+    def answer(got: Got) -> Answer:
+        return fetched(data=batch(b"v") if len(found.asked(FETCH)) == 3 else b"")
+
+    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
+    found.run()
+    assert found.engine.finished
+    assert len(found.asked(FETCH)) == 3
+    found.world.close(found.engine.progress, 0)
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def transaction(recording: Recording) -> None:
+    """Begun, and never ended."""
+    given = recording.asks(0, 1, INIT_PRODUCER_ID, 4, {"transactional_id": "t", "transaction_timeout_ms": 60_000})
+    recording.answers(1, given, {"producer_id": 7, "producer_epoch": 0})
+    data = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    asked = produce(data=data) | {"transactional_id": "t"}
+    recording.answers(3, recording.asks(2, 1, PRODUCE, PRODUCE_VERSION, asked), produced())
+    recording.asks(10_000, 1, LIST_OFFSETS, LIST_VERSION, listed())
+
+
+def transactional(got: Got) -> Answer:
+    if got.key == INIT_PRODUCER_ID:
+        return {"producer_id": 99, "producer_epoch": 0}
+    return answered(got)
+
+
+@pytest.mark.parametrize("when", [5, 5000])
+def test_a_stop_aborts_transactions_that_are_open(when: float) -> None:
+    recording = Recording()
+    transaction(recording)
+    cluster = one_node(TOPICS)
+    cluster.coordinators[1, "t"] = 1
+    found = Simulation(recording, transactional, Options(), cluster=cluster)
+    found.at(when, found.stop)
+    found.run()
+    (ended,) = found.asked(END_TXN)
+    assert (ended.values["producer_id"], ended.values["committed"]) == (99, False)
+
+
+def test_an_end_that_nobody_answers_takes_ten_seconds_at_most() -> None:
+    recording = Recording()
+    transaction(recording)
+    cluster = one_node(TOPICS)
+    cluster.coordinators[1, "t"] = 1
+    found = Simulation(
+        recording, lambda got: None if got.key == END_TXN else transactional(got), Options(), cluster=cluster
+    )
+    found.at(5000, found.stop)
+    found.run()
+    assert found.engine.finished
+    assert found.now <= 16 * SECOND

@@ -1,0 +1,80 @@
+"""What the rooms say together: refusals before anything is sent, and topics that were just made."""
+
+from __future__ import annotations
+
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS, METADATA
+from recorder.replay.engine.world import refused_anywhere
+from recorder.replay.options import Deletes, Options
+from recorder.replay.plan import Exchange, Origin, Peer, Reason, Withheld
+from tests.recorder.replay.simple import PRODUCE_VERSION, answered, produce, produced
+from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
+
+ALTER_VERSION, CREATE_VERSION, DELETE_VERSION = 1, 7, 5
+PRODUCE = 0
+OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
+
+
+def masked(api_key: int, options: Options) -> Withheld | None:
+    exchange = Exchange(Origin("s", 1, 0), api_key, ALTER_VERSION, b"", 0, 0, Peer("h", None), fault=Reason.MASKED)
+    return refused_anywhere(exchange, options)
+
+
+def test_a_request_that_nobody_asked_for_is_not_missed_for_its_masked_bytes() -> None:
+    assert masked(INCREMENTAL_ALTER_CONFIGS, Options()) == Withheld(Reason.NEEDS_ADMIN)
+    assert masked(INCREMENTAL_ALTER_CONFIGS, Options(admin=True)) == Withheld(Reason.MASKED)
+
+
+class Target:
+    """One node. The topic "a" is known to it a moment after it was made."""
+
+    def __init__(self) -> None:
+        self.is_made, self.asked = False, 0
+
+    def __call__(self, got: Got) -> Answer:
+        if got.key == CREATE_TOPICS:
+            self.is_made = True
+            return {"topics": [{"name": "a", "topic_id": NEW_ID, "error_code": 0}]}
+        if got.key == METADATA:
+            self.asked += self.is_made
+            partition = {"error_code": 0, "partition_index": 0, "leader_id": 1}
+            known = {"error_code": 0, "name": "a", "topic_id": NEW_ID, "partitions": [partition]}
+            topics = [known if self.asked > 1 else {"error_code": 3, "name": "a", "partitions": []}]
+            return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "controller_id": 1, "topics": topics}
+        if got.key == DELETE_TOPICS:
+            return {"responses": [{"name": "a", "error_code": 0}]}
+        return answered(got)
+
+
+def creates(recording: Recording, at: float) -> None:
+    topic: Values = {"name": "a", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    told = {"name": "a", "topic_id": OLD_ID, "error_code": 0}
+    recording.exchanges(at, 1, CREATE_TOPICS, CREATE_VERSION, {"topics": [topic], "timeout_ms": 1}, {"topics": [told]})
+
+
+def writes(recording: Recording, at: float) -> None:
+    recording.exchanges(at, 2, PRODUCE, PRODUCE_VERSION, produce(), produced())
+
+
+def test_what_uses_a_topic_waits_until_its_leaders_are_known_on_the_target() -> None:
+    recording, target = Recording(), Target()
+    creates(recording, 0)
+    writes(recording, 10)
+    simulation = Simulation(recording, target, Options(speed=None, admin=True), cluster=one_node())
+    simulation.run()
+    (produced_at,) = simulation.times(PRODUCE)
+    assert produced_at > simulation.times(METADATA)[1]
+    assert simulation.world.cluster.topic_ids["a"] == NEW_ID
+    assert simulation.world.result.totals.mismatches.total() == 0
+
+
+def test_a_topic_that_this_replay_has_made_may_be_deleted_and_is_forgotten() -> None:
+    recording = Recording()
+    creates(recording, 0)
+    told = {"responses": [{"name": "a", "error_code": 0}]}
+    recording.exchanges(10, 1, DELETE_TOPICS, DELETE_VERSION, {"topic_names": ["a"], "timeout_ms": 1}, told)
+    options = Options(speed=None, admin=True, deletes=Deletes.OWN)
+    simulation = Simulation(recording, Target(), options, cluster=one_node())
+    simulation.run()
+    assert len(simulation.asked(DELETE_TOPICS)) == 1
+    assert "a" not in simulation.world.cluster.topic_ids
+    assert not simulation.world.cluster.partitions("a")

@@ -1,0 +1,100 @@
+"""What the replay makes for members."""
+
+from __future__ import annotations
+
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from recorder.replay.plan import ToCoordinator
+from tests.recorder.replay.group_clients import recorded
+from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined
+from tests.recorder.replay.groups.test_modern_groups import answer, beat
+
+SECOND = 10**9
+
+
+def test_a_silent_member_is_kept_alive_by_made_heartbeats():
+    script = Script(prefix="p-")
+    script.join("r", "t")
+    assert script.made() == []
+    script.now = 3 * SECOND
+    (made,) = script.made()
+    assert (made.api_key, made.to) == (HEARTBEAT, ToCoordinator(0, "p-" + GROUP))
+    assert (made.values["group_id"], made.values["member_id"], made.values["generation_id"]) == ("p-g", "t", 7)
+
+
+def test_a_member_whose_connection_ended_falls_silent():
+    script = Script()
+    script.join("r", "t")
+    script.groups.closed(("s", 1))
+    script.now = 60 * SECOND
+    assert script.groups.tick(script.now) == ([], None)
+
+
+def test_a_silent_consumer_confirms_what_it_was_assigned_by_the_targets_topic_ids():
+    script = Script(topics={b"r" * 16: b"t" * 16})
+    given = {"topic_partitions": [{"topic_id": b"t" * 16, "partitions": [4]}]}
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9, assignment=given))
+    script.now = 5 * SECOND
+    (made,) = script.made()
+    assert (made.values["member_epoch"], made.values["topic_partitions"]) == (9, given["topic_partitions"])
+
+
+def test_all_members_leave_at_the_end():
+    script = Script()
+    script.join("r", "t")
+    script.pass_by(68, 1, beat("m", 0) | {"group_id": "h", "instance_id": "i"}, answer("m", 1), answer("m", 9))
+    left = {made.api_key: made.values for made in script.groups.finish()}
+    assert left[LEAVE_GROUP]["members"] == [{"member_id": "t", "group_instance_id": None}]
+    assert (left[68]["member_epoch"], left[68]["instance_id"]) == (-1, "i")
+
+
+def test_a_made_join_that_is_lost_is_made_again():
+    script = Script()
+    script.join("r", "t")
+    exchange, sent = script.send(
+        HEARTBEAT, 3, {"group_id": GROUP, "member_id": "r", "generation_id": 1}, {"error_code": 0}
+    )
+    script.answer(exchange, sent, {"error_code": 22})
+    (made,) = script.made()
+    made.done(None)
+    script.now += SECOND
+    (again,) = script.made()
+    assert (made.api_key, again.values) == (JOIN_GROUP, made.values)
+
+
+def test_requests_of_one_member_share_a_lane_and_those_of_two_do_not():
+    script = Script()
+    script.join("r", "t")
+    script.join("r2", "t2", leader="r", elected="t", connection=2)
+    script.now = 3 * SECOND
+    first, second = script.made()
+    assert first.lane != second.lane
+
+
+def test_a_member_that_the_recording_is_about_to_lose_is_kept_alive_no_more():
+    script = Script()
+    script.join("r", "t")
+    # the leader's answer has all members of the recorded generation: r is none of them
+    script.join("r2", "t2", generation=2, connection=2)
+    script.now = 3 * SECOND
+    assert [made.values["member_id"] for made in script.made()] == ["t2"]
+
+
+def test_a_static_members_former_id_does_not_join_again():
+    script = Script()
+    static = JOIN | {"group_instance_id": "i"}
+    script.pass_by(JOIN_GROUP, 5, static, joined("r1", 1, "r1"), joined("t1", 7, "t1"))
+    script.pass_by(JOIN_GROUP, 5, static, joined("r2", 1, "r1"), joined("t2", 7, "t1"))
+    beat = {"group_id": GROUP, "member_id": "r1", "generation_id": 1, "group_instance_id": "i"}
+    exchange, sent = script.send(HEARTBEAT, 3, beat, {"error_code": 0})
+    script.answer(exchange, sent, {"error_code": 25})
+    assert [made.api_key for made in script.made() if made.values.get("member_id") != "t2"] == []
+
+
+def test_a_member_that_can_not_ask_for_its_assignment_yet_is_kept_alive():
+    script = Script()
+    script.join("r", "t", leader="other")
+    # elected by the target, while the recorded leader's assignments are still to come
+    sync = {"group_id": GROUP, "member_id": "r", "generation_id": 1, "assignments": []}
+    script.groups.lost(recorded(SYNC_GROUP, 3, sync), None)
+    (made,) = script.made()
+    assert made.api_key == HEARTBEAT

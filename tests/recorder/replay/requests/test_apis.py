@@ -1,0 +1,154 @@
+"""What is sent, what is not, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy import wire
+from proxy.wire.keys import (
+    ADD_PARTITIONS_TO_TXN,
+    ALTER_CONFIGS,
+    API_VERSIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    FETCH,
+    FIND_COORDINATOR,
+    JOIN_GROUP,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    PUSH_TELEMETRY,
+    SASL_AUTHENTICATE,
+    VOTE,
+)
+from proxy.wire.long_polls import LONG_POLLS
+from recorder.replay.options import Deletes, Options
+from recorder.replay.plan import Exchange, Origin, Peer, Reason, Values
+from recorder.replay.requests import apis
+from recorder.replay.requests.apis import Treatment, refusal, refusal_of_values, treatment
+
+UNKNOWN_ID, INTERNAL_ID = b"u" * 16, b"i" * 16
+
+
+def asked(api_key: int, version: int = 0) -> Exchange:
+    return Exchange(Origin("s", 1, 1), api_key, version, b"", 0, 0, Peer("h", None))
+
+
+def topic(name: str | bytes) -> str | None:
+    return {INTERNAL_ID: "__consumer_offsets"}.get(name) if isinstance(name, bytes) else name
+
+
+def of_values(api_key: int, version: int, **values: Any) -> Reason | None:
+    """The refusal of a request that has been on the wire."""
+    frame = wire.encode_request(api_key, version, 1, None, values)
+    decoded = wire.decode_request(frame)
+    assert isinstance(decoded, tuple)
+    return refusal_of_values(asked(api_key, version), decoded[1], topic)
+
+
+def test_every_api_of_the_catalog_has_a_treatment() -> None:
+    assert apis.TREATMENTS.keys() == set(wire.api_keys())
+
+
+def test_an_api_has_one_treatment_and_one_destination() -> None:
+    assert sum(map(len, apis._TREATMENTS.values())) == len(apis.TREATMENTS)
+    assert sum(map(len, apis._DESTINATIONS.values())) == len(apis.DESTINATIONS)
+
+
+def test_tables_name_nothing_that_is_never_sent() -> None:
+    tables = (apis.READ_ONLY, apis.PRODUCE_ONLY, apis.GROUP_APIS, apis.MEMBERSHIP, apis.WAITING, apis.CONFIG_APIS)
+    named = set(apis.DESTINATIONS).union(*tables)
+    unsent = {key for key in named if treatment(key) in (Treatment.NEVER, Treatment.REGENERATED)}
+    assert unsent == set()
+
+
+def test_what_changes_or_deletes_is_not_read_only() -> None:
+    assert {treatment(key) for key in apis.READ_ONLY} == {Treatment.SENT}
+    assert apis.READ_ONLY.isdisjoint(apis.MEMBERSHIP | {PRODUCE})
+
+
+def test_long_polls_that_wait_for_records_are_among_the_wires() -> None:
+    assert {*LONG_POLLS} - apis.MEMBERSHIP == apis.LONG_POLLS
+
+
+@pytest.mark.parametrize("api_key", [VOTE, 95, 3000, -1], ids=["brokers", "new", "vendor", "negative"])
+def test_brokers_and_unknown_apis_are_never_sent(api_key: int) -> None:
+    everything = Options(admin=True, deletes=Deletes.ALL, telemetry=True)
+    assert refusal(asked(api_key), everything) is Reason.NEVER
+
+
+def test_add_partitions_to_txn_is_the_brokers_own_from_version_4() -> None:
+    assert refusal(asked(ADD_PARTITIONS_TO_TXN, 3), Options()) is None
+    assert refusal(asked(ADD_PARTITIONS_TO_TXN, 4), Options()) is Reason.NEVER
+
+
+def test_a_version_that_nobody_knows_cant_be_read() -> None:
+    assert refusal(asked(METADATA, 99), Options()) is Reason.OPAQUE
+
+
+@pytest.mark.parametrize(
+    ("api_key", "options", "reason"),
+    [
+        (ALTER_CONFIGS, Options(admin=True), Reason.NEEDS_ADMIN),
+        (CREATE_TOPICS, Options(admin=True), Reason.NEEDS_ADMIN),
+        (DELETE_TOPICS, Options(deletes=Deletes.OWN), Reason.NEEDS_DELETES),
+        (PUSH_TELEMETRY, Options(telemetry=True), Reason.NEEDS_TELEMETRY),
+    ],
+    ids=["configs", "topics", "deletes", "telemetry"],
+)
+def test_what_changes_the_cluster_is_sent_only_when_told_so(api_key: int, options: Options, reason: Reason) -> None:
+    assert refusal(asked(api_key), Options()) is reason
+    assert refusal(asked(api_key), options) is None
+
+
+def test_read_only_leaves_what_reads_and_produce_only_what_produces() -> None:
+    assert refusal(asked(PRODUCE), Options(read_only=True)) is Reason.READ_ONLY
+    assert refusal(asked(JOIN_GROUP), Options(read_only=True)) is Reason.READ_ONLY
+    assert refusal(asked(FETCH), Options(read_only=True)) is None
+    assert refusal(asked(FETCH), Options(produce_only=True)) is Reason.PRODUCE_ONLY
+    assert refusal(asked(PRODUCE), Options(produce_only=True)) is None
+
+
+def test_only_leaves_out_what_its_patterns_dont_name() -> None:
+    assert refusal(asked(FETCH), Options(only=("prod*",))) is Reason.NOT_CHOSEN
+    assert refusal(asked(PRODUCE), Options(only=("prod*",))) is None
+
+
+@pytest.mark.parametrize("api_key", [API_VERSIONS, SASL_AUTHENTICATE])
+def test_logins_and_versions_are_made_anew_whatever_is_chosen(api_key: int) -> None:
+    assert refusal(asked(api_key), Options(only=("produce",), read_only=True)) is None
+    assert treatment(api_key) is Treatment.REGENERATED
+
+
+def test_the_coordinator_of_share_state_is_asked_for_by_brokers_alone() -> None:
+    assert of_values(FIND_COORDINATOR, 6, key_type=2, coordinator_keys=["g:i:0"]) is Reason.NEVER
+    assert of_values(FIND_COORDINATOR, 6, key_type=0, coordinator_keys=["g"]) is None
+    assert of_values(FIND_COORDINATOR, 0, key="g") is None
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "followers", "consumers"),
+    [
+        (FETCH, 4, {"replica_id": 2}, {"replica_id": -1}),
+        (FETCH, 15, {"replica_state": {"replica_id": 2}}, {}),
+        (LIST_OFFSETS, 1, {"replica_id": 0}, {"replica_id": -2}),
+        (OFFSET_FOR_LEADER_EPOCH, 3, {"replica_id": 1}, {"replica_id": -1}),
+    ],
+    ids=["fetch", "fetch-15", "offsets", "epochs"],
+)
+def test_replicas_requests_are_never_sent(api_key: int, version: int, followers: Values, consumers: Values) -> None:
+    assert of_values(api_key, version, **followers) is Reason.NEVER
+    assert of_values(api_key, version, **consumers) is None
+
+
+def test_nothing_is_produced_to_kafkas_own_topics() -> None:
+    def produce(version: int, **named: Any) -> Reason | None:
+        return of_values(PRODUCE, version, topic_data=[{"name": "orders"} if version < 13 else {}, named])
+
+    assert produce(9, name="__transaction_state") is Reason.NEVER
+    assert produce(9, name="_schemas") is None
+    assert produce(13, topic_id=INTERNAL_ID) is Reason.NEVER
+    assert produce(13, topic_id=UNKNOWN_ID) is None

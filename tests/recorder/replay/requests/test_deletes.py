@@ -1,0 +1,109 @@
+"""Deleted is what the replay made, or what the prefix names, unless all may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.wire.keys import (
+    CREATE_TOPICS,
+    DELETE_ACLS,
+    DELETE_GROUPS,
+    DELETE_RECORDS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DELETE_TOPICS,
+    METADATA,
+    OFFSET_DELETE,
+)
+from recorder.replay.options import Deletes, Options
+from recorder.replay.plan import Reason, Values
+from recorder.replay.requests.apis import TREATMENTS, Treatment
+from recorder.replay.requests.deletes import Kind, Thing, made_by, refusal_of_deletes
+
+ID, UNKNOWN = b"r" * 16, b"u" * 16
+RULE = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
+DELETED: dict[int, Values] = {
+    DELETE_TOPICS: {"topic_names": ["orders"]},
+    DELETE_RECORDS: {"topics": [{"name": "orders"}]},
+    DELETE_GROUPS: {"groups_names": ["orders"]},
+    OFFSET_DELETE: {"group_id": "orders"},
+    DELETE_SHARE_GROUP_OFFSETS: {"group_id": "orders"},
+    DELETE_ACLS: {"filters": [RULE]},
+}
+OWN = Options(deletes=Deletes.OWN)
+
+
+def refusal(api_key: int, values: Values, options: Options = OWN, *made: Thing) -> Reason | None:
+    return refusal_of_deletes(api_key, values, options, topic, made)
+
+
+def topic(name: str | bytes) -> str | None:
+    return {ID: "orders"}.get(name) if isinstance(name, bytes) else name
+
+
+def test_each_api_that_deletes_is_here() -> None:
+    assert DELETED.keys() == {key for key, how in TREATMENTS.items() if how is Treatment.DELETES}
+
+
+@pytest.mark.parametrize("api_key", DELETED)
+def test_what_the_replay_did_not_make_is_not_deleted(api_key: int) -> None:
+    assert refusal(api_key, DELETED[api_key]) is Reason.NEEDS_DELETES
+    assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.NOTHING)) is Reason.NEEDS_DELETES
+
+
+@pytest.mark.parametrize("api_key", DELETED)
+def test_what_the_prefix_names_and_all_when_told_so_is_deleted(api_key: int) -> None:
+    assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.OWN, prefix="p-")) is None
+    assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.ALL)) is None
+
+
+@pytest.mark.parametrize("api_key", [key for key in DELETED if key != DELETE_ACLS])
+def test_what_the_replay_made_is_deleted(api_key: int) -> None:
+    kind = Kind.TOPIC if api_key in (DELETE_TOPICS, DELETE_RECORDS) else Kind.GROUP
+    other = Kind.GROUP if kind is Kind.TOPIC else Kind.TOPIC
+    assert refusal(api_key, DELETED[api_key], OWN, Thing(kind, "orders")) is None
+    assert refusal(api_key, DELETED[api_key], OWN, Thing(other, "orders")) is Reason.NEEDS_DELETES
+
+
+def test_one_topic_too_many_withholds_the_whole() -> None:
+    made = Thing(Kind.TOPIC, "orders")
+    assert refusal(DELETE_TOPICS, {"topic_names": ["orders", "others"]}, OWN, made) is Reason.NEEDS_DELETES
+
+
+def test_topics_are_known_by_their_ids_and_unknown_ones_are_nobodys() -> None:
+    made = Thing(Kind.TOPIC, "orders")
+    assert refusal(DELETE_TOPICS, {"topics": [{"name": None, "topic_id": ID}]}, OWN, made) is None
+    unknown = {"topics": [{"name": None, "topic_id": UNKNOWN}]}
+    assert refusal(DELETE_TOPICS, unknown, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
+
+
+def test_kafkas_own_topics_have_no_prefix() -> None:
+    values = {"topic_names": ["__consumer_offsets"]}
+    assert refusal(DELETE_TOPICS, values, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"resource_name_filter": None},
+        {"pattern_type_filter": 2},
+        {"resource_type_filter": 4},
+        {"resource_type_filter": 1},
+    ],
+    ids=["any name", "any that applies", "cluster", "any type"],
+)
+def test_a_filter_that_meets_more_than_the_prefix_names_deletes_nothing(changed: dict[str, Any]) -> None:
+    values = {"filters": [RULE | changed]}
+    assert refusal(DELETE_ACLS, values, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
+
+
+def test_what_deletes_nothing_is_not_refused() -> None:
+    assert refusal(METADATA, {"topics": None}) is None
+
+
+def test_topics_that_the_target_created_are_the_replays_under_their_recorded_names() -> None:
+    answer = {"topics": [{"name": "p-a", "error_code": 0}, {"name": "p-b", "error_code": 36}]}
+    assert made_by(CREATE_TOPICS, {}, answer, lambda name: name[2:]) == {Thing(Kind.TOPIC, "a")}
+    assert made_by(CREATE_TOPICS, {"validate_only": True}, answer, str) == set()
+    assert made_by(METADATA, {}, answer, str) == set()

@@ -1,0 +1,70 @@
+"""An expression behind a prefix meets the names that the recorded one met, behind the prefix."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.replay.requests.patterns import prefixed
+
+PATTERNS = {
+    "plain": "orders",
+    "several": "orders|payments",
+    "anchors": "^orders$",
+    "anchored alternatives": "^orders|^pay.*",
+    "anchored group": "(^orders|(?:^pay(ments)?))$",
+    "flags": "(?i)^ORDERS",
+    "start of text": r"\Aorders",
+    "class": "[^o]+|[]^o]rders|[a^]x",
+    "posix-like": "[[:alpha:]^]rders",
+    "escapes": r"\^orders|orders\$",
+    "named": "(?P<name>^orders)",
+    "nothing": "",
+    "open class": "[^",
+}
+NAMES = ("orders", "ORDERS", "payments", "pay", "^orders", "ax", "^x", "", "rders", "x-orders", "orders$", "payments2")
+
+
+def meets(pattern: str, name: str) -> bool | None:
+    """None: no expression of this engine's."""
+    try:
+        return re.fullmatch(pattern, name) is not None
+    except re.error:
+        return None
+
+
+@pytest.mark.parametrize("pattern", [pytest.param(pattern, id=name) for name, pattern in PATTERNS.items()])
+@pytest.mark.parametrize("prefix", ["p-", "p.", "a_b"])
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_a_name_is_met_behind_the_prefix_as_it_was_without(pattern: str, prefix: str) -> None:
+    behind = prefixed(pattern.removeprefix("(?i)"), prefix)
+    for name in NAMES:
+        assert meets(behind, prefix + name) == meets(pattern.removeprefix("(?i)"), name), name
+
+
+def test_no_name_without_the_prefix_is_met() -> None:
+    assert not meets(prefixed(".*", "p."), "pxorders")
+    assert not meets(prefixed("a|b", "p-"), "b")
+
+
+def test_flags_stay_within_the_expression_and_the_anchor_behind_them_goes() -> None:
+    assert prefixed("(?i)^orders", "p-") == r"p\-(?:(?i)orders)"
+
+
+def test_quoted_text_is_no_anchor() -> None:
+    assert prefixed(r"\Q^a|^\E|^b", "p") == r"p(?:\Q^a|^\E|b)"
+
+
+@given(st.text(max_size=20))
+def test_without_a_prefix_an_expression_stays(pattern: str) -> None:
+    assert prefixed(pattern, "") == pattern
+
+
+@given(st.text(alphabet="^|(?:i)[]\\QEAa-$*", max_size=30))
+def test_nothing_but_anchors_is_taken_out(pattern: str) -> None:
+    behind = prefixed(pattern, "p")
+    assert behind.startswith("p(?:")
+    assert behind[4:-1].replace("^", "").replace("\\A", "") == pattern.replace("^", "").replace("\\A", "")

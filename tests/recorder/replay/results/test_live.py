@@ -1,0 +1,44 @@
+"""The progress of a replay: drawn anew on a terminal, in lines elsewhere."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from recorder.replay.outcome import Progress
+from recorder.replay.results.live import EVERY_NS, EVERY_NS_IN_A_PIPE, LiveProgress, drawn
+from tests.recorder.replay import drawn as looks
+
+NOW = Progress(12_345, 12_300, 12, 3_400_000, 3, 2, 1_204 * 10**9, 3_725 * 10**9)
+BEYOND = NOW._replace(position_ns=9 * 10**18)
+SAID = "20 min 4 s of 1 h 2 min: 12 345 sent, 12 300 answered, 12 late (now 3.4 ms), 3 withheld, 2 differ"
+
+
+def shown(*, terminal: bool) -> tuple[str, int]:
+    paper = StringIO()
+    with LiveProgress(Console(file=paper, width=40, force_terminal=terminal)) as live:
+        live.show(Progress())
+        live.show(NOW)
+        return paper.getvalue(), live.every_ns
+
+
+def test_in_a_pipe_each_is_a_line_that_is_not_broken() -> None:
+    written, every_ns = shown(terminal=False)
+    assert written.splitlines()[1] == SAID
+    assert every_ns == EVERY_NS_IN_A_PIPE
+
+
+def test_on_a_terminal_it_is_drawn_anew() -> None:
+    written, every_ns = shown(terminal=True)
+    assert "\x1b[1A" in written
+    assert every_ns == EVERY_NS
+
+
+@pytest.mark.parametrize("width", looks.WIDTHS)
+@pytest.mark.parametrize(
+    "now", [Progress(), NOW, NOW._replace(position_ns=9 * 10**18)], ids=["begun", "amid", "beyond"]
+)
+def test_it_fits(now: Progress, width: int) -> None:
+    looks.check(looks.drawn([drawn(now)], width), width)

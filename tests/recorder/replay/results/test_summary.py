@@ -1,0 +1,59 @@
+"""The summary on a terminal: what stands in it, and that it fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from recorder.replay.outcome import Result
+from recorder.replay.results.summary import summary
+from tests.recorder.replay import some_results as results
+from tests.recorder.replay.drawn import WIDTHS, check, drawn
+
+
+def of(result: Result, width: int = 160, report: str | None = None) -> str:
+    return drawn(summary(result, width, report), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["equal", "different", "interrupted", "hostile"])
+def test_it_fits_and_gives_a_terminal_no_orders(name: str, width: int) -> None:
+    check(of(getattr(results, name)(), width), width)
+
+
+def test_colours_are_this_programs_own() -> None:
+    check_colours = drawn(summary(results.hostile(), 160), 160, terminal=True)
+    assert "\x1b]" not in check_colours
+    assert "\x1b[2J" not in check_colours
+
+
+def test_a_replay_in_order_has_no_tables_of_what_went_wrong() -> None:
+    text = of(results.equal())
+    assert "verdict   as recorded: 298 724 answers and 84 015 records in 6 streams" in text
+    assert not {"Withheld", "Answers that differ", "missing"} & set(text.splitlines())
+
+
+def test_mismatches_that_are_alike_stand_once() -> None:
+    lines = [line.split() for line in of(results.different()).splitlines()]
+    listed = [line for line in lines if "OffsetCommit" in line and "error" in line]
+    assert [line[:2] for line in listed] == [["1", "99"]]
+
+
+def test_the_command_shows_both_answers_where_there_is_a_report() -> None:
+    assert of(results.different(), report="my report.json").splitlines()[-1] == (
+        "kafka-wiretap replay show 'my report.json' 1"
+    )
+
+
+def test_without_a_report_the_command_shows_what_was_recorded() -> None:
+    assert of(results.different()).splitlines()[-1] == (
+        f"kafka-wiretap inspect show /var/lib/kafka-wiretap/capture {results.SESSION}/4/e8"
+    )
+
+
+def test_partitions_withheld_of_requests_that_were_sent_are_told_too() -> None:
+    line = next(line for line in of(results.different()).splitlines() if "the target has no such topic" in line)
+    assert line.split()[:2] == ["12", "96"]
+
+
+def test_an_interrupted_replay_says_how_far_it_came() -> None:
+    assert "32 % of the recording; interrupted" in of(results.interrupted())

@@ -1,0 +1,105 @@
+"""Words for numbers, and for mismatches that are alike."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.replay.outcome import Assigned, Difference, Stream, Verdict
+from recorder.replay.results import words
+from tests.recorder.replay import some_results as results
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (None, ""),
+        (0, "0"),
+        (999, "999 ns"),
+        (1_500, "1.5 µs"),
+        (99_960, "100 µs"),
+        (4_310_000, "4.31 ms"),
+        (59 * SECOND + SECOND // 2, "59.5 s"),
+        (60 * SECOND, "1 min"),
+        (3725 * SECOND, "1 h 2 min"),
+        (3_600_000 * SECOND, "1 000 h"),
+    ],
+)
+def test_a_duration_has_three_digits_or_two_units(nanoseconds: int | None, text: str) -> None:
+    assert words.duration(nanoseconds) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0, "0 %"), (0.001, "less than 0.01 %"), (0.15, "0.15 %"), (100, "100 %")])
+def test_a_share_is_never_0_where_there_is_some(share: float, text: str) -> None:
+    assert words.percent(share) == text
+
+
+@given(st.integers())
+def test_any_number_is_a_moment(at_ns: int) -> None:
+    """A report may come from anywhere."""
+    assert words.moment(at_ns)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 60 * SECOND])
+def test_a_duration_of_any_sign_has_words(number: int) -> None:
+    assert words.duration(number)
+
+
+def test_mismatches_are_alike_whatever_their_element() -> None:
+    first = results.commit_mismatch()
+    other = replace(first, differences=(replace(first.differences[0], path="topics[7].partitions[2].error_code"),))
+    unlike = replace(first, differences=(replace(first.differences[0], replayed="3"),))
+    found = words.alike([first, unlike, other])
+    assert [(one.number, one.times) for one in found] == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["0", "a.b", "a]b", "[]"], ids=["number", "dot", "end", "both"])
+def test_a_field_is_the_same_whatever_its_element_is_called(name: str) -> None:
+    assert words.field_of(f"topics[{name}].partitions[3].error_code") == "topics.partitions.error_code"
+
+
+def test_a_command_can_be_typed_whatever_the_files_name_is() -> None:
+    typed = words.command(results.different(), 3, "my report; rm -rf ~.json")
+    assert shlex.split(typed)[3:] == ["my report; rm -rf ~.json", "3"]
+
+
+def test_every_verdict_has_a_sentence() -> None:
+    result = results.different()
+    for allowed, partial in ((0, 1.0), (10_000, 1.0), (10_000, 0.1)):
+        result.max_mismatches, result.partial = allowed, partial
+        assert words.verdict(result)
+    assert {one.value for one in Verdict} >= {str(result.verdict)}
+
+
+def test_a_missing_side_is_said() -> None:
+    assert words.difference(Difference("topics[0]", "", "orders")) == "topics[0]: nothing → orders"
+
+
+@pytest.mark.parametrize(
+    ("path", "sides", "told"),
+    [
+        ("topics[0].error_code", ("0", "22"), "0 → 22 ILLEGAL_GENERATION"),
+        ("error_code", ("-1", ""), "-1 UNKNOWN_SERVER_ERROR → nothing"),
+        ("error_code", ("null", "99999"), "null → 99999 ERROR_99999"),
+        ("topics[0].partition_index", ("1", "2"), "1 → 2"),
+    ],
+    ids=["code", "unknown", "no code", "other field"],
+)
+def test_the_code_of_an_error_has_its_name(path: str, sides: tuple[str, str], told: str) -> None:
+    assert words.difference(Difference(path, *sides)) == f"{path}: {told}"
+
+
+def test_a_streams_differences_are_counted() -> None:
+    assert words.stream(Stream("c", "t", 0, missing=1, unread=2000)) == "1 missing, 2 000 unread"
+
+
+def test_what_a_group_was_given_on_one_side_alone_is_said() -> None:
+    assert words.assigned(Assigned("g", ("a 0", "a 1"), ("b 2",))) == "only recorded: a 0, a 1; only replayed: b 2"
+    result = replace(results.equal(), max_mismatches=0, assigned=[Assigned("g", ("a 0",))])
+    assert words.verdict(result).endswith("and what 1 group was given; --max-mismatches allows 0")

@@ -1,0 +1,45 @@
+"""A share group begins on the target where the recorded one began to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_GROUP_HEARTBEAT
+from recorder.replay.cluster import GROUP
+from recorder.replay.plan import Exchange, Hold, Needs, Reason, ToCoordinator
+from recorder.replay.sessions.share_starts import ShareStarts
+from tests.recorder.replay.simulated import exchange, names
+
+END = 30
+
+
+def joins(epoch: int = 0, group: str = "g") -> Exchange:
+    values = {"group_id": group, "member_id": "m", "member_epoch": epoch, "rack_id": None}
+    return exchange(0, SHARE_GROUP_HEARTBEAT, 1, values | {"subscribed_topic_names": None}, None)
+
+
+def asked(starts: ShareStarts, each: Exchange) -> Any:
+    return starts.request(each, each.decoded(), 0)
+
+
+def room(prefix: str = "") -> ShareStarts:
+    begun = {"g": {("a", 1): 5}, "nothing": {}}
+    return ShareStarts(names(prefix), begun, {"a": 3}, lambda topic, partition, offset: min(offset + 20, END))
+
+
+def test_the_first_join_waits_until_the_group_was_told_and_partitions_without_a_beginning_are_at_their_ends() -> None:
+    starts = room("p-")
+    needs = asked(starts, joins())
+    assert isinstance(needs, Needs)
+    (made,) = needs.made
+    assert (made.api_key, made.to) == (ALTER_SHARE_GROUP_OFFSETS, ToCoordinator(GROUP, "p-g"))
+    told = [{"partition_index": index, "start_offset": start} for index, start in ((0, END), (1, 25), (2, END))]
+    assert made.values == {"group_id": "p-g", "topics": [{"topic_name": "p-a", "partitions": told}]}
+    assert asked(starts, joins()) == Hold(Reason.NO_OFFSET)
+    made.done(None)
+    assert asked(starts, joins()) is None
+
+
+def test_other_heartbeats_and_groups_wait_for_nothing() -> None:
+    starts = room()
+    assert [asked(starts, each) for each in (joins(3), joins(group="other"), joins(group="nothing"))] == [None] * 3

@@ -1,0 +1,326 @@
+"""Records of Produce requests, made and read by other codecs where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from struct import pack
+from zlib import crc32
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+
+from proxy.wire import Budget
+from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
+from proxy.wire.records import Compression, Record, batches, compress, read, write_batch, write_message_set
+from proxy.wire.records.batch import BATCH_HEAD
+from recorder.replay.versions.batches import (
+    Numbering,
+    as_batch,
+    codecs_of,
+    filled,
+    magics_of,
+    producers_of,
+    renumbered,
+    shifted,
+)
+from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, plain_records, record_lists
+
+LARGE = 1 << 24
+NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
+# kafka-python lacks the header checksum that lz4 has in magic 0
+SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
+every_codec = pytest.mark.parametrize("codec", BATCH_CODECS, ids=lambda codec: codec.value)
+every_set = pytest.mark.parametrize(("magic", "codec"), SETS, ids=[f"{magic}-{codec.value}" for magic, codec in SETS])
+OLD = Numbering(77, 3, 41)
+NUMBERINGS = st.builds(Numbering, st.integers(0, 1 << 62), st.integers(0, 1 << 14), st.integers(0, (1 << 31) - 1))
+
+
+def aiokafkas(codec: Compression, records: list[Record], numbering: Numbering = OLD) -> bytes:
+    """A batch of aiokafka's."""
+    builder = DefaultRecordBatchBuilder(2, NUMBERS[codec], True, *numbering, LARGE)
+    for place, record in enumerate(records):
+        builder.append(place, record.timestamp, record.key, record.value, list(record.headers))
+    return bytes(builder.build())
+
+
+def kafka_pythons(magic: int, codec: Compression, records: list[Record]) -> bytes:
+    """Records of kafka-python's, in any format."""
+    builder = MemoryRecordsBuilder(magic, NUMBERS[codec], LARGE)
+    for record in records:
+        builder.append(record.timestamp, record.key, record.value, list(record.headers))
+    builder.close()
+    return bytes(builder.buffer())
+
+
+def told(data: bytes) -> list[tuple[object, ...]]:
+    """What kafka-python reads, checksums verified."""
+    found = []
+    for batch in MemoryRecords(data):
+        assert batch.validate_crc()
+        found += [(one.offset, one.timestamp, one.key, one.value, tuple(one.headers)) for one in batch]
+    return found
+
+
+# producers
+
+
+@every_codec
+@few
+@given(record_lists(smallest=1, tame=True), NUMBERINGS)
+def test_another_producers_batch_is_the_one_that_it_would_have_written(
+    codec: Compression, records: list[Record], wanted: Numbering
+) -> None:
+    data = aiokafkas(codec, records)
+    assert producers_of(data) == [(*OLD, len(records))]
+    assert renumbered(data, [wanted]) == aiokafkas(codec, records, wanted)
+
+
+@few
+@given(record_lists(smallest=1, tame=True), NUMBERINGS)
+def test_each_batch_has_its_own_producer_and_only_those_that_differ_change(
+    records: list[Record], wanted: Numbering
+) -> None:
+    first, second = aiokafkas(Compression.GZIP, records), aiokafkas(Compression.NONE, records)
+    found = renumbered(first + second, [OLD, wanted])
+    assert found[: len(first)] == first
+    assert producers_of(found) == [(*OLD, len(records)), (*wanted, len(records))]
+
+
+def test_a_damaged_batch_gets_no_checksum_that_hides_the_damage() -> None:
+    data = bytearray(aiokafkas(Compression.NONE, plain_records(3)))
+    data[-1] ^= 255
+    assert renumbered(bytes(data), [OLD]) == data
+    assert renumbered(bytes(data), [Numbering(1, 2, 3)]) == data
+    assert shifted(bytes(data), 5) == data
+
+
+def test_batches_and_producers_come_in_equal_numbers() -> None:
+    data = aiokafkas(Compression.NONE, plain_records(1))
+    for numberings in ([], [OLD, OLD]):
+        with pytest.raises(Malformed, match="as many batches"):
+            renumbered(data, numberings)
+
+
+def test_messages_have_no_producer_and_can_have_none() -> None:
+    data = write_message_set(plain_records_without_headers(2))
+    assert producers_of(data) == [(-1, -1, -1, 1)] * 2
+    assert producers_of(write_message_set([Record(0)], codec=Compression.GZIP)) == [(-1, -1, -1, 0)]
+    assert renumbered(data, [Numbering(-1, -1, -1)] * 2) == data
+    with pytest.raises(Malformed, match="magic 1"):
+        renumbered(data, [OLD, OLD])
+
+
+def plain_records_without_headers(count: int) -> list[Record]:
+    return [record._replace(headers=()) for record in plain_records(count)]
+
+
+# formats
+
+
+@every_set
+@few
+@given(record_lists(headers=False, smallest=1, tame=True))
+def test_a_message_set_becomes_one_batch_of_the_same_records_and_codec(
+    magic: int, codec: Compression, records: list[Record]
+) -> None:
+    data = as_batch(kafka_pythons(magic, codec, records))
+    (batch,) = batches(data)
+    assert (batch.magic, batch.codec, batch.count, batch.last_offset) == (2, codec, len(records), len(records) - 1)
+    assert told(data) == [
+        (place, record.timestamp if magic else -1, record.key, record.value, ()) for place, record in enumerate(records)
+    ]
+
+
+def test_lz4_of_magic_0_becomes_the_lz4_of_batches() -> None:
+    records = plain_records_without_headers(9)
+    data = as_batch(write_message_set(records, magic=0, codec=Compression.LZ4))
+    assert codecs_of(data) == {Compression.LZ4}
+    assert [one[2:4] for one in told(data)] == [record[2:4] for record in records]
+
+
+def test_wrappers_within_wrappers_become_one_flat_batch() -> None:
+    records = plain_records_without_headers(4)
+    inner = write_message_set(records, magic=0, codec=Compression.GZIP)
+    nested = nested_in(inner)
+    assert [record.value for record in read(nested)] == [record.value for record in records]
+    assert [one[2:4] for one in told(as_batch(nested))] == [record[2:4] for record in records]
+
+
+def nested_in(inner: bytes) -> bytes:
+    """A wrapper of magic 0 around a wrapper."""
+    value = compress(Compression.GZIP, inner)
+    summed = pack(">bb", 0, 1) + pack(">i", -1) + pack(">i", len(value)) + value
+    return pack(">qi", 3, 4 + len(summed)) + pack(">I", crc32(summed)) + summed
+
+
+def test_plain_messages_and_wrappers_side_by_side_become_one_batch_of_the_first_codec() -> None:
+    plain = write_message_set([Record(0, 1, None, b"a")])
+    packed = write_message_set([Record(0, 2, None, b"b"), Record(1, 3, None, b"c")], codec=Compression.SNAPPY)
+    assert codecs_of(as_batch(plain + packed)) == {Compression.NONE}
+    assert codecs_of(as_batch(packed + plain)) == {Compression.SNAPPY}
+    assert [one[3] for one in told(as_batch(packed + plain))] == [b"b", b"c", b"a"]
+    assert magics_of(plain + packed) == {1}
+
+
+@every_codec
+def test_a_batch_stays_as_it_is(codec: Compression) -> None:
+    data = aiokafkas(codec, plain_records(3))
+    assert as_batch(data) is data
+    assert as_batch(b"") == b""
+
+
+def test_both_formats_side_by_side_are_refused() -> None:
+    with pytest.raises(Malformed, match="side by side"):
+        as_batch(aiokafkas(Compression.NONE, plain_records(1)) + write_message_set([Record(0)]))
+
+
+# times
+
+
+@every_codec
+@few
+@given(record_lists(smallest=1, tame=True), st.integers(-(1 << 41), 1 << 41))
+def test_the_records_of_a_batch_move_with_its_header(codec: Compression, records: list[Record], by: int) -> None:
+    records = [record._replace(timestamp=record.timestamp + (1 << 42)) for record in records]
+    data = aiokafkas(codec, records)
+    found = shifted(data, by)
+    assert [one[1] for one in told(found)] == [record.timestamp + by for record in records]
+    assert found[BATCH_HEAD.size :] == data[BATCH_HEAD.size :], "the block is not touched"
+    assert producers_of(found) == producers_of(data)
+    assert shifted(found, -by) == data
+
+
+@pytest.mark.parametrize("codec", MESSAGE_CODECS, ids=lambda codec: codec.value)
+@few
+@given(record_lists(headers=False, smallest=1, tame=True), st.integers(0, 1 << 41))
+def test_the_messages_of_magic_1_move_too(codec: Compression, records: list[Record], by: int) -> None:
+    data = shifted(kafka_pythons(1, codec, records), by)
+    assert codecs_of(data) == {codec}
+    assert [one[1:4] for one in told(data)] == [(one.timestamp + by, one.key, one.value) for one in records]
+
+
+def test_what_has_no_time_gets_none() -> None:
+    for data in (write_message_set([Record(0)], magic=0), write_batch([Record(0)]), write_message_set([Record(0)])):
+        assert shifted(data, 1000) == data
+
+
+def test_a_time_beyond_64_bits_is_refused() -> None:
+    data = write_batch([Record(0, (1 << 63) - 1)])
+    with pytest.raises(Malformed, match="64 bits"):
+        shifted(data, 1)
+
+
+# filling
+
+
+@every_codec
+@few
+@given(record_lists(smallest=1, tame=True))
+def test_records_made_up_are_as_many_and_as_large_and_have_keys(codec: Compression, records: list[Record]) -> None:
+    data = aiokafkas(codec, records)
+    found = filled(data[: BATCH_HEAD.size])
+    (before,), (after,) = batches(data), batches(found)
+    assert after[3:5] == before[3:5], "offsets"
+    assert after[8:] == before[8:], "times, producer, count"
+    assert (after.codec, after.transactional) == (Compression.NONE, before.transactional)
+    keys = [one[2] for one in told(found)]
+    assert None not in keys
+    assert len(set(keys)) == len(records)
+    smallest = len(filled(with_size(data[: BATCH_HEAD.size], 0)))
+    assert len(found) == smallest > len(data) or -3 <= len(found) - len(data) <= 0
+
+
+def with_size(header: bytes, size: int) -> bytes:
+    """The header of a batch whose records take so many bytes."""
+    return header[:8] + (BATCH_HEAD.size - 12 + size).to_bytes(4, "big") + header[12:]
+
+
+@given(st.integers(0, 70_000), st.integers(1, 300))
+def test_any_size_and_number_of_records_can_be_filled(size: int, count: int) -> None:
+    header = BATCH_HEAD.pack(0, 0, -1, 2, 0, 0, count - 1, 5, 9, 1, 2, 3, count)
+    found = filled(with_size(header, size))
+    (batch,) = batches(found)
+    assert batch.count == count == len(list(read(found)))
+    smallest = len(filled(with_size(header, 0)))
+    assert len(found) == smallest or size - 3 <= len(found) - BATCH_HEAD.size <= size
+
+
+def test_each_header_is_filled() -> None:
+    first, second = aiokafkas(Compression.GZIP, plain_records(3)), aiokafkas(Compression.NONE, plain_records(5))
+    found = filled(first[: BATCH_HEAD.size] + second[: BATCH_HEAD.size])
+    assert [batch.count for batch in batches(found)] == [3, 5]
+    assert filled(b"") == b""
+
+
+def test_a_header_that_promises_gigabytes_or_a_billion_records_is_over_budget() -> None:
+    for size, count in (((1 << 31) - 200, 1), (10, (1 << 31) - 1)):
+        header = BATCH_HEAD.pack(0, BATCH_HEAD.size - 12 + size, -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
+        with pytest.raises(OverBudget):
+            filled(header)
+
+
+def test_what_is_no_whole_header_of_a_batch_is_refused() -> None:
+    header = aiokafkas(Compression.NONE, plain_records(1))[: BATCH_HEAD.size]
+    with pytest.raises(Truncated):
+        filled(header[:-1])
+    for wrong in (with_size(header, -1), bytes(BATCH_HEAD.size), header[:16] + b"\1" + header[17:]):
+        with pytest.raises(Malformed):
+            filled(wrong)
+
+
+# hostile bytes
+
+
+SEEDS = [
+    aiokafkas(Compression.NONE, plain_records(3)),
+    aiokafkas(Compression.GZIP, plain_records(3)),
+    write_message_set(plain_records_without_headers(3)),
+    write_message_set(plain_records_without_headers(3), codec=Compression.SNAPPY),
+    write_message_set(plain_records_without_headers(3), magic=0, codec=Compression.GZIP),
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    data = bytearray(draw(st.sampled_from(SEEDS)))
+    for _ in range(draw(st.integers(1, 4))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(0, len(data)) | st.just(len(data)))])
+
+
+@given(damaged() | st.binary(max_size=200), NUMBERINGS, st.integers(-(1 << 63), 1 << 63))
+def test_hostile_bytes_raise_wire_errors_alone(data: bytes, wanted: Numbering, by: int) -> None:
+    attempts: list[Callable[[], object]] = [
+        lambda: producers_of(data),
+        lambda: renumbered(data, [wanted] * len(producers_of(data))),
+        lambda: shifted(data, by),
+        lambda: as_batch(data),
+        lambda: filled(data),
+        lambda: filled(data[: BATCH_HEAD.size]),
+    ]
+    for attempt in attempts:
+        try:
+            attempt()
+        except WireError:
+            continue
+
+
+def test_a_bomb_is_over_budget() -> None:
+    data = write_message_set([Record(0, 1, None, bytes(1 << 20))], codec=Compression.GZIP)
+    for attempt in (as_batch, lambda data, budget: shifted(data, 1, budget=budget)):
+        with pytest.raises(OverBudget):
+            attempt(data, budget=Budget(1 << 16))
+    many = write_message_set([Record(place) for place in range(1000)])
+    with pytest.raises(OverBudget):
+        as_batch(many, budget=Budget(1 << 16))
+
+
+def test_hundreds_of_thousands_of_messages_of_nothing_are_over_budget() -> None:
+    data = write_message_set([Record(0)], magic=0) * 400_000
+    for attempt in (producers_of, as_batch):
+        with pytest.raises(OverBudget):
+            attempt(data)
