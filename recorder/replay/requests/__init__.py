@@ -3,6 +3,6 @@
 apis  deletes  acls          what is sent, as tables of keys; what may be deleted
 order  retries               what a request waits for; which answers are asked again
 fields                       which fields quote, tell or repeat what a cluster assigns
-translate_names              names and ids; `answers`, `blobs` and `patterns` for those in cursors, members' bytes, texts
+translate_names              names and ids; `answers`, `blobs`, `patterns`: those in cursors, blobs, texts
 routing                      parts for leaders, coordinators, nodes; `layout`, `nodes`, and `joining` of the answers
 """
