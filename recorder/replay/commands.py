@@ -189,7 +189,6 @@ def replay() -> None:
 @click.option("--telemetry", is_flag=True, help="Also what clients push of their own metrics.")
 @click.option("--prefix", default="", type=text, help="Before names of topics, groups, transactions and instances.")
 @click.option("--create-topics", is_flag=True, help="Make the topics that the target lacks.")
-@click.option("--fill", is_flag=True, help="Make up records that were not recorded: same count and size.")
 @click.option("--timestamps", type=click.Choice(["keep", "shift"]), default="keep", show_default=True)
 @click.option(
     "--node",
@@ -328,7 +327,7 @@ def _check_record(folder: Path, record: Path | None, dry_run: bool) -> None:
 def _options(given: dict[str, Any], file: FileSettings) -> Options:
     if given["read_only"] and given["produce_only"]:
         raise Wrong("--read-only and --produce-only leave nothing together: right would be one of them")
-    names = ("speed", "only", "read_only", "produce_only", "admin", "telemetry", "prefix", "create_topics", "fill")
+    names = ("speed", "only", "read_only", "produce_only", "admin", "telemetry", "prefix", "create_topics")
     more = ("wait", "drain", "memory", "max_late", "stop_after", "onto_recorded", "fence")
     return Options(
         **{name: given[name] for name in (*names, *more)},
@@ -373,5 +372,7 @@ def show(report: Path, number: int, budget: int) -> None:
             screen.print(part)
     except (NoReport, LookupError) as error:
         raise Wrong(str(error)) from error
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise Wrong(f"{printable(report)} can't be read: {error.strerror or error}") from error

@@ -42,7 +42,6 @@ class Options:
     deletes: Deletes = Deletes.NOTHING
     telemetry: bool = False
     prefix: str = ""
-    fill: bool = False
     shift_timestamps: bool = False
     create_topics: bool = False
     onto_recorded: bool = False
@@ -71,7 +70,6 @@ class Options:
             "produce_only",
             "admin",
             "telemetry",
-            "fill",
             "create_topics",
             "onto_recorded",
             "fence",

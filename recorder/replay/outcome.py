@@ -333,9 +333,12 @@ class Result:
 
     @property
     def differences(self) -> int:
-        """Answers, streams of records and groups' assignments that differ: what --max-mismatches counts."""
+        """Answers, streams of records and groups' assignments that differ, and answers that never came.
+
+        --max-mismatches counts these.
+        """
         # asked for after each answer: no sums of all the other counts
-        answers = sum(one.mismatches.total() for one in self.apis.values())
+        answers = sum(one.mismatches.total() + one.lost for one in self.apis.values())
         return answers + sum(1 for _ in self.differing_streams()) + len(self.assigned)
 
     def differing_streams(self) -> Iterator[Stream]:

@@ -36,7 +36,6 @@ class Reason(StrEnum):
     NOT_CHOSEN = "left out by --only"
     MASKED = "has masked bytes"
     CUT = "its body was not recorded"
-    NO_DATA = "its records were not recorded (--fill)"
     OPAQUE = "can't be read"
     OLD_DIALECT = "Kafka 0.7"
     NO_TOPIC = "the target has no such topic"

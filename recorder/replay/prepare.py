@@ -37,6 +37,9 @@ from recorder.terminal import count
 Script = Generator[Made | None, Values | None, Any]
 # timestamps of ListOffsets that mean the first offset and the next one
 EARLIEST, LATEST = -2, -1
+# errors that say that there is no such group, or none of that kind: GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION
+_NO_GROUP = frozenset({0, 69, 35})
+TRANSACTIONAL_ID_NOT_FOUND = 105
 # The target may take a moment to tell all brokers of new topics.
 _TRIES = 200
 PURPOSE = "to know the target"
@@ -112,7 +115,15 @@ class Preparation:
 
     def _check_cluster(self) -> None:
         recorded, options = self._survey, self._options
+        if not self._cluster.nodes:
+            self.found.refusals.append("the target does not answer Metadata: right would be a broker that does")
+            return
         addresses = {f"{host}:{port}" for host, port in self._cluster.nodes.values()}
+        lacking = sorted({*options.nodes.values()} - self._cluster.nodes.keys())
+        if lacking:
+            self.found.refusals.append(
+                f"the target has no node {lacking[0]}: right for --node would be one of {sorted(self._cluster.nodes)}"
+            )
         is_same = self._cluster.id in recorded.cluster_ids or (
             not (self._cluster.id and recorded.cluster_ids) and addresses & recorded.addresses
         )
@@ -205,12 +216,16 @@ class Preparation:
             return
         for group in sorted(map(self._names.target, written)):
             to = ToCoordinator(GROUP, group)
-            described = yield from self._described(group, to)
-            if any(found["members"] for found in described) and not (self._options.prefix or self._options.fence):
+            described, unknown = yield from self._described(group, to)
+            if unknown and not self._is_apart(group):
+                self.found.refusals.append(
+                    f"the target does not say whether group {group} has members ({unknown}): right would be --fence"
+                )
+            if any(found["members"] for found in described) and not self._is_apart(group):
                 self.found.refusals.append(
                     f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
                 )
-            if not described:
+            if not described and not unknown:
                 self.found.absent_groups.add(group)
             elif self._survey.first_acquired.get(self._names.recorded(group)):
                 self.found.overwritten.append(group)
@@ -221,20 +236,28 @@ class Preparation:
                     self.found.overwritten.append(group)
                     self.found.absent_groups.discard(group)
 
+    def _is_apart(self, name: str) -> bool:
+        """True for a name that only this replay uses, and for what may be disturbed."""
+        return self._options.fence or self._names.recorded(name) != name
+
     def _described(self, group: str, to: To) -> Script:
-        """What the target says of a group, as whichever kind it has it; [] where it has none."""
+        """What the target says of a group, as whichever kind it has it, and why it may have kept something back."""
         described: list[Values] = []
+        unknown = ""
         for api_key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE):
             if api_key in self._cluster.any_offered():
                 values = {"groups": [group], "group_ids": [group], "include_authorized_operations": False}
                 answer = yield from self._ask(api_key, values, to)
                 found = (answer or {}).get("groups", ())
                 described += [each for each in found if not each["error_code"] and each["group_state"] != "Dead"]
-        return described
+                errors = [f"error {each['error_code']}" for each in found if each["error_code"] not in _NO_GROUP]
+                unknown = unknown or next(iter(errors), "" if found else "no answer")
+        return described, unknown
 
     def _transactions(self) -> Script:
         used = sorted(self._names.target(name) for name, found in self._survey.transactions.items() if found.is_written)
-        if not used or self._options.read_only or self._options.prefix:
+        used = [name for name in used if not self._is_apart(name)]
+        if not used or self._options.read_only:
             return
         if DESCRIBE_TRANSACTIONS not in self._cluster.any_offered():
             self.found.notes.append(
@@ -244,12 +267,17 @@ class Preparation:
         for name in used:
             values = {"transactional_ids": [name]}
             answer = yield from self._ask(DESCRIBE_TRANSACTIONS, values, ToCoordinator(TRANSACTION, name))
-            for found in (answer or {}).get("transaction_states", ()):
-                if not found["error_code"] and not self._options.fence:
-                    self.found.refusals.append(
-                        f"transactional id {name} is known to the target, and its producer would be fenced: "
-                        "right would be --prefix or --fence"
-                    )
+            states = (answer or {}).get("transaction_states", ())
+            codes = [found["error_code"] for found in states] or [None]
+            if 0 in codes:
+                self.found.refusals.append(
+                    f"transactional id {name} is known to the target, and its producer would be fenced: "
+                    "right would be --prefix or --fence"
+                )
+            elif set(codes) != {TRANSACTIONAL_ID_NOT_FOUND}:
+                self.found.refusals.append(
+                    f"the target does not say whether it knows transactional id {name}: right would be --fence"
+                )
 
 
 def listed(what: str, names: Iterable[str]) -> str:

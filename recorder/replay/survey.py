@@ -18,31 +18,22 @@ from proxy.wire.catalog import Codec, codec_of_response
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head
 from proxy.wire.keys import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    CONSUMER_GROUP_HEARTBEAT,
     CREATE_TOPICS,
     DESCRIBE_CLUSTER,
-    END_TXN,
     FETCH,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
     PRODUCE,
     SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay import partitions
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
+from recorder.replay.requests.apis import READ_ONLY
 from recorder.replay.stream import Answered, Asked, Happening, Node, Opened
 
-# requests that change what the topics, groups and transactions that they name hold
-_WRITING = frozenset({PRODUCE, OFFSET_COMMIT, TXN_OFFSET_COMMIT, JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT})
-_WRITING |= {SHARE_GROUP_HEARTBEAT, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN}
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # where a request has topics with the indices of their partitions
 _INDICES = {
@@ -192,7 +183,8 @@ def _add_request(found: Survey, row: Asked, withheld: Withheld | None) -> None:
 
 def _add_names(found: Survey, exchange: Exchange) -> None:
     key, version, frame = exchange.api_key, exchange.version, exchange.frame or b""
-    is_written = key in _WRITING
+    # whatever is not known to read only
+    is_written = key not in READ_ONLY
     names = _project("request", key, version, frame, request_head(frame).body)
     for name in names["topic_name"] | names["topic_id"]:
         if key not in _OWN_TOPICS and any(name.encode() if isinstance(name, str) else name):

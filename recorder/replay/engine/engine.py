@@ -680,12 +680,14 @@ class Engine:
         owed = self.world.owed() if now < until else []
         if not owed:
             self._finish(now)
-        for made in owed:
-            self._own.make(made, self._own.lane, None, now, lambda at: self._drained(until, at))
+        left = iter(range(len(owed) - 1, -1, -1))
 
-    def _drained(self, until: int, now: int) -> None:
-        if not self._own.pending:
-            self._timers.at(now + retries.FIRST_PAUSE, lambda at: self._drain_more(until, at))
+        def drained(at: int) -> None:
+            if next(left) == 0:
+                self._timers.at(at + retries.FIRST_PAUSE, lambda later: self._drain_more(until, later))
+
+        for made in owed:
+            self._own.make(made, self._own.lane, None, now, drained)
 
     def _finish(self, now: int) -> None:
         """Transactions are aborted, groups left."""

@@ -59,18 +59,15 @@ class OwnRequests:
         self._topics, self._count = topics, count
         self._until_open: dict[tuple[Lane, int], list[_Asked]] = {}
         self._learning: dict[object, list[Callable[[int], None]]] = {}
-        self.pending = 0
         self.lane = Lane(None)
 
     def make(self, made: Made, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
         """Sends a request; `made.done` and then `then` are called once, at the latest after `--wait`."""
 
         def done(answer: Values | None, at: int) -> None:
-            self.pending -= 1
             made.done(answer)
             then(at)
 
-        self.pending += 1
         self._count(made.purpose)
         self._begin(_Asked(made, lane, principal, done, now + self._wait), now)
 

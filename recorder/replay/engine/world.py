@@ -61,6 +61,7 @@ from recorder.replay.versions.recode import Topics
 
 MILLISECOND = 10**6
 _POLLS = frozenset({FETCH, SHARE_FETCH})
+_PRODUCE = api_name(PRODUCE) or ""
 _CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
 _MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
 
@@ -132,7 +133,9 @@ class World:
             {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
         )
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
-        self._offsets = Offsets(names, starts, ends, survey.first_offsets, shift_ms)
+        # without a Produce of its own, the target's log is a copy, or none: its offsets are the recorded ones
+        first = survey.first_offsets if survey.sent[_PRODUCE] else {}
+        self._offsets = Offsets(names, starts, ends, first, shift_ms)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self._streams = Streams(compares_times=not options.shift_timestamps)

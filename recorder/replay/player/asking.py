@@ -14,7 +14,7 @@ from proxy.wire.keys import FIND_COORDINATOR
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine.own import CLIENT_ID, MAX_CUTS, newest
 from recorder.replay.plan import Made, ToCoordinator, ToLeader, Values
-from recorder.replay.player.dial import Connection, NotReached, Target, dial
+from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script
 from recorder.replay.requests.retries import FIRST_PAUSE, is_passing
 
@@ -92,9 +92,11 @@ class Asker:
             if connection is None or version is None:
                 return None
             frame = encode_request(api_key, version, correlation_id=1, client_id=CLIENT_ID, values=values)
-            decoded = decode_response(await connection.ask(frame), api_key, version)
+            with trio.fail_after(max(self._wait / 10**9, CONNECT_SECONDS)):
+                answer = await connection.ask(frame)
+            decoded = decode_response(answer, api_key, version)
             return decoded[1] if isinstance(decoded, tuple) else None
-        except (NotReached, WireError, trio.BrokenResourceError):
+        except (NotReached, WireError, trio.BrokenResourceError, trio.TooSlowError):
             broken = self._connections.pop(node, None)
             if broken is not None:
                 await broken.aclose()

@@ -171,7 +171,7 @@ async def dial(
     with trio.move_on_after(CONNECT_SECONDS):
         try:
             connection = await _connect(target, host, port, node)
-        except (OSError, ssl.SSLError, trio.BrokenResourceError) as error:
+        except (OSError, ValueError, ssl.SSLError, trio.BrokenResourceError) as error:
             raise NotReached(f"{host}:{port}: {_why(error)}") from error
         try:
             said = await _versions(connection)

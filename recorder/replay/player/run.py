@@ -14,6 +14,7 @@ import trio
 
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
+from proxy.wire.apis import api_key
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.session import FolderError, WhenFull
@@ -32,6 +33,7 @@ from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import CREATION, Preparation, Prepared, listed
 from recorder.replay.rehearsal import rehearse
+from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.results.live import LiveProgress
 from recorder.replay.results.planned import planned
 from recorder.replay.results.summary import summary
@@ -109,13 +111,12 @@ def _check(job: Job, found: Survey) -> None:
         names = ", ".join(sorted(found.clusters))
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
     if not job.dry_run:
-        for line in _too_much_withheld(job, found):
+        for line in _too_much_withheld(job, found.withheld_percent):
             raise Refused(f"{line} (--dry-run shows why)")
 
 
-def _too_much_withheld(job: Job, found: Survey) -> Iterator[str]:
-    """A sentence where the capture alone says that too much can't be played."""
-    share = found.withheld_percent
+def _too_much_withheld(job: Job, share: float) -> Iterator[str]:
+    """A sentence where so much can't be played that it is too much. `share`: percent."""
     if share > job.partial:
         yield (
             f"{percent(share)} of the requests can't be played, --partial {job.partial:g} allows less: "
@@ -141,6 +142,8 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _prepare(job, preparation, target, cluster)
+        for note in () if job.dry_run else (*preparation.found.notes, *_overwritten(preparation.found)):
+            echo(f"note: {note}", err=True)
         if not job.dry_run and not job.yes and not preparation.found.refusals:
             _ask(job, surveyed, preparation.found, cluster, names)
             preparation = Preparation(surveyed, names, cluster, job.options, may_write=True)
@@ -152,6 +155,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
         return _show_plan(job, surveyed, found, cluster, names)
     if found.refusals:
         raise Refused("; ".join(found.refusals))
+    found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
     world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     await _play(job, world, target)
     return _told(job, world.result)
@@ -165,24 +169,31 @@ async def _prepare(job: Job, preparation: Preparation, target: Target, cluster: 
 
 
 def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> None:
-    what = _written(surveyed, names)
-    if job.options.read_only or not what:
+    what = _written(surveyed, names, found)
+    if not what:
         return
-    for note in (*found.notes, *_overwritten(found)):
-        echo(f"note: {note}", err=True)
     where = cluster.id or ", ".join(f"{host}:{port}" for host, port in job.bootstrap)
     if not sys.stdin.isatty():
         raise Refused(f"the replay writes to {printable(where)}, and nobody is there to ask: right would be --yes")
     click.confirm(f"The replay writes to cluster {printable(where)}: {what}. Go on?", abort=True, err=True)
 
 
-def _written(surveyed: Survey, names: Names) -> str:
+def _written(surveyed: Survey, names: Names, found: Prepared) -> str:
     """What a replay writes, with the target's names; empty: nothing."""
+    changes = {api: number for api, number in surveyed.sent.items() if _changes(api)}
     kinds = {"topic": surveyed.used_topics(), "group": surveyed.groups, "transactional id": surveyed.transactions}
     written = {
         what: [names.target(name) for name, one in each.items() if one.is_written] for what, each in kinds.items()
     }
-    return ", ".join(listed(what, each) for what, each in written.items() if each)
+    parts = [listed(what, each) for what, each in written.items() if each]
+    parts += [f"new: {listed('topic', found.lacking)}"] if found.lacking else []
+    return ", ".join([*parts, *(f"{number} {api}" for api, number in sorted(changes.items()))])
+
+
+def _changes(api: str) -> bool:
+    """True for an API that changes or deletes what others use as well."""
+    key = api_key(api)
+    return key is not None and treatment(key) in (Treatment.ADMIN, Treatment.DELETES, Treatment.TELEMETRY)
 
 
 def _overwritten(found: Prepared) -> list[str]:
@@ -220,7 +231,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)
-    plan.refusals = (*found.refusals, *_too_much_withheld(job, surveyed))
+    plan.refusals = (*found.refusals, *_too_much_withheld(job, max(surveyed.withheld_percent, plan.withheld_percent)))
     plan.notes = (*found.notes, *_overwritten(found))
     screen = console()
     for part in planned(plan, screen.width):
@@ -231,14 +242,14 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
 async def _play(job: Job, world: World, target: Target) -> None:
     conductor = Conductor(world, target, job.steps())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_listen, conductor)
+        nursery.start_soon(_listen, conductor, nursery.cancel_scope)
         nursery.start_soon(_show_progress, conductor)
         await conductor.run()
         nursery.cancel_scope.cancel()
     world.close(conductor.engine.progress, time.time_ns())
 
 
-async def _listen(conductor: Conductor) -> None:
+async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:
     """Ctrl-C ends the replay in order; once more, at once."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
@@ -246,7 +257,7 @@ async def _listen(conductor: Conductor) -> None:
             break
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            raise KeyboardInterrupt
+            play.cancel()
 
 
 async def _show_progress(conductor: Conductor) -> None:
@@ -257,9 +268,10 @@ async def _show_progress(conductor: Conductor) -> None:
 
 
 def _told(job: Job, result: Result) -> int:
+    # before anything is printed: whoever reads that may stop reading
+    if job.report is not None:
+        job.write(result, job.report)
     screen = console()
     for part in summary(result, screen.width, str(job.report) if job.report else None):
         screen.print(part)
-    if job.report is not None:
-        job.write(result, job.report)
     return result.exit_code

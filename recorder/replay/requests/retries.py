@@ -45,7 +45,9 @@ def longer(pause: int) -> int:
 
 
 def is_passing(api_key: int, answer: Values) -> bool:
-    """True if an error of the answer to a made request passes."""
+    """True if an error of the answer to a made request passes. Metadata that names nodes is taken as it is."""
+    if api_key == METADATA and answer.get("brokers"):
+        return False
     return any(code in PASSING for code in errors(api_key, answer).values())
 
 

@@ -129,6 +129,8 @@ def differing(result: Result) -> str:
     answers, streams = result.totals.mismatches.total(), sum(1 for _ in result.differing_streams())
     told = f"{count(answers)} of {count(result.totals.answered, 'answer')} {'differs' if answers == 1 else 'differ'}"
     told += f", and {count(streams)} of {count(len(result.streams), 'stream')} of records" if streams else ""
+    lost = result.totals.lost
+    told += f", {count(lost, 'request')} {'was' if lost == 1 else 'were'} lost" if lost else ""
     groups = len(result.assigned)
     return told + (f", and what {count(groups, 'group')} {'was' if groups == 1 else 'were'} given" if groups else "")
 

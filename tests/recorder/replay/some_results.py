@@ -69,7 +69,7 @@ def different() -> Result:
     result = equal()
     produce, fetch, commit = (result.apis[name] for name in ("Produce", "Fetch", "OffsetCommit"))
     produce.sent, produce.answered, produce.lost, produce.retried = 180_772, 180_769, 3, 41
-    produce.withheld = Counter({Reason.NO_PRODUCER: 411, Reason.NO_DATA: 21})
+    produce.withheld = Counter({Reason.NO_PRODUCER: 411, Reason.NO_SESSION: 21})
     produce.partitions = Counter({Reason.NO_TOPIC: 96})
     fetch.sent = fetch.answered = 96_298
     fetch.withheld = Counter({Reason.NO_TOPIC: 12})
@@ -208,7 +208,7 @@ def plan() -> Plan:
                 ("OffsetCommit", None): 12_044,
             }
         ),
-        withheld=Counter({("Produce", Reason.NO_DATA.value): 21, ("AlterConfigs", Reason.NEEDS_ADMIN.value): 6}),
+        withheld=Counter({("Produce", Reason.NO_SESSION.value): 21, ("AlterConfigs", Reason.NEEDS_ADMIN.value): 6}),
         partitions=Counter({Reason.NO_TOPIC.value: 96}),
         made=Counter({"CreateTopics (--create-topics)": 2}),
         topics=(

@@ -13,6 +13,7 @@ from proxy.wire.keys import (
     METADATA,
     OFFSET_FETCH,
     SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
 )
 from recorder.replay.names import Names
 from recorder.replay.options import Options
@@ -22,7 +23,8 @@ from recorder.replay.survey import Found, Survey
 from tests.recorder.replay.simulation import one_node
 
 NO_GROUP = 69
-DESCRIBES = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE)
+GROUP_AUTHORIZATION_FAILED = 30
+DESCRIBES = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE)
 
 
 def prepared(survey: Survey, answer: Callable[[Made], Values | None], **options: Any) -> Prepared:
@@ -114,3 +116,20 @@ def test_a_share_group_whose_beginning_is_overwritten_is_named() -> None:
     survey.first_acquired = {"g": {("there", 0): 3}}
     assert prepared(survey, groups(SHARE_GROUP_DESCRIBE, [])).overwritten == ["g"]
     assert prepared(survey, groups(None, [])).overwritten == []
+
+
+def test_a_group_of_which_the_target_says_nothing_is_refused() -> None:
+    def denied(made: Made) -> Values | None:
+        told = [{"error_code": GROUP_AUTHORIZATION_FAILED, "group_state": "", "members": []}]
+        return {"groups": told} if made.api_key in DESCRIBES else None
+
+    for answer in (denied, lambda made: None):
+        (refused,) = prepared(playing(), answer).refusals
+        assert refused.startswith("the target does not say whether group g has members")
+        assert not prepared(playing(), answer, fence=True).refusals
+
+
+def test_a_group_whose_name_no_prefix_changes_is_looked_at_all_the_same() -> None:
+    survey = Survey(groups={"__canary": Found(1, is_written=True)})
+    (refused,) = prepared(survey, groups(DESCRIBE_GROUPS, [{}]), prefix="p-").refusals
+    assert refused.startswith("group __canary has members on the target")

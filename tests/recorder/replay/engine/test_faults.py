@@ -290,7 +290,7 @@ def test_made_requests_that_nobody_answers_are_given_up_after_wait() -> None:
     found = Simulation(recording, answer, Options(wait=10 * SECOND), cluster=cluster)
     found.run()
     assert found.engine.finished
-    assert found.engine._own.pending == 0
+    assert found.now < 60 * SECOND
 
 
 # acks=0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS, METADATA
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS, METADATA, PRODUCE
 from recorder.replay.engine.world import refused_anywhere
 from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Exchange, Origin, Peer, Reason, Withheld
@@ -10,7 +10,6 @@ from tests.recorder.replay.simple import PRODUCE_VERSION, answered, produce, pro
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
 ALTER_VERSION, CREATE_VERSION, DELETE_VERSION = 1, 7, 5
-PRODUCE = 0
 OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
 

@@ -84,15 +84,15 @@ def asking(monkeypatch: pytest.MonkeyPatch, *, at_a_terminal: bool) -> list[str]
 
 
 def test_before_anything_is_written_the_names_of_all_that_is_are_asked_about(
-    job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, cluster = asking(monkeypatch, at_a_terminal=True), Cluster(id="staging")
-    module._ask(job, writing, Prepared(overwritten=["p-app"]), cluster, Names("p-", {}, cluster))
+    writing.sent.update({"DeleteTopics": 2, "Fetch": 7})
+    module._ask(job, writing, Prepared(lacking={"p-new": 3}), cluster, Names("p-", {}, cluster))
     assert asked == [
-        "The replay writes to cluster staging: "
-        "1 topic (p-orders), 1 group (p-app), 1 transactional id (p-billing). Go on?"
+        "The replay writes to cluster staging: 1 topic (p-orders), 1 group (p-app), 1 transactional id (p-billing), "
+        "new: 1 topic (p-new), 2 DeleteTopics. Go on?"
     ]
-    assert "overwrites the offsets of 1 group (p-app)" in capsys.readouterr().err
 
 
 def test_where_nobody_can_be_asked_a_yes_is_wanted(job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
