@@ -38,7 +38,7 @@ class Ending(StrEnum):
     INTERRUPTED = "interrupted"
     TOO_LATE = "later than --max-late"
     TOO_MANY = "more mismatches than --stop-after"
-    NO_TARGET = "the target was lost"
+    DAMAGED = "the capture could not be read to its end"
 
 
 class Verdict(StrEnum):

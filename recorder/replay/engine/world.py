@@ -118,7 +118,7 @@ class World:
         result: Result,
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
-        self.plays, self.first_ns, self.last_ns = plays, survey.first_ns, survey.last_ns
+        self.first_ns, self.last_ns, self._plays = survey.first_ns, survey.last_ns, plays
         self.has_new_topics = bool(prepared.created)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
@@ -159,6 +159,10 @@ class World:
         self._refusal = lru_cache(CACHE_SIZE)(partial(apis.forbidden, options))
 
     # before a request leaves
+
+    def plays(self, exchange: Exchange) -> bool:
+        """False for what the options leave out, and for what was recorded since the capture was looked through."""
+        return exchange.at_ns <= self.last_ns and self._plays(exchange)
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""

@@ -12,6 +12,8 @@ from functools import partial
 
 import trio
 
+from proxy.wire.errors import OverBudget
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.replay.engine.channels import Close, Load, Open, Send
 from recorder.replay.engine.engine import Engine
 from recorder.replay.engine.world import World
@@ -88,7 +90,12 @@ class Conductor:
                 with trio.move_on_after(_LOOK):
                     await self._room.wait()
                 continue
-            is_end = await self._feed_some()
+            try:
+                is_end = await self._feed_some()
+            except (DamagedFileError, UnknownFormatError, OverBudget, OSError):
+                # it could be read when it was looked through: what was begun is ended in order
+                self.stop(Ending.DAMAGED)
+                return
             self._notice()
             if is_end:
                 return

@@ -5,6 +5,7 @@ Where there is TLS, or all is recorded, two tasks read and write; a plain socket
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -187,7 +188,13 @@ async def dial(
 
 
 def _why(error: BaseException) -> str:
-    return str(error.__cause__ or error) or type(error).__name__
+    cause: BaseException = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):
+        # one for each address of a host
+        cause = cause.exceptions[0]
+    number = cause.errno if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) else None
+    # those of looking up names are negative, and have texts of their own
+    return os.strerror(number) if number is not None and number > 0 else str(cause) or type(cause).__name__
 
 
 async def _connect(target: Target, host: str, port: int, node: int | None) -> Connection:

@@ -77,3 +77,13 @@ def test_a_topic_that_this_replay_has_made_may_be_deleted_and_is_forgotten() -> 
     assert len(simulation.asked(DELETE_TOPICS)) == 1
     assert "a" not in simulation.world.cluster.topic_ids
     assert not simulation.world.cluster.partitions("a")
+
+
+def test_what_was_recorded_since_the_capture_was_looked_through_is_not_played() -> None:
+    recording = Recording()
+    writes(recording, 0)
+    simulation = Simulation(recording, Target(), Options(speed=None), cluster=one_node(("a", 1)))
+    writes(recording, 50)
+    simulation._rows.extend(recording.happenings[2:])
+    simulation.run()
+    assert len(simulation.times(PRODUCE)) == 1

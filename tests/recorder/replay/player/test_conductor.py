@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import trio
 import trustme
 
 from proxy.wire.keys import LIST_OFFSETS
+from recorder.capture.frames import DamagedFileError
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine.world import World, refused_anywhere
@@ -25,6 +26,7 @@ from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
 from recorder.replay.prepare import Preparation
+from recorder.replay.stream import Happening
 from recorder.replay.survey import survey
 from tests.recorder.replay.player.broker import LoopbackBroker, serving
 from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
@@ -45,11 +47,17 @@ def recording() -> Recording:
     return found
 
 
-async def played(target: Target, options: Options, stop: Callable[[Conductor], Any] | None = None) -> Result:
-    """From the first question to the end, as the program has it."""
-    rows = recording().happenings
+async def played(
+    target: Target,
+    options: Options,
+    stop: Callable[[Conductor], Any] | None = None,
+    *,
+    rows: Iterator[Happening] | None = None,
+) -> Result:
+    """From the first question to the end, as the program has it. `rows`: what the second pass reads."""
+    every = recording().happenings
     choice, cluster = Choice(options), Cluster()
-    found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, options))
+    found = survey(every, choice.plays, lambda exchange: refused_anywhere(exchange, options))
     names = Names("", found.topic_ids, cluster)
     preparation = Preparation(found, names, cluster, options, may_write=True)
     with trio.fail_after(TOO_LONG):
@@ -58,7 +66,7 @@ async def played(target: Target, options: Options, stop: Callable[[Conductor], A
             await asker.look_at_all()
         result = Result(Source("capture"), Reached("target"))
         world = World(options, choice.plays, found, cluster, names, preparation.found, result)
-        conductor = Conductor(world, target, iter(rows))
+        conductor = Conductor(world, target, iter(every) if rows is None else rows)
         async with trio.open_nursery() as nursery:
             if stop is not None:
                 nursery.start_soon(stop, conductor)
@@ -97,8 +105,19 @@ async def test_a_target_that_is_down_is_not_reached_and_its_address_is_named() -
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = taken.getsockname()
-        with pytest.raises(NotReached, match=f"127.0.0.1:{address[1]}"):
+        with pytest.raises(NotReached, match=f"127.0.0.1:{address[1]}: Connection refused"):
             await played(Target((address,)), MAX)
+
+
+async def test_a_capture_that_can_not_be_read_to_its_end_ends_the_replay_in_order() -> None:
+    def rows() -> Iterator[Happening]:
+        yield from recording().happenings[:5]
+        raise DamagedFileError("frames.parquet can't be read")
+
+    async with serving(LoopbackBroker()) as target:
+        found = await played(target, MAX, rows=rows())
+    assert found.ending is Ending.DAMAGED
+    assert found.exit_code == 1
 
 
 async def nonsense(stream: trio.abc.Stream, answer: bytes) -> None:
