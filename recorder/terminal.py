@@ -59,9 +59,7 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
     while _needed(columns, cells, shown) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
     left_out = [column.title for at, column in enumerate(columns) if at not in shown]
-    table = Table(
-        title=Text(title), title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
-    )
+    table = Table(title=Text(title, "bold"), title_justify="left", header_style="dim", box=None, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     for at in shown:
         if columns[at].is_number:

@@ -246,7 +246,7 @@ class Preparation:
         unknown = ""
         for api_key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE):
             if api_key in self._cluster.any_offered():
-                values = {"groups": [group], "group_ids": [group], "include_authorized_operations": False}
+                values = {"groups" if api_key == DESCRIBE_GROUPS else "group_ids": [group]}
                 answer = yield from self._ask(api_key, values, to)
                 found = (answer or {}).get("groups", ())
                 described += [each for each in found if not each["error_code"] and each["group_state"] != "Dead"]

@@ -59,7 +59,8 @@ class Asker:
             answer = await self._write(made.api_key, made.values, node, made.newest)
             if answer is not None and not is_passing(made.api_key, answer):
                 return answer
-            cuts += answer is None
+            # a coordinator that nobody names yet is no connection that was cut
+            cuts += answer is None and node != _UNKNOWN
             if time.monotonic_ns() >= until or cuts == MAX_CUTS:
                 return answer
             if isinstance(made.to, ToCoordinator):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from proxy.wire import versions
+from proxy.wire.catalog import must
 from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
     CREATE_TOPICS,
@@ -133,3 +135,16 @@ def test_a_group_whose_name_no_prefix_changes_is_looked_at_all_the_same() -> Non
     survey = Survey(groups={"__canary": Found(1, is_written=True)})
     (refused,) = prepared(survey, groups(DESCRIBE_GROUPS, [{}]), prefix="p-").refusals
     assert refused.startswith("group __canary has members on the target")
+
+
+def test_every_question_about_groups_can_be_written() -> None:
+    asked: list[Made] = []
+
+    def answer(made: Made) -> Values | None:
+        asked.append(made)
+        return groups(None, [])(made)
+
+    prepared(playing(), answer)
+    assert {*DESCRIBES} <= {made.api_key for made in asked}
+    for made in asked:
+        must("request", made.api_key, versions(made.api_key)[-1]).encode(made.values)
