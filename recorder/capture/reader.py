@@ -104,6 +104,22 @@ def _first_time(group: Any) -> int:
     return known if isinstance(known, int) else -(1 << 63)
 
 
+def last_ns(folder: Path, *, most: int = DEFAULT_BUDGET) -> int:
+    """When the capture's last frame arrived, in ns since 1970; 0 without one.
+
+    `most`: bytes of memory for what is read of a file. Errors: as of `row_groups`.
+    """
+    found = files(folder)
+    newest = max(((file.date, file.hour) for file in found), default=None)
+    times = (
+        pc.max(group[c.AT_NS]).as_py()
+        for file in found
+        if (file.date, file.hour) == newest
+        for group in row_groups(file, [c.AT_NS], allowance=Allowance(READING, most))
+    )
+    return max(times, default=0)
+
+
 class Bodies:
     """The bodies of a file's rows, one by one. Only the row groups used last are in memory.
 

@@ -71,7 +71,7 @@ def _note(text: str) -> None:
 
 def _wanted(folder: Path, budget: int, **given: Any) -> Wanted:
     """The filters of a command line."""
-    from recorder.inspect.rows import last_ns
+    from recorder.capture.reader import last_ns
     from recorder.inspect.wanted import Wanted
 
     times = {f"{name}_ns": given.pop(name) for name in ("since", "until")}

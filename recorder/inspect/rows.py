@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.long_polls import LONG_POLLS
@@ -106,19 +105,6 @@ def tables(folder: Path, kind: str, columns: Sequence[str], *, most: int = DEFAU
     """Everything of `kind` (frames or events) as tables, session by session. `most` and errors: as of `rows`."""
     for file in files(folder, kind):
         yield from row_groups(file, columns, allowance=Allowance(READING, most))
-
-
-def last_ns(folder: Path, *, most: int = DEFAULT_BUDGET) -> int:
-    """When the capture's last frame arrived, in ns since 1970; 0 without one. `most` and errors: as of `rows`."""
-    found = files(folder)
-    newest = max(((file.date, file.hour) for file in found), default=None)
-    times = (
-        pc.max(group[c.AT_NS]).as_py()
-        for file in found
-        if (file.date, file.hour) == newest
-        for group in row_groups(file, [c.AT_NS], allowance=Allowance(READING, most))
-    )
-    return max(times, default=0)
 
 
 def _session(found: Sequence[CaptureFile], wanted: Wanted, bodies: Choice, allowance: Allowance) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -9,6 +10,18 @@ from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from recorder.replay.plan import Offered, Values
 
 GROUP, TRANSACTION, SHARE = range(3)
+# the purpose of what is asked about the cluster, in reports
+ROUTING = "to learn where requests go"
+
+
+def about_topics(names: Iterable[str], *, creates: bool = False) -> Values:
+    """The values of Metadata about these topics. `creates`: where the target would make those that it lacks."""
+    return {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": creates}
+
+
+def about_coordinator(kind: int, key: str) -> Values:
+    """The values of FindCoordinator about one key, for every version."""
+    return {"key": key, "key_type": kind, "coordinator_keys": [key]}
 
 
 @dataclass
@@ -36,7 +49,6 @@ class Cluster:
     offered: dict[int, Offered] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     leader_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
-    racks: dict[int, str | None] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
 
     def partitions(self, topic: str) -> int:

@@ -15,6 +15,7 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import Misread
 from proxy.schema.kinds import SIZE, TIMES
 from proxy.terminal import echo, printable
+from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
 from proxy.wire.budget import Budget
 from recorder import moments
@@ -338,7 +339,7 @@ def _options(given: dict[str, Any], file: FileSettings) -> Options:
 
 
 def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
-    from recorder.replay.stream import last_ns
+    from recorder.capture.reader import last_ns
 
     found = Choice(options, frozenset(given["connections"]), given["clients"])
     since, until = given["since"], given["until"]
@@ -352,15 +353,7 @@ def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
 @replay.command()
 @click.argument("report", type=click.Path(path_type=Path, dir_okay=False), metavar="REPORT")
 @click.argument("number", type=click.IntRange(1), metavar="N")
-@click.option(
-    "--budget",
-    default="256MiB",
-    show_default=True,
-    callback=_size,
-    type=text,
-    metavar="SIZE",
-    help="What the frames may unfold to, take as values, and be as text.",
-)
+@budget_option("What the frames may unfold to, take as values, and be as text.")
 def show(report: Path, number: int, budget: int) -> None:
     """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""
     from recorder.replay.results.report import NoReport, read

@@ -52,9 +52,7 @@ class Reason(StrEnum):
     NO_SESSION = "its session is not open on the target"
     NOT_ACQUIRED = "its records were not acquired on the target"
     NO_NODE = "no node of the target takes it"
-    NO_LOGIN = "no login for its principal (--login)"
     GAVE_UP = "waited longer than --wait"
-    LOST = "the connection to the target was lost"
     REPEATED = "repeats records that the target has taken"
     ENDED = "the replay ended before it was due"
 

@@ -26,7 +26,7 @@ from proxy.wire.keys import (
     SHARE_GROUP_DESCRIBE,
     STREAMS_GROUP_DESCRIBE,
 )
-from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
+from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics
 from recorder.replay.names import INTERNAL, Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Made, To, ToCoordinator, ToLeader, ToNode, Values
@@ -108,8 +108,7 @@ class Preparation:
         return {self._names.target(name): max(topics.get(name, 1), 1) for name in used}
 
     def _metadata(self, creates: bool = False) -> Script:
-        values = {"topics": [{"name": name} for name in sorted(self._wanted())], "allow_auto_topic_creation": creates}
-        answer = yield from self._ask(METADATA, values, ToNode())
+        answer = yield from self._ask(METADATA, about_topics(sorted(self._wanted()), creates=creates), ToNode())
         if answer is not None:
             self._cluster.learn_metadata(answer)
 

@@ -301,16 +301,3 @@ def _number(value: Any) -> int:
 
 def _spans(spans: Any) -> tuple[tuple[int, int], ...]:
     return tuple((span["start"], span["length"]) for span in spans or ())
-
-
-def last_ns(folder: Path) -> int:
-    """When the capture's last frame arrived, in ns since 1970; 0 without one."""
-    found = files(folder)
-    newest = max(((file.date, file.hour) for file in found), default=None)
-    times = (
-        max(table[c.AT_NS].to_pylist())
-        for file in found
-        if (file.date, file.hour) == newest
-        for table in row_groups(file, [c.AT_NS])
-    )
-    return max(times, default=0)

@@ -465,8 +465,7 @@ class Engine:
             if now < until or not item.is_known:
                 later.append(until if item.is_known else now + self.world.options.wait)
                 continue
-            self.world.counts(exchange).lost += 1
-            self._lose(item, now)
+            self._miss_answer(item, now)
         if later:
             self._watch(lane, min(later))
 
@@ -554,8 +553,7 @@ class Engine:
         if may_repeat and now < (item.deadline or 0):
             self._retry(item, None, now)
         else:
-            self.world.counts(item.exchange).lost += 1
-            self._lose(item, now)
+            self._miss_answer(item, now)
 
     def _answered(self, item: Item, now: int) -> None:
         assert item.values is not None
@@ -596,7 +594,7 @@ class Engine:
         """Others use the topics that were made: their leaders and ids are asked for first."""
 
         def told(at: int) -> None:
-            item.pause = min(item.pause * 2, retries.LONGEST_PAUSE) or retries.FIRST_PAUSE
+            item.pause = retries.longer(item.pause)
             self._timers.at(at + item.pause, lambda later: self._complete(item, later))
 
         self._own.refresh(now, told)
@@ -614,14 +612,18 @@ class Engine:
         if item.state is not State.RETRYING:
             return
         if now >= (item.deadline or 0):
-            self.world.counts(item.exchange).lost += 1
-            self._lose(item, now)
+            self._miss_answer(item, now)
         elif item.needed or not self._send(item, now, only):
             self._timers.at(now + (item.pause or retries.FIRST_PAUSE), lambda at: self._again(item, only, at))
 
     def _withhold(self, item: Item, withheld: Withheld, now: int) -> None:
         self.world.withhold(item.exchange, withheld)
         self.progress = self.progress._replace(withheld=self.progress.withheld + 1)
+        self._lose(item, now)
+
+    def _miss_answer(self, item: Item, now: int) -> None:
+        """The target owes an answer, and won't give it: that is counted."""
+        self.world.counts(item.exchange).lost += 1
         self._lose(item, now)
 
     def _lose(self, item: Item, now: int) -> None:
@@ -680,14 +682,11 @@ class Engine:
         owed = self.world.owed() if now < until else []
         if not owed:
             self._finish(now)
-        left = iter(range(len(owed) - 1, -1, -1))
 
         def drained(at: int) -> None:
-            if next(left) == 0:
-                self._timers.at(at + retries.FIRST_PAUSE, lambda later: self._drain_more(until, later))
+            self._timers.at(at + retries.FIRST_PAUSE, lambda later: self._drain_more(until, later))
 
-        for made in owed:
-            self._own.make(made, self._own.lane, None, now, drained)
+        self._own.make_all(owed, self._lane_of, now, drained)
 
     def _finish(self, now: int) -> None:
         """Transactions are aborted, groups left."""
@@ -695,14 +694,10 @@ class Engine:
             return
         self.phase = Phase.FINISHING
         left = self.world.finish()
-        done = iter(range(len(left) - 1, -1, -1))
-
-        def finished(_: int) -> None:
-            if next(done) == 0:
-                self.phase = Phase.FINISHED
-
-        for made in left:
-            self._own.make(made, self._lane_of(made), None, now, finished)
+        self._own.make_all(left, self._lane_of, now, self._finished)
         if not left:
-            self.phase = Phase.FINISHED
-        self._timers.at(now + _FINISH_NS, lambda _: setattr(self, "phase", Phase.FINISHED))
+            self._finished(now)
+        self._timers.at(now + _FINISH_NS, self._finished)
+
+    def _finished(self, _: int) -> None:
+        self.phase = Phase.FINISHED

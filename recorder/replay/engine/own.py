@@ -6,13 +6,14 @@ asked again about until `--wait` is over; after that, and when the connection is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.wire.apis import versions as catalog_versions
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR, METADATA
-from recorder.replay.cluster import Cluster
+from recorder.replay.cluster import ROUTING, Cluster, about_coordinator, about_topics
 from recorder.replay.engine.channels import Out
 from recorder.replay.engine.item import Lane
 from recorder.replay.engine.links import Links
@@ -21,8 +22,6 @@ from recorder.replay.plan import Made, Offered, ToCoordinator, ToLeader, ToNode,
 from recorder.replay.requests import retries
 
 CLIENT_ID = "kafka-wiretap-replay"
-# the purposes of what is asked only to know where to ask
-ROUTING = "to learn where requests go"
 # How often a node may end the connection instead of answering: it does so again.
 MAX_CUTS = 3
 Done = Callable[[Values | None, int], None]
@@ -71,6 +70,21 @@ class OwnRequests:
         self._count(made.purpose)
         self._begin(_Asked(made, lane, principal, done, now + self._wait), now)
 
+    def make_all(
+        self, every: Sequence[Made], lane: Callable[[Made], Lane], now: int, then: Callable[[int], None]
+    ) -> None:
+        """Sends requests that no recorded client stands behind; `then` is called once, when all of them are done."""
+        left = len(every)
+
+        def done(at: int) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                then(at)
+
+        for made in every:
+            self.make(made, lane(made), None, now, done)
+
     def _begin(self, asked: _Asked, now: int) -> None:
         """Sends it; whatever happens, it is over when `--wait` is."""
         self._timers.at(asked.until, lambda at: self._end(asked, None, at))
@@ -84,15 +98,12 @@ class OwnRequests:
 
     def refresh(self, now: int, then: Callable[[int], None] | None = None) -> None:
         """Asks for the topics' leaders again. Several who ask at one time share an answer."""
-        topics = [{"name": name} for name in self._topics()]
-        values = {"topics": topics, "allow_auto_topic_creation": False}
-        self._learn("metadata", METADATA, values, self._cluster.learn_metadata, now, then)
+        self._learn("metadata", METADATA, about_topics(self._topics()), self._cluster.learn_metadata, now, then)
 
     def find(self, kind: int, key: str, now: int, then: Callable[[int], None]) -> None:
         """Asks for a coordinator."""
-        values = {"key": key, "key_type": kind, "coordinator_keys": [key]}
-        learn = lambda answer: self._cluster.learn_coordinator(kind, key, answer)  # noqa: E731
-        self._learn((kind, key), FIND_COORDINATOR, values, learn, now, then)
+        learn = partial(self._cluster.learn_coordinator, kind, key)
+        self._learn((kind, key), FIND_COORDINATOR, about_coordinator(kind, key), learn, now, then)
 
     def _learn(
         self,

@@ -11,7 +11,7 @@ import trio
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
-from recorder.replay.cluster import Cluster
+from recorder.replay.cluster import Cluster, about_coordinator
 from recorder.replay.engine.own import CLIENT_ID, MAX_CUTS, newest
 from recorder.replay.plan import Made, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
@@ -79,7 +79,7 @@ class Asker:
         if not isinstance(to, ToCoordinator):
             return to.node
         if (to.kind, to.key) not in self._cluster.coordinators:
-            values = {"key": to.key, "key_type": to.kind, "coordinator_keys": [to.key]}
+            values = about_coordinator(to.kind, to.key)
             answer = await self._write(FIND_COORDINATOR, values, self._cluster.any_node(), None)
             if answer is not None:
                 self._cluster.learn_coordinator(to.kind, to.key, answer)

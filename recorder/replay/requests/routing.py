@@ -22,7 +22,7 @@ from proxy.wire.keys import (
     METADATA,
     PRODUCE,
 )
-from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
+from recorder.replay.cluster import GROUP, ROUTING, TRANSACTION, Cluster, about_coordinator, about_topics
 from recorder.replay.plan import Exchange, Made, Needs, Reason, ToNode, Values, Withheld
 from recorder.replay.requests.apis import CONFIG_APIS, Destination, destination
 from recorder.replay.requests.joining import joined
@@ -31,7 +31,6 @@ from recorder.replay.requests.nodes import Nodes
 
 __all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_homes"]
 
-PURPOSE = "to learn where requests go"
 # org.apache.kafka.common.config.ConfigResource.Type: resources that are nodes
 _BROKER, _BROKER_LOGGER = 4, 8
 # a node id is an int32
@@ -193,13 +192,11 @@ _ROUTES: dict[Destination, Callable[[_Router], list[Part] | Needs]] = {
 
 
 def _ask_for_leaders(topics: list[str], cluster: Cluster) -> Made:
-    values = {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False}
-
     def learn(answer: Values | None) -> None:
         if answer is not None:
             cluster.learn_metadata(answer)
 
-    return Made(METADATA, values, ToNode(), PURPOSE, learn)
+    return Made(METADATA, about_topics(topics), ToNode(), ROUTING, learn)
 
 
 def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
@@ -207,14 +204,13 @@ def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
 
     Where the target refuses to tell, the mapped node gets the request, and refuses it as the recorded one may have.
     """
-    values = {"key": key, "key_type": kind, "coordinator_keys": [key]}
 
     def learn(answer: Values | None) -> None:
         if answer is not None:
             router.cluster.learn_coordinator(kind, key, answer)
             router.cluster.coordinators.setdefault((kind, key), router.mapped[0])
 
-    return Made(FIND_COORDINATOR, values, ToNode(), PURPOSE, learn)
+    return Made(FIND_COORDINATOR, about_coordinator(kind, key), ToNode(), ROUTING, learn)
 
 
 def fitted(api_key: int, values: Values, cluster: Cluster, nodes: Nodes) -> Values:

@@ -90,18 +90,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return of
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", [*EVERY, *(pytest.param(kind, marks=pytest.mark.long) for kind in OTHERS)])
 def test_a_fresh_cluster_has_what_the_recorded_one_had(
-    kafka_one: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
-) -> None:
-    recording = recorded(kafka_one, kind)
-    replayed = replay(recording, target.bootstrap, tmp_path, "--speed", "max")
-    check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", OTHERS)
-def test_a_fresh_cluster_has_what_other_clients_did(
     kafka_one: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
 ) -> None:
     recording = recorded(kafka_one, kind)

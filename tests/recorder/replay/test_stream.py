@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import HEARTBEAT, METADATA
+from recorder.capture.reader import last_ns
 from recorder.replay.plan import Reason
-from recorder.replay.stream import Answered, Asked, Closed, Node, Opened, happenings, last_ns
+from recorder.replay.stream import Answered, Asked, Closed, Node, Opened, happenings
 from tests.recorder.replay.captures import NOON_NS, SESSION, event, request, response, row, write
 
 OTHER = "20261121T120000Z-xyz"
