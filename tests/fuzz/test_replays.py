@@ -10,6 +10,7 @@ from fuzz import replays
 from fuzz.checks import run
 from fuzz.findings import Finding
 from recorder.replay.engine.engine import Engine
+from recorder.replay.engine.finishing import Finishing
 from recorder.replay.engine.world import World
 
 INPUTS = [*replays.inputs()]
@@ -51,7 +52,7 @@ def test_an_exception_that_leaves_the_engine_is_found(monkeypatch: pytest.Monkey
 
 
 def test_a_replay_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Engine, "_finish", lambda self, now: None)
+    monkeypatch.setattr(Finishing, "_finish", lambda self, now: None)
     with pytest.raises(Finding, match="comes to its end"):
         run("replay", mixed(), measured=False)
 

@@ -21,6 +21,8 @@ from recorder.replay.plan import Values
 
 # A topic by its name or id, a group, or a transactional id; and a partition of it, or WHOLE.
 Where = tuple[str | bytes, int]
+# partitions, or what else is named, that a request is narrowed to
+Only = frozenset[Where]
 WHOLE = -1
 Home = TypeVar("Home", bound=Hashable)
 

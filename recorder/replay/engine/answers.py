@@ -1,0 +1,144 @@
+"""What comes back: answers of the target, and their want.
+
+When the target and the recording have both answered, the rooms learn from the pair and the answers are compared, unless
+the request goes once more: errors that pass, answers that a room can mend, connections that broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recorder.replay.engine.item import Item, Lane, Piece, State
+from recorder.replay.engine.play import Play
+from recorder.replay.outcome import Ending
+from recorder.replay.plan import Values
+from recorder.replay.requests import retries, routing
+from recorder.replay.requests.layout import Only
+
+# sends an item once more; None: all of it
+SendAgain = Callable[[Item, Only | None, int], None]
+
+
+class Answers:
+    """The target's side of a play."""
+
+    def __init__(self, play: Play, send_again: SendAgain) -> None:
+        self._play, self._send_again = play, send_again
+
+    def take(self, item: Item, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
+        """A request of an item was answered, needs no answer, or has lost its connection."""
+        if item.state is not State.LEFT or piece not in item.pieces:
+            return
+        exchange, world = item.exchange, self._play.world
+        if answer is None:
+            item.is_cut |= exchange.awaits or item.is_unsent
+            piece.missing -= 1
+        elif piece.take(answer):
+            item.answers.append(world.read(exchange, piece))
+            item.frame, item.version = frame, piece.version
+        if piece.missing:
+            return
+        item.out -= 1
+        if item.out:
+            return
+        if item.is_cut:
+            self._cut(item, now)
+        elif exchange.awaits:
+            self._answered(item, now)
+        else:
+            world.counts(exchange).lost += item.left_at is None
+            self._play.settle(item)
+
+    def take_unsent(self, item: Item, piece: Piece, now: int) -> None:
+        """A request of an item has lost its connection before any of it was written."""
+        if item.state is State.LEFT and piece in item.pieces:
+            item.is_unsent = True
+            self.take(item, piece, None, None, now)
+
+    def watch(self, lane: Lane, when: int) -> None:
+        """Has somebody look for answers of the target that don't come."""
+        if not lane.watched:
+            lane.watched = True
+            self._play.timers.at(when, lambda now: self._miss(lane, now))
+
+    def _miss(self, lane: Lane, now: int) -> None:
+        """Loses what the target has not answered within `--wait` and the time that the recording took."""
+        lane.watched = False
+        wait = self._play.options.wait
+        later: list[int] = []
+        for item in [each for each in lane.in_play if each.state is State.LEFT]:
+            exchange = item.exchange
+            took = (exchange.answered_ns or exchange.at_ns) - exchange.at_ns
+            until = item.sent_at + wait + took
+            if now < until or not item.is_known:
+                later.append(until if item.is_known else now + wait)
+                continue
+            self._play.miss_answer(item)
+        if later:
+            self.watch(lane, min(later))
+
+    def _cut(self, item: Item, now: int) -> None:
+        """The connection broke before the answer: what may be sent twice goes again."""
+        may_repeat = item.is_unsent or self._play.world.may_repeat(item.exchange)
+        item.is_cut = item.is_unsent = False
+        if may_repeat and now < (item.deadline or 0):
+            self._retry(item, None, now)
+        else:
+            self._play.miss_answer(item)
+
+    def _answered(self, item: Item, now: int) -> None:
+        assert item.values is not None
+        item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
+        item.answered_at, item.state = now, State.ANSWERED
+        if item.is_known:
+            self.complete(item, now)
+
+    def complete(self, item: Item, now: int) -> None:
+        """Both sides have answered: the rooms learn, the answers are compared; or it is sent once more."""
+        if item.values is None or item.state is not State.ANSWERED:
+            return
+        world, exchange, answer = self._play.world, item.exchange, item.answers[0]
+        # a pause longer than what is left of --wait: this is the answer then
+        if now + retries.longer(item.pause) < (item.deadline or 0):
+            passing = retries.passing(exchange, answer, world.has_new_topics)
+            if passing:
+                world.moved(exchange, item.values, answer)
+                self._play.own.refresh(now)
+                self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
+                return
+            if world.awaits_topics(exchange, item.values, answer):
+                self._complete_later(item, now)
+                return
+        again = world.answered(exchange, item.values, answer, now)
+        if again is not None and now < (item.deadline or 0):
+            self._play.need(item, again.needs, now)
+            self._retry(item, again.partitions, now)
+            return
+        self._compare(item, answer)
+
+    def _compare(self, item: Item, answer: Values) -> None:
+        play = self._play
+        mismatches = play.progress.mismatches + play.world.compare(item, answer)
+        play.progress = play.progress._replace(answered=play.progress.answered + 1, mismatches=mismatches)
+        play.settle(item)
+        most = play.options.stop_after
+        if most is not None and mismatches > most:
+            play.end(Ending.TOO_MANY)
+
+    def _complete_later(self, item: Item, now: int) -> None:
+        """Others use the topics that were made: their leaders and ids are asked for first."""
+
+        def told(at: int) -> None:
+            item.pause = retries.longer(item.pause)
+            self._play.timers.at(at + item.pause, lambda later: self.complete(item, later))
+
+        self._play.own.refresh(now, told)
+
+    def _retry(self, item: Item, only: Only | None, now: int) -> None:
+        """Sends an item once more after a pause, unless it is given up meanwhile. `only`: these partitions."""
+        item.pause = retries.longer(item.pause)
+        if only is None:
+            item.answers = []
+        self._play.world.counts(item.exchange).retried += 1
+        item.state = State.RETRYING
+        self._play.timers.at(now + item.pause, lambda at: self._send_again(item, only, at))

@@ -1,0 +1,92 @@
+"""What the replay does of its own: heartbeats of silent members, and the end.
+
+All is played: what consumers read in the recording and not yet from the target is polled for. A replay that is stopped
+leaves over what is in play. In the end, either way, transactions are aborted and groups left.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+
+from recorder.replay.engine.item import Lane
+from recorder.replay.engine.play import Phase, Play
+from recorder.replay.plan import Made, Reason, Withheld
+from recorder.replay.requests import retries
+
+# How long the end may take: aborting transactions, leaving groups.
+_FINISH_NS = 10 * 10**9
+
+
+class Finishing:
+    """Requests of the replay's own, from the first to the last ones."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._tick_at: int | None = None
+        self._made_lanes: dict[Hashable, Lane] = {}
+
+    def tick(self, now: int) -> None:
+        """Sends what is due of its own: heartbeats of silent members."""
+        play = self._play
+        if play.members_changed:
+            play.members_changed, self._tick_at = False, 0
+        if self._tick_at is None or now < self._tick_at or play.phase not in (Phase.PLAYING, Phase.DRAINING):
+            return
+        made, self._tick_at = play.world.tick(now)
+        for each in made:
+            play.own.make(each, self._lane_of(each), None, now, self._ticked)
+        if self._tick_at is not None:
+            play.timers.at(self._tick_at, lambda _: None)
+
+    def _lane_of(self, made: Made) -> Lane:
+        """A connection of its own for each lane of made requests: a JoinGroup keeps those behind it waiting."""
+        return self._play.own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
+
+    def _ticked(self, _: int) -> None:
+        self._play.has_news = True
+
+    def drain(self, now: int) -> None:
+        """Polls for what consumers lack, for `--drain` at most; then finishes."""
+        self._play.phase = Phase.DRAINING
+        until = now + self._play.options.drain
+        self._play.timers.at(until, self._finish)
+        self._drain_more(until, now)
+
+    def _drain_more(self, until: int, now: int) -> None:
+        if self._play.phase is not Phase.DRAINING:
+            return
+        owed = self._play.world.owed() if now < until else []
+        if not owed:
+            self._finish(now)
+
+        def drained(at: int) -> None:
+            self._play.timers.at(at + retries.FIRST_PAUSE, lambda later: self._drain_more(until, later))
+
+        self._play.own.make_all(owed, self._lane_of, now, drained)
+
+    def stop(self, now: int) -> None:
+        """Leaves over what is in play; then finishes."""
+        play = self._play
+        for lane in play.lanes.values():
+            waiting, lane.queue = lane.queue, deque()
+            for item in waiting:
+                play.withhold(item, Withheld(Reason.ENDED))
+            for item in [*lane.in_play]:
+                play.lose(item)
+            play.links.hang_up(lane)
+        self._finish(now)
+
+    def _finish(self, now: int) -> None:
+        play = self._play
+        if play.phase in (Phase.FINISHING, Phase.FINISHED):
+            return
+        play.phase = Phase.FINISHING
+        left = play.world.finish()
+        play.own.make_all(left, self._lane_of, now, self._finished)
+        if not left:
+            self._finished(now)
+        play.timers.at(now + _FINISH_NS, self._finished)
+
+    def _finished(self, _: int) -> None:
+        self._play.phase = Phase.FINISHED

@@ -1,0 +1,150 @@
+"""One replay in play: what all parts of the engine share, and how an exchange ends.
+
+Lanes are looked at when something happened that may let their heads leave: they are *ready*. A lane whose head a room
+holds back is looked at again with the next *news*: anything was settled, or time went by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.links import Links
+from recorder.replay.engine.memory import Memory
+from recorder.replay.engine.own import OwnRequests
+from recorder.replay.engine.timers import Timers
+from recorder.replay.engine.waiting import Waiting
+from recorder.replay.engine.world import World
+from recorder.replay.outcome import Ending, Progress
+from recorder.replay.plan import Made, Withheld
+from recorder.replay.stream import Connection
+
+
+class Phase(Enum):
+    """How far the replay is."""
+
+    PLAYING = auto()
+    DRAINING = auto()
+    STOPPING = auto()
+    FINISHING = auto()
+    FINISHED = auto()
+
+
+class Play:
+    """What the parts of one engine share.
+
+    Attributes:
+        progress: how far the replay is, for the line that is shown meanwhile.
+        lanes: recorded connections that are not played to their end.
+        ready: lanes to look at; `held`: those that a room holds back; `has_news`: these are to be looked at, too.
+        kept: lanes that are played, whose connections to the target others still use.
+        is_read: nothing more will be read of the capture.
+        members_changed: a request by which members join, sync or leave was settled.
+    """
+
+    def __init__(self, world: World, now: int) -> None:
+        options = world.options
+        self.world, self.options = world, options
+        self.phase = Phase.PLAYING
+        self.progress = Progress(span_ns=world.last_ns - world.first_ns)
+        self.started, self.first_ns = now, world.first_ns
+        self.is_read = False
+        self.timers = Timers()
+        self.links = Links(world.cluster, self._gone)
+        self.own = OwnRequests(
+            world.cluster, self.links, self.timers, options.wait, world.target_topics, world.count_made
+        )
+        self.waiting = Waiting()
+        self.memory = Memory(options.memory, self.timers)
+        self.lanes: dict[Connection, Lane] = {}
+        self.ready: dict[Lane, None] = {}
+        self.held: dict[Lane, None] = {}
+        self.kept: dict[Lane, None] = {}
+        self.has_news = False
+        self.members_changed = False
+
+    def _gone(self, lane: Lane, node: int) -> None:
+        if lane.connection is not None:
+            self.world.channel_closed(lane.connection, node)
+
+    def lane(self, connection: Connection) -> Lane:
+        """The lane of a recorded connection."""
+        found = self.lanes.get(connection)
+        if found is None:
+            found = self.lanes[connection] = Lane(connection)
+        return found
+
+    def due(self, ns: int) -> int:
+        """When something is due that was recorded at `ns`."""
+        speed = self.options.speed
+        return self.started if speed is None else self.started + round((ns - self.first_ns) / speed)
+
+    def end(self, ending: Ending) -> None:
+        """Ends the replay. Whoever calls is in the middle of something: the engine does what is left to do."""
+        if self.phase in (Phase.PLAYING, Phase.DRAINING):
+            self.world.result.ending = ending
+            self.is_read, self.phase = True, Phase.STOPPING
+
+    # which lanes are looked at
+
+    def free(self, lanes: Iterable[Lane]) -> None:
+        """Their heads may leave now."""
+        for lane in lanes:
+            self.ready[lane] = None
+
+    def look_again(self, lane: Lane, when: int) -> None:
+        """At `when`, or before: one timer for a lane is enough, for whoever is looked at asks again."""
+        if lane.asked_at is None or when < lane.asked_at:
+            lane.asked_at = when
+            self.timers.at(when, lambda _: self._looks(lane, when))
+
+    def _looks(self, lane: Lane, when: int) -> None:
+        if lane.asked_at == when:
+            lane.asked_at = None
+        self.ready[lane] = None
+
+    def need(self, item: Item, needed: tuple[Made, ...], now: int) -> None:
+        """Has requests made that are to be answered before an item goes on."""
+
+        def answered(_: int) -> None:
+            item.needed -= 1
+            self.ready[item.lane] = None
+            self.has_news = True
+
+        item.needed += len(needed)
+        for made in needed:
+            self.own.make(made, item.lane, item.exchange.principal, now, answered)
+
+    # how an exchange ends
+
+    def withhold(self, item: Item, withheld: Withheld) -> None:
+        """An item is not sent."""
+        self.world.withhold(item.exchange, withheld)
+        self.progress = self.progress._replace(withheld=self.progress.withheld + 1)
+        self.lose(item)
+
+    def miss_answer(self, item: Item) -> None:
+        """The target owes an answer, and won't give it: that is counted."""
+        self.world.counts(item.exchange).lost += 1
+        self.lose(item)
+
+    def lose(self, item: Item) -> None:
+        """No answer will come."""
+        self.world.lost(item.exchange, item.values)
+        self.settle(item)
+
+    def settle(self, item: Item) -> None:
+        """Nobody waits for an item any more."""
+        item.state = State.SETTLED
+        self.has_news = True
+        self.ready[item.lane] = None
+        item.lane.in_play.pop(item, None)
+        for lane in item.carriers:
+            lane.carries.pop(item, None)
+            self.ready[lane] = None
+        self.memory.settled(item)
+        self.free(self.waiting.settled(item))
+        if item.keys.member_of is not None:
+            self.members_changed = True
+        item.forget()

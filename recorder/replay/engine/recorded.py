@@ -1,0 +1,101 @@
+"""What the recording says: requests become items of lanes, recorded answers are met with them, connections end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.play import Play
+from recorder.replay.plan import Exchange, Place
+from recorder.replay.requests.apis import GROUP_APIS
+from recorder.replay.requests.order import given, keys
+from recorder.replay.stream import Answered, Asked, Closed, Happening
+
+# How far ahead of the play rows are read: a long poll should know its recorded answer when it is due.
+AHEAD_NS = 5 * 10**9
+
+
+class Recorded:
+    """The recording's side of a play. `complete`: called for items whose answers of both sides are known."""
+
+    def __init__(self, play: Play, complete: Callable[[Item, int], None]) -> None:
+        self._play, self._complete = play, complete
+        self._read_ns = play.first_ns
+
+    def wants(self, now: int) -> bool:
+        """True if rows should be fed: few wait, and those fed are not far ahead of the play."""
+        play = self._play
+        if play.is_read or not play.memory.has_room:
+            return False
+        return play.options.speed is None or play.due(self._read_ns) < now + AHEAD_NS
+
+    def feed(self, happening: Happening, now: int) -> None:
+        """The next of what happened."""
+        self._read_ns = happening.ns
+        if isinstance(happening, Asked):
+            self._ask(happening.exchange, now)
+        elif isinstance(happening, Answered):
+            self._answer(happening, now)
+        elif isinstance(happening, Closed):
+            self._close(self._play.lane(happening.connection), happening.ns, now)
+
+    def end(self, now: int) -> None:
+        """Nothing more happened: what has no answer yet has none."""
+        self._play.is_read = True
+        for lane in [*self._play.lanes.values()]:
+            self._close(lane, self._read_ns, now)
+
+    def _ask(self, exchange: Exchange, now: int) -> None:
+        play = self._play
+        if not play.world.plays(exchange):
+            return
+        lane = play.lane(exchange.connection)
+        item = Item(exchange, keys(exchange, play.world.names.topic), lane, play.due(exchange.first_ns))
+        # the order has looked at the values; they are made again when it is sent
+        exchange.forget_values()
+        play.memory.asked(item, now)
+        play.waiting.asked(item)
+        # what awaits nothing has no answer to be read
+        item.is_known = not exchange.awaits
+        if exchange.awaits:
+            lane.unread[exchange.origin.exchange] = item
+        else:
+            play.waiting.told(item)
+        play.world.counts(exchange).recorded += 1
+        if exchange.api_key in GROUP_APIS:
+            play.timers.at(item.due, lambda _: play.world.due(exchange))
+        lane.queue.append(item)
+        play.ready[lane] = None
+
+    def _answer(self, answer: Answered, now: int) -> None:
+        lane = self._play.lanes.get((answer.origin.session, answer.origin.connection))
+        item = lane.unread.pop(answer.origin.exchange, None) if lane is not None else None
+        if item is not None:
+            item.exchange.take_answer(answer.ns, answer.frame)
+            self._know(item, now, answer.place)
+
+    def _know(self, item: Item, now: int, place: Place | None = None) -> None:
+        """The recorded answer was read, or there is none. `place`: where it stands."""
+        play = self._play
+        item.is_known = True
+        if item.state is State.SETTLED:
+            # it was settled without its answer: what it took is no longer kept
+            play.memory.forget(item)
+            return
+        if item.exchange.answered_ns is not None:
+            item.keys.tells += given(item.exchange)
+            play.waiting.told(item)
+        play.memory.answered(item, place, now)
+        if item.state is State.ANSWERED:
+            self._complete(item, now)
+        play.ready[item.lane] = None
+
+    def _close(self, lane: Lane, ns: int, now: int) -> None:
+        if lane.closes_at is not None:
+            return
+        lane.closes_at = self._play.due(ns)
+        self._play.timers.at(lane.closes_at, lambda _: self._play.ready.__setitem__(lane, None))
+        unread, lane.unread = lane.unread, {}
+        for item in unread.values():
+            self._know(item, now)
+        self._play.ready[lane] = None

@@ -1,0 +1,232 @@
+"""What leaves: the head of a lane's queue, once it is due and nothing keeps it.
+
+A request is translated by the rooms, routed, and written to a channel of its lane for each node concerned. A room may
+need answers first (`Needs`: made requests), or hold an item back (`Hold`). What is kept for longer than `--wait` is
+withheld.
+"""
+
+from __future__ import annotations
+
+from proxy.wire.errors import WireError
+from recorder.replay.engine.answers import Answers
+from recorder.replay.engine.channels import Out
+from recorder.replay.engine.item import Item, Lane, Piece, State
+from recorder.replay.engine.play import Phase, Play
+from recorder.replay.engine.recorded import Recorded
+from recorder.replay.outcome import Cause, Ending
+from recorder.replay.plan import AnsweredBefore, Hold, Needs, Reason, Refusal, Values, Withheld
+from recorder.replay.requests import retries, routing
+from recorder.replay.requests.apis import LONG_POLLS
+from recorder.replay.requests.layout import Only
+
+# Rounds of made requests for one exchange before it is given up: a target may never be content.
+_MAX_ROUNDS = 20
+# A request that leaves later than this counts as late.
+LATE_NS = 5 * 10**6
+
+
+class Sending:
+    """The leaving side of a play. `recorded`: is asked whether more will be read; `answers`: takes what comes back."""
+
+    def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
+        self._play, self._recorded, self._answers = play, recorded, answers
+        self._polls: dict[Lane, None] = {}
+
+    def advance(self, lane: Lane, now: int) -> None:
+        """Lets the head of a lane leave, and those behind it; a lane that has ended hangs up."""
+        while lane.queue and self._play.phase is Phase.PLAYING:
+            item = lane.queue[0]
+            if item.state is State.QUEUED and not self._leaves(item, now):
+                return
+            lane.queue.popleft()
+        if lane.closes_at is None or now < lane.closes_at:
+            return
+        for item in [each for each in lane.in_play if each.exchange.awaits and each.exchange.answered_ns is None]:
+            # the recorded client did not wait for its answer; it did send the request
+            if item.left_at is not None:
+                self._play.lose(item)
+        if not lane.in_play and not lane.carries:
+            self._hang_up(lane)
+
+    def poll(self, now: int) -> None:
+        """Long polls that wait for their recorded answers leave without, where no more is read now."""
+        if self._polls and not self._recorded.wants(now):
+            polls, self._polls = self._polls, {}
+            self._play.free(polls)
+
+    def again(self, item: Item, only: Only | None, now: int) -> None:
+        """Sends an item once more. `only`: these partitions; None: all."""
+        if item.state is not State.RETRYING:
+            return
+        if now >= (item.deadline or 0):
+            self._play.miss_answer(item)
+        elif item.needed or not self._send(item, now, only):
+            pause = item.pause or retries.FIRST_PAUSE
+            self._play.timers.at(now + pause, lambda at: self.again(item, only, at))
+
+    def _hang_up(self, lane: Lane) -> None:
+        """All of a recorded connection is played."""
+        play = self._play
+        if lane.connection is not None and play.world.carries_others(lane.connection):
+            play.kept[lane] = None
+            return
+        play.links.hang_up(lane)
+        if lane.connection is not None:
+            play.lanes.pop(lane.connection, None)
+            play.world.connection_closed(lane.connection)
+            # one that was kept for this one's sake may go
+            play.ready.update(play.kept)
+            play.kept.clear()
+
+    # when it leaves
+
+    def _leaves(self, item: Item, now: int) -> bool:
+        """True if the head of a lane has left, or never will."""
+        play = self._play
+        if now < item.due:
+            play.look_again(item.lane, item.due)
+            return False
+        if item.deadline is None:
+            item.deadline = now + play.options.wait
+        if now >= item.deadline:
+            play.withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP))
+            return True
+        if item.needed or play.waiting.holds_back(item) or not self._may_poll(item, now):
+            play.look_again(item.lane, item.deadline)
+            return False
+        if item.lacks_bytes:
+            play.links.load(play.memory.load(item))
+            play.look_again(item.lane, item.deadline)
+            return False
+        if item.ready_at is None:
+            item.ready_at = now
+        return self._send(item, now)
+
+    def _may_poll(self, item: Item, now: int) -> bool:
+        """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
+        if item.is_known or item.exchange.api_key not in LONG_POLLS or not self._recorded.wants(now):
+            return True
+        self._polls[item.lane] = None
+        return False
+
+    # how it leaves
+
+    def _send(self, item: Item, now: int, only: Only | None = None) -> bool:
+        """Translates, routes and sends an item. False: not yet."""
+        exchange, world = item.exchange, self._play.world
+        exchange.dropped.clear()
+        refused: Refusal | None = world.refused(exchange)
+        try:
+            if refused is None:
+                values = exchange.decoded()
+                refused = world.refused_values(exchange, values)
+                refused = refused or world.translated(exchange, values, now)
+                if refused is None:
+                    return self._route(item, values, only, now)
+                if isinstance(refused, AnsweredBefore):
+                    self._take_before(item, values, refused.answer, now)
+                    return True
+        except WireError as error:
+            refused = Withheld(Reason.OPAQUE, str(error))
+        return self._is_refused(item, refused, now)
+
+    def _is_refused(self, item: Item, refused: Refusal, now: int) -> bool:
+        item.ready_at, item.cause = None, Cause.OTHER_ANSWERS
+        if isinstance(refused, Hold):
+            item.hold = refused
+            self._play.held[item.lane] = None
+            self._play.look_again(item.lane, item.deadline or now)
+            return False
+        if isinstance(refused, Needs) and item.rounds < _MAX_ROUNDS:
+            item.rounds += 1
+            self._play.need(item, refused.made, now)
+            return False
+        self._play.withhold(item, refused if isinstance(refused, Withheld) else Withheld(Reason.GAVE_UP))
+        return True
+
+    def _route(self, item: Item, values: Values, only: Only | None, now: int) -> bool:
+        exchange, play, world = item.exchange, self._play, self._play.world
+        wanted = values if only is None else routing.narrowed(exchange.api_key, values, only)
+        parts = world.parts(exchange, wanted, now)
+        if not isinstance(parts, list):
+            return self._is_refused(item, parts, now)
+        pieces: list[Piece] = []
+        for part in parts:
+            lane = play.lanes.get(world.carrier(exchange, part.node), item.lane)
+            channel = play.links.channel(lane, part.node, exchange.principal, now)
+            if channel is None or part.node not in world.cluster.offered:
+                return self._is_refused(item, Hold(Reason.NO_NODE), now)
+            piece = world.written(exchange, channel, part.values)
+            if isinstance(piece, Withheld):
+                return self._is_refused(item, piece, now)
+            pieces.append(piece)
+            if lane is not item.lane:
+                item.carriers.append(lane)
+        self._leave(item, values, pieces, now)
+        return True
+
+    def _leave(self, item: Item, values: Values, pieces: list[Piece], now: int) -> None:
+        self._play.world.sent(item.exchange, values, now)
+        item.state, item.values, item.hold = State.LEFT, values, None
+        item.pieces, item.out = pieces, len(pieces)
+        item.lane.in_play[item] = None
+        for lane in item.carriers:
+            lane.carries[item] = None
+        item.sent_at = now
+        self._answers.watch(item.lane, now + self._play.options.wait)
+        self._has_left(item)
+        for piece in pieces:
+            for request in piece.requests:
+                self._play.links.write(piece.channel, self._out(item, piece, request), now)
+
+    def _has_left(self, item: Item) -> None:
+        play = self._play
+        if not item.has_left:
+            item.has_left = True
+            play.world.count_sent(item.exchange)
+            play.progress = play.progress._replace(sent=play.progress.sent + 1)
+        play.free(play.waiting.left(item))
+
+    def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
+        """The target has answered an item before it was sent: it is not sent any more."""
+        item.values, item.answers, item.answered_at, item.state = values, [answer], now, State.ANSWERED
+        item.lane.in_play[item] = None
+        self._has_left(item)
+        if item.is_known:
+            self._answers.complete(item, now)
+
+    def _out(self, item: Item, piece: Piece, request: Values) -> Out:
+        exchange = item.exchange
+
+        def answered(answer: Values | None, frame: bytes | None, now: int) -> None:
+            self._answers.take(item, piece, answer, frame, now)
+
+        def leaves(given: int, began: int) -> None:
+            if item.left_at is None:
+                self._left(item, given, began)
+
+        def unsent(now: int) -> None:
+            self._answers.take_unsent(item, piece, now)
+
+        client_id, awaits = exchange.peer.client_id, exchange.awaits
+        told = answered, leaves, unsent
+        return Out(exchange.api_key, piece.version, request, client_id, awaits, *told, origin=exchange.origin)
+
+    def _left(self, item: Item, given: int, began: int) -> None:
+        """`given`: since when the socket has it; `began`: when it has taken the first byte."""
+        play = self._play
+        item.left_at = began
+        play.ready[item.lane] = None
+        late = began - item.due if play.options.speed is not None else 0
+        ready = max(item.ready_at or item.due, item.due)
+        parts = {item.cause: ready - item.due, Cause.FULL_SOCKET: began - given}
+        parts[Cause.REPLAY] = parts.get(Cause.REPLAY, 0) + given - ready
+        play.world.result.add_late(late, parts if late else {})
+        play.progress = play.progress._replace(
+            late=play.progress.late + (late > LATE_NS),
+            behind_ns=max(late, 0),
+            position_ns=item.exchange.at_ns - play.first_ns,
+        )
+        most = play.options.max_late
+        if most is not None and late > most:
+            play.end(Ending.TOO_LATE)
