@@ -35,7 +35,7 @@ class FrameKind(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a connection ended. The value is the metric's label."""
+    """Why a connection ended; see docs/proxy.md. The value is the metric's label."""
 
     CLIENT_CLOSED = "client_closed"
     BROKER_CLOSED = "broker_closed"
@@ -75,9 +75,9 @@ class Exchange:
 
     `number` counts the requests of the connection. `awaits` is False if no response will come (Produce with
     acks=0). `own_answer` is the proxy's response, with its length, if the proxy answers instead of the broker. Sizes
-    don't count the length's 4 bytes. `response_at` is the response's offset in the data of the newest step that holds
-    bytes of it; below 0 if the response began in an earlier step. `previous_last_ns` is the time of the last byte of
-    the connection's previous response.
+    don't count the length's 4 bytes. `response_at` is where the response begins in the data of the step with its newest
+    bytes; below 0 if it began in an earlier step. `previous_last_ns` is the time of the last byte of the connection's
+    previous response.
     """
 
     # unset until the response begins: to set it for each request would cost a hundredth of a small exchange
@@ -123,7 +123,7 @@ class Exchange:
         self.response_last_ns = 0
         self.previous_last_ns = 0
 
-    # makes a finished exchange another request's, in half the time of a new one
+    # reuses a finished exchange for another request: takes half the time of a new one
     begin = __init__
 
     @property

@@ -17,7 +17,7 @@ class AloneMap(OneListener):
         """Raises ValueError: no node is advertised."""
         raise ValueError(f"node {node_id} has no listener: this cluster speaks the dialect of Kafka 0.7")
 
-    def called(self, bootstrap: Address) -> Address:
+    def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The listener's own address: the proxy knows no other."""
         return bootstrap
 

@@ -120,7 +120,7 @@ class TemplateMap(_NameMap):
         named = self.named.get(node_id)
         return Wanted((named.port,), named.host) if named else None
 
-    def called(self, bootstrap: Address) -> Address:
+    def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The own node's name; without an own node, the listener's own address."""
         return bootstrap if self.own is None else self.advertised(self.own, None)
 
@@ -172,7 +172,7 @@ class SniMap(_NameMap, OneListener):
 
     bootstrap_name: str | None
 
-    def called(self, bootstrap: Address) -> Address:
+    def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The bootstrap name, at the advertised port."""
         return Address(self.bootstrap_name or bootstrap.host, self.port)
 

@@ -68,8 +68,8 @@ class NodeMap(Protocol):
     def advertised(self, node_id: int, port: int | None) -> Address:
         """The advertised address of a node whose listener has `port` (None: not here). ValueError if it has none."""
 
-    def called(self, bootstrap: Address) -> Address:
-        """The address by which clients know the bootstrap listener, which listens at `bootstrap`."""
+    def advertised_bootstrap(self, bootstrap: Address) -> Address:
+        """The advertised address of the bootstrap listener, which listens at `bootstrap`."""
 
     def is_bootstraps(self, node_id: int) -> bool:
         """True if the bootstrap listener stands for this node."""

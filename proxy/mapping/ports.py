@@ -97,8 +97,8 @@ class PortMap:
         host = self.advertise or (self.named.get(node_id) or self.bootstrap).host
         return Address(host, self._advertised_ports[self.usual.index(port)] if port in self.usual else port)
 
-    def called(self, bootstrap: Address) -> Address:
-        """The address by which clients know the bootstrap listener, as far as the settings give it."""
+    def advertised_bootstrap(self, bootstrap: Address) -> Address:
+        """The bootstrap listener's advertised address, as far as the settings give it."""
         return Address(self.advertise or bootstrap.host, bootstrap.port)
 
     def is_bootstraps(self, node_id: int) -> bool:

@@ -173,7 +173,7 @@ class Proxy:
         # the number of the first connection
         self._first_number = 1
         # see `ProxyContext`
-        self._seed = secrets.randbits(31)
+        self._discovery_seed = secrets.randbits(31)
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
@@ -291,7 +291,7 @@ class Proxy:
         limit = ConnectionLimit(self._settings.connection_limit, "all clusters")
         numbers = itertools.count(self._first_number)
         lives = (self._stop.begun, accepting, connections)
-        context = ProxyContext(numbers, held, limit, self._observer, backpressure, *lives, self._seed)
+        context = ProxyContext(numbers, held, limit, self._observer, backpressure, *lives, self._discovery_seed)
         chosen = self._settings.clusters
         return tuple(
             self._make_cluster(one, context, tuple(other.node_map.usual for other in chosen if other is not one))

@@ -33,7 +33,7 @@ from proxy.threads import NoThread, start_thread
 RECORDER_SECONDS = 20.0
 # likewise after a second signal: a healthy disk takes the queue in less
 HURRIED_SECONDS = 2.0
-# the longest that a stop takes beyond the drain, whatever hangs: the recorder, and the end of the processes
+# the longest that a stop takes beyond the drain, whatever hangs: RECORDER_SECONDS, and the end of all processes
 STOP_SECONDS = 30.0
 # likewise after a second signal
 HURRIED_STOP_SECONDS = 10.0
@@ -97,7 +97,7 @@ async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
 class LastResort:
     """Ends the process from a thread of its own, if it does not end in time.
 
-    The thread is started early: on a machine that gives no more threads by then, something may hang.
+    The thread is started early: when something hangs, the machine may have no more threads.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class LastResort:
             self._changes.notify()
 
     def forget(self) -> None:
-        """The process has ended by itself, or is about to."""
+        """Lifts the deadline: the process is ending by itself."""
         with self._changes:
             self._is_forgotten = True
             self._changes.notify()

@@ -174,7 +174,7 @@ def _spoken(side: Section | None) -> Any:
 
 def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:
     """True if a source has the section, even an empty one, or anything in it outside of its table `but`."""
-    names = source.below(section)
+    names = source.names_in(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
 
 

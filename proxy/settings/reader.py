@@ -185,7 +185,7 @@ class SettingsReader:
         """A table of values that all are of one kind: those that are right. `wrong`: gets the places of the others."""
         found: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
-        for name in self._source.below(place):
+        for name in self._source.names_in(place):
             below = (*place, name)
             self._know(below, known.key)
             try:

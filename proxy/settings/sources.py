@@ -1,7 +1,7 @@
 """Where settings come from: a file, the environment, flags. Each becomes a `Source`: key path -> raw value.
 
-Here only the spellings of a key path are understood: a file's tables, the variable
-KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag's name. What a value means is not.
+This module knows how each source spells a key path (a file's tables, the variable
+KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag's name), and not what a value means.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Source:
     @property
     def clusters(self) -> list[str]:
         """The names of the clusters that have settings, in their order."""
-        return self.below((CLUSTERS,))
+        return self.names_in((CLUSTERS,))
 
-    def below(self, place: KeyPath) -> list[str]:
+    def names_in(self, place: KeyPath) -> list[str]:
         """The names of the keys and tables in a table, in their order."""
         return [*self._names.get(place, ())]
 
@@ -165,7 +165,7 @@ def _ambiguous_flags(used: Mapping[str, Any], clusters: list[str]) -> Iterator[s
 
 
 def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    """HOST:PORT by N, of each "N=HOST:PORT"; and the error lines."""
+    """N -> HOST:PORT, of each "N=HOST:PORT"; and an error line for each wrong one."""
     nodes: dict[str, str] = {}
     wrong = []
     for text in texts:

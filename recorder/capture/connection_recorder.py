@@ -75,7 +75,7 @@ class ConnectionRecorder:
         # None if nothing can be left out
         self.sieve: Sieve | None = None
         self.cluster_and_listener: tuple[str | None, str] = (None, "")
-        # the connection's first entry; once more while it isn't written
+        # the connection's first entry; `unwritten_opened`: None once it is written
         self.opened_entry = opened
         self.unwritten_opened: Item | None = opened
         self.gap: Gap | None = None
@@ -88,14 +88,17 @@ class ConnectionRecorder:
         # exchanges that ended in bytes that are kept back
         self.unwritten: list[Exchange] = []
         self._backlog = Backlog()
-        # per direction: the offset where bytes must wait, the secret frame that begins there (if one does), the end of
-        # a frame that is masked whole, and the search in the arriving frame
+        # each per direction: the offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
+        # the secret frame that begins there, if one does
         self._secret: list[Mark | None] = [None, None]
+        # the end of a frame that is masked whole
         self._masked_until = [-1, -1]
+        # the search in the arriving frame
         self._searches: list[Search | None] = [None, None]
-        # per direction: the offset where framing has ended; the kind of entry for bytes left when the connection ends
+        # the offset where framing has ended
         self._unframed_from = [NOWHERE, NOWHERE]
+        # the kind of entry for bytes left when the connection ends
         self._leftover_kinds = [EntryKind.UNFRAMED, EntryKind.UNFRAMED]
         self._claims = Claims()
         # True while the bytes that wait are the beginning of a handshake, which holds no secret
@@ -182,7 +185,7 @@ class ConnectionRecorder:
         return arrived[0] if asked is None else asked, arrived[1] if answered is None else answered
 
     def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
-        """The part of a chunk that a gap's end leaves to be recorded, and its offset."""
+        """The part of a chunk that comes after a gap's end, and that part's offset."""
         until = self.resume[direction]
         if offset + len(chunk) < until:
             return until, b""
@@ -192,7 +195,7 @@ class ConnectionRecorder:
 
     def _leave_out(self, cut: Cut, direction: Direction, at_ns: int) -> None:
         if cut.is_whole and cut.begin >= self.resume[direction]:
-            # before the frame's first byte: the frame becomes no row
+            # an entry before the frame's first byte says that the frame becomes no row
             fact = json.dumps({"length": 0, "frame": True}).encode()
             self._backlog.note(PendingEntry(EntryKind.OMITTED, direction, cut.begin, at_ns, fact))
         self._backlog.leave_out(direction, cut.start, cut.stop)
@@ -248,7 +251,7 @@ class ConnectionRecorder:
         except WireError as error:
             self._mask_whole(mark, direction, rule.head)
             if mark.last and isinstance(error, Truncated):
-                # its length is wrong: the following bytes may be the rest of the secret, and are no frame
+                # the frame's length is wrong: the following bytes may be the rest of the secret, and are no frame
                 self._unframed_from[direction] = mark.end
             return
         self._backlog.mask(direction, found)

@@ -1,8 +1,8 @@
 """A stretch of a connection that isn't recorded, and the account of what was lost in it.
 
 The tap's half: while a gap lasts, the tap sees exchanges end but writes nothing; the account goes into the entry that
-ends the gap. The tap can't know which requests had been written before, so it names those that were in flight one by
-one, and counts the others. The compactor's half: by the numbers of its own conversation it knows which of them it has.
+ends the gap. The tap can't know which requests had been written before, so it names those that were in flight or kept
+back, and counts later ones. The compactor's half: its own conversation's numbers show which of the named ones it has.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from proxy.conversation.exchange import Exchange
 # the account's name for an api that the catalog doesn't know, and for frames of no exchange
 OTHER = "other"
 
-# the counts of an account, by api; sizes are bytes behind the length
+# the counts of an account, by api; sizes don't count the length's 4 bytes
 _COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
 
 
 class Gap:
     """Counts what ends on a connection while nothing of it is written.
 
-    `offsets`: behind the written bytes, per direction. `accounted`: the exchange whose response the last gap counted.
+    `offsets`: per direction, the end of written bytes. `accounted`: the exchange whose response the last gap counted.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Gap:
         # requests below this number may have been written before
         self._first = conversation.next_exchange
         self._early_requests: dict[int, tuple[str, int]] = {}
-        # responses that were whole before the gap, and were kept back at least once
+        # responses that were whole before the gap; they had been kept back, and may have been written since
         self._early_responses: dict[int, tuple[str, int]] = {}
         self._requests, self._request_bytes = Counter[str](), Counter[str]()
         self._responses, self._response_bytes = Counter[str](), Counter[str]()
@@ -58,7 +58,7 @@ class Gap:
         for exchange in one_way:
             self._request(exchange)
 
-    def had_kept_back(self, ended: Iterable[Exchange]) -> None:
+    def note_unwritten(self, ended: Iterable[Exchange]) -> None:
         """Notes exchanges that ended before the gap, in bytes that may not have been written."""
         for exchange in ended:
             if exchange.awaits and exchange is not self._accounted:
@@ -98,8 +98,8 @@ def lost_by_api(account: dict[str, Any], broken: dict[str, Any], frames: int) ->
     Args:
         account: of the entry that ended the gap.
         broken: what the compactor knows of the gap's beginning. `next_exchange`: the number of the first request that
-            the log lacks; `next_response`: of the first whose response it lacks; `cut`: the api of a request that was
-            cut off there ("" for an unknown one), and `cut_size`.
+            the log lacks; `next_response`: of the first request whose response the log lacks; `cut`: the api of a
+            request that was cut off there ("" for an unknown one), and `cut_size`.
         frames: the number of all lost frames; those of no exchange are counted as `other`.
     """
     counts = {name: Counter(account.get(name, {})) for name in _COUNTED}

@@ -2,7 +2,7 @@
 
 Every entry of a connection has a number, and each segment begins with the *roll*: the connections that are open, with
 the number of their next entry, and the totals of all closed connections. So a reader that has lost a stretch of the log
-learns which connections have lost entries, and how much was in connections without any entry left.
+learns which connections have lost entries, and how much was in connections whose entries are all lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from recorder.capture.spool import NUMBERS, EntryKind, Item
 
-# entries that do more than take the next number
+# entries that don't just take their connection's next number
 _SPECIAL = frozenset({int(EntryKind.CHECKPOINT), int(EntryKind.CLOSED)})
 
 
@@ -26,10 +26,10 @@ class Totals:
     frames: int = 0
     bytes: int = 0
 
-    def add_closed(self, sequence: int, offsets: tuple[int, int]) -> None:
+    def add_closed(self, frames: int, offsets: tuple[int, int]) -> None:
         """Adds one connection."""
         self.connections += 1
-        self.frames += sequence
+        self.frames += frames
         self.bytes += sum(offsets)
 
     def add_unlogged(self, facts: dict[str, Any]) -> None:
@@ -47,9 +47,9 @@ class Roll:
         self._closed = Totals()
 
     def numbers(self, items: Iterable[Item]) -> list[int]:
-        """The numbers of entries on their connections, in the log's order; 0 for entries without a connection.
+        """Numbers the log's next entries, in its order, each on its connection; 0 for entries without one.
 
-        A checkpoint may be lost unnoticed: it has the number of the entry behind it.
+        A checkpoint has the number of the entry that follows, so no number is missing if a checkpoint is lost.
         """
         following, found = self._next, []
         for item in items:

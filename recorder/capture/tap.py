@@ -306,7 +306,7 @@ class Tap:
         self._begin_gap(recorder, Gap(recorder.conversation, behind, c.GAP_FULL, at_ns, recorder.accounted))
         assert recorder.gap is not None
         unwritten, recorder.unwritten = recorder.unwritten, []
-        recorder.gap.had_kept_back(unwritten)
+        recorder.gap.note_unwritten(unwritten)
         recorder.gap.saw(step.finished, step.one_way)
 
     def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:

@@ -79,7 +79,7 @@ class Nodes:
         """Adds the bootstrap listener, which may stand for some nodes too."""
         self._bootstrap = listening
         # both names: the address listened on, and the advertised one
-        self.own_listeners.add(sock, listening, self._map.called(listening))
+        self.own_listeners.add(sock, listening, self._map.advertised_bootstrap(listening))
         if self._map.own is not None:
             # this node is the broker that the proxy was started for
             self._known[self._map.own] = KnownNode(self._settings.upstream[0])

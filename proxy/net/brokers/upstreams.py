@@ -1,7 +1,7 @@
 """The brokers, as the proxy reaches them: dialled for clients, and queried for the cluster's nodes.
 
-A broker that can't be reached is logged once, and once more when it is back. The cluster is then queried again, because
-the broker may have moved.
+A broker that can't be reached is logged once, and once more when it is back. When a client gets no
+broker, the cluster is queried again, because the broker may have moved.
 
 An address that leads back to the proxy is not dialled on and on. One that leads straight to the proxy's own listeners
 is found by the first connection to it. One that leads to the proxy indirectly is found by the proxy's own query, which
@@ -35,7 +35,7 @@ from proxy.wire.dialects import Dialect
 
 # pauses between discoveries that fail, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-# clients may ask for any node id: for so many seconds after a client's query, no other client causes one
+# the shortest time between queries that clients cause, in seconds: clients may ask for any node id
 CLIENT_QUERY_SECONDS = 1.0
 # seconds for which an address that was found to lead back is not dialled; its name may lead elsewhere later
 LOOP_TTL = 60.0
@@ -45,7 +45,7 @@ LOOP_CHECK_FROM = 128
 
 
 class Upstreams:
-    """Connects clients to brokers. `reached`: whether a bootstrap server could be reached when last tried."""
+    """Connects clients to brokers. `reached`: set when a broker is reached, cleared when no bootstrap server is."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Upstreams:
         return self._answered
 
     def _knows_nodes(self) -> bool:
-        """True if a broker takes connections and nodes are known: one that wants a login answers no query."""
+        """True if a broker takes connections and nodes are known. A broker that wants a login answers no query."""
         return self.reached and self._nodes.are_known
 
     async def _discover_once(self) -> bool:
@@ -237,7 +237,7 @@ class Upstreams:
         if not self._leads_back(address):
             with suppress(LeadsBack):
                 return await self._dial_for_client(address, route)
-        # a sidecar's broker advertises the proxy's name
+        # a sidecar's broker advertises the proxy's name, and is itself the bootstrap server
         return await self._dial_bootstrap(route)
 
     async def _dial_for_client(self, address: Address, route: ClientRoute | None) -> Stream:

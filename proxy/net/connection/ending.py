@@ -15,11 +15,11 @@ A connection rarely ends at once: each side closes on its own, and responses may
 The machine holds a cause beside the state. In ENDED the cause is why the connection has ended. In DRAINING and FINISHED
 it is why the connection will end, unless an event ends it first. Three rules make the table:
 
-  * The first event that ends a connection is its cause. Only a fault of the proxy itself replaces a cause.
-  * Once the client has finished, nothing that either peer does afterwards is the cause.
+  * Once a connection has ended, only a fault of the proxy itself replaces the cause.
+  * A client that finishes, also while DRAINING, gives the cause. A peer that is gone later does not replace it.
   * A failed send ends nothing. Bytes that the lost peer had sent before are still in the socket and are passed on:
-    responses to the client, requests that need no response to the broker. The connection ends when these bytes are
-    read up to the peer's end of stream; `note_loss` makes that end of stream count as a loss.
+    a broker's last responses, a client's last requests (acks=0 needs no response). The connection ends when these
+    bytes are read up to the peer's end of stream; `note_loss` makes that end of stream count as a loss.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class State(Enum):
 class Event(Enum):
     """What happens to a connection, as far as its end goes."""
 
-    # the proxy wants it to end behind the request that has begun
-    LEAVE = auto()
+    # the proxy wants the connection to end after the request that has begun
+    DRAIN = auto()
     # the client sends no more: its end of stream
     FINISH = auto()
     # a request is not passed on, and the connection ends once the requests before it are answered
@@ -63,7 +63,7 @@ _HELD, _NEW = False, True
 
 TRANSITIONS = {
     # event            in OPEN            in DRAINING        in FINISHED        in ENDED
-    Event.LEAVE:     ((_DRAINING, _NEW), (_DRAINING, _HELD), (_FINISHED, _HELD), (_ENDED, _HELD)),
+    Event.DRAIN:     ((_DRAINING, _NEW), (_DRAINING, _HELD), (_FINISHED, _HELD), (_ENDED, _HELD)),
     Event.FINISH:    ((_FINISHED, _NEW), (_FINISHED, _NEW),  (_FINISHED, _HELD), (_ENDED, _HELD)),
     Event.REFUSE:    ((_FINISHED, _NEW), (_FINISHED, _NEW),  (_FINISHED, _HELD), (_ENDED, _HELD)),
     Event.SETTLE:    ((_OPEN, _HELD),    (_ENDED, _HELD),    (_ENDED, _HELD),    (_ENDED, _HELD)),

@@ -1,4 +1,4 @@
-"""One connection's chunks that could not be passed on at once, and the responses that it still owes."""
+"""One connection's chunks that could not be passed on at once, and the responses that are still owed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Wakeup(Enum):
     END_OF_STREAM = auto()
     # the task shall look at the connection's state again
     STATE_CHANGED = auto()
-    # the proxy's own discovery query has come back to it
+    # the chunk is the proxy's own discovery query: the broker's address leads back to the proxy
     OWN_QUERY = auto()
 
 
@@ -39,7 +39,7 @@ class InFlight:
     """Requests without a response, and a response that is being sent.
 
     response_pending: a chunk of the broker has been read and has not been sent.
-    sent: set when more has been sent to the client; None while no task waits for that.
+    sent: set when more has been sent to the client; None until a task waits for that.
     """
 
     __slots__ = ("_conversation", "response_pending", "sent")
@@ -56,7 +56,7 @@ class InFlight:
 
     @property
     def is_settled(self) -> bool:
-        """True if no response is owed or partly sent. A request that the client left incomplete is owed none."""
+        """True if no response is owed or partly sent. An incomplete request has no response to wait for."""
         conversation = self._conversation
         if self.response_pending or conversation.responses_side.left or conversation.login.token_owed:
             return False

@@ -132,22 +132,22 @@ class Relay:
     def end_as_idle(self) -> None:
         """Ends the connection: nothing has moved on it for as long as the settings allow."""
         if self._in_flight.at_boundary:
-            self._leave(Cause.IDLE)
+            self._begin_draining(Cause.IDLE)
         else:
             self._on(Event.CUT, Cause.IDLE)
 
     def drain(self) -> None:
         """Ends the connection at the next frame boundary, once what is in flight is answered."""
         if self._ending.state is OPEN:
-            self._leave(Cause.DRAINED)
+            self._begin_draining(Cause.DRAINED)
         elif self.is_idle:
             self._on(Event.CUT, Cause.DRAINED)
 
-    def _leave(self, cause: Cause) -> None:
+    def _begin_draining(self, cause: Cause) -> None:
         """Has the task that reads requests end the connection. No other task may: it could lose a request that has
         been read and not answered.
         """
-        self._on(Event.LEAVE, cause)
+        self._on(Event.DRAIN, cause)
         self._client.wake()
 
     # how the connection's own tasks end it

@@ -1,7 +1,7 @@
 """The parent of workers: a proxy whose connections are elsewhere.
 
 The parent binds every listener and hands it to all workers. A socket listens from the bind on, so no client is refused.
-A worker that wants a listener for a node gets its answer once every worker accepts on it.
+A worker that asks for a node's listener is answered once every worker accepts on that listener, or hangs.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from proxy.net.workers.worker_handle import WorkerHandle
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 
-# workers read certificates themselves, and refuse the settings if they can't
+# for a worker's answer to new settings: it reads certificates itself, for READ_SECONDS at most
 CONSENT_SECONDS = READ_SECONDS + 2
 # systemd's variables, which workers do not get: they would notify systemd in the parent's place
-SYSTEMDS = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
+SYSTEMD_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
 def run_workers(
@@ -165,19 +165,21 @@ class ParentCluster:
             sock.close()
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
-        """Returns once every worker accepts on the nodes' listeners. Raises OSError: no port can be had."""
+        """Returns once every worker accepts on the nodes' listeners, or hangs. Raises OSError: no port can be had."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
         return {"advertised": advertised, "current": self.nodes.are_current(nodes)}
 
     def _listening(self, sock: socket.socket, node_id: int | None) -> Payload:
-        return {"do": "accept", "cluster": self.name, "node": node_id, "called": astuple(self._called(sock, node_id))}
+        advertised = astuple(self._advertised(sock, node_id))
+        return {"do": "accept", "cluster": self.name, "node": node_id, "advertised": advertised}
 
-    def _called(self, sock: socket.socket, node_id: int | None) -> Address:
+    def _advertised(self, sock: socket.socket, node_id: int | None) -> Address:
         if node_id is not None:
             return self.nodes.advertised(node_id)
-        return self._settings.node_map.called(Address(self._settings.listen.host, sock.getsockname()[1]))
+        listening = Address(self._settings.listen.host, sock.getsockname()[1])
+        return self._settings.node_map.advertised_bootstrap(listening)
 
     def _publish(self) -> None:
         self._workers.tell(self._table())
@@ -208,12 +210,12 @@ class Parent(Proxy):
         self._parents: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
         self._outdated = 0
-        # numbers of settings, in the order in which they were read; those of the start have 0
-        self._numbers = itertools.count(1)
-        self._generation = 0
+        # numbers of settings: of those that a reload has read, and again of those that a fault puts back
+        self._settings_numbers = itertools.count(1)
+        self._number_in_effect = 0
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
-        # descriptors of a listener: the parent's own, and until they have been sent the workers' copies
+        # a listener takes the parent's own descriptor, and one for each worker's copy until that is sent
         parent = ParentCluster(settings, context, reserved, self._workers, descriptors_each=1 + self._settings.workers)
         self._parents[settings.name] = parent
         return parent.cluster
@@ -224,25 +226,25 @@ class Parent(Proxy):
             [*self._command, *map(str, files)],
             stdin=subprocess.PIPE,
             pass_fds=files,
-            env={name: value for name, value in os.environ.items() if name not in SYSTEMDS},
+            env={name: value for name, value in os.environ.items() if name not in SYSTEMD_VARIABLES},
             # a Ctrl-C at the terminal reaches the parent, which tells the workers
             start_new_session=True,
         )
-        return Process(process, Job(number, slot, self._settings, self._recording, self._seed).dumped())
+        return Process(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
 
     def _catch_up(self, worker: WorkerHandle) -> None:
         if worker.number <= self._outdated:
-            worker.tell(self._settings_payload(self._in_effect, self._generation))
+            worker.tell(self._settings_payload(self._in_effect, self._number_in_effect))
         for cluster in self._parents.values():
             cluster.catch_up(worker)
 
     async def _prepared(self, new: ReloadedSettings, found: Sequence[ClusterTls | None]) -> list[Change]:
         """As in `Proxy`; all workers must be able to prepare the settings too."""
         changes = await super()._prepared(new, found)
-        number = next(self._numbers)
+        number = next(self._settings_numbers)
         change = Change(
             apply=partial(self._tell, (new.settings, new.recording), number),
-            undo=partial(self._tell, self._in_effect, next(self._numbers)),
+            undo=partial(self._tell, self._in_effect, next(self._settings_numbers)),
             drop=partial(self._workers.tell, {"do": "forget", "number": number}),
         )
         try:
@@ -257,7 +259,7 @@ class Parent(Proxy):
 
     def _tell(self, settings: tuple[ProxySettings, Any], number: int) -> None:
         """Has the workers take over settings. Workers that have not joined yet may have started with older ones."""
-        self._generation, self._outdated = number, self._workers.newest
+        self._number_in_effect, self._outdated = number, self._workers.newest
         self._workers.tell(self._settings_payload(settings, number))
 
     @staticmethod

@@ -73,9 +73,9 @@ class WorkerCluster:
         parts = Parts(lambda _: self.mirror, upstreams, accept=self._accept, opened=count.opened, closed=count.closed)
         self.cluster = Cluster(settings, context, parts)
 
-    def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
+    def accept_from_parent(self, sock: socket.socket, node_id: int | None, advertised: Address) -> None:
         """Accepts on a socket of the parent's, which listens already."""
-        self.mirror.own_listeners.add(sock, called)
+        self.mirror.own_listeners.add(sock, advertised)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
         self.cluster.accept_on(listener, node_id)
@@ -105,12 +105,12 @@ class Worker(Proxy):
         self._count = count
         self._number = job.number
         self._first_number = job.first_connection
-        self._seed = job.seed
+        self._discovery_seed = job.seed
         self._parent = Calls(Channel(sock), self._handle_now, self._handle_request)
         self._mirrored: dict[str, WorkerCluster] = {}
-        # changes that this worker has prepared, by the number of their settings; the number of the settings in effect
+        # changes that this worker has prepared, by the number of their settings
         self._prepared_changes: dict[int, list[Change]] = {}
-        self._generation = 0
+        self._number_in_effect = 0
         # the recorder's counters as last read; one thread at a time reads them
         self._recorder: dict[str, float] = {}
         self._asking = trio.CapacityLimiter(1)
@@ -159,7 +159,7 @@ class Worker(Proxy):
                 self._ask_to_stop(Urgency(payload["urgency"]))
             case "accept":
                 cluster = self._mirrored[payload["cluster"]]
-                cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["called"]))
+                cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["advertised"]))
             case "settings" if payload["number"] in self._prepared_changes:
                 self._commit(payload["number"], self._prepared_changes.pop(payload["number"]))
             case "forget":
@@ -209,11 +209,11 @@ class Worker(Proxy):
         return await self._prepared(ReloadedSettings(settings, job.recording, Change(take, put_back)), found)
 
     def _commit(self, number: int, changes: list[Change]) -> None:
-        if number < self._generation:
+        if number < self._number_in_effect:
             # these settings took long to prepare, and newer ones are in effect by now
             drop(changes)
         elif commit(changes):
-            self._generation = number
+            self._number_in_effect = number
             log(INFO, "settings were read again")
         else:
             self._stop_for_replacement("a fault")

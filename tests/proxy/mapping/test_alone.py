@@ -23,4 +23,4 @@ def test_no_node_has_a_place():
 def test_whatever_name_a_client_asks_for_the_one_broker_is_meant():
     alone = AloneMap()
     assert [alone.requested_node(None, name) for name in (None, "broker-1.example.org", "")] == [None] * 3
-    assert alone.called(BOOTSTRAP) == BOOTSTRAP
+    assert alone.advertised_bootstrap(BOOTSTRAP) == BOOTSTRAP

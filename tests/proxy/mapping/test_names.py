@@ -144,8 +144,8 @@ def test_nothing_is_set_aside_kept_or_warned_of() -> None:
 
 
 def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
-    assert TemplateMap(LISTEN, ADVERTISE, own=3).called(LISTEN) == Address("broker-3.example", 9093)
-    assert TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 1)}).called(LISTEN) == LISTEN
+    assert TemplateMap(LISTEN, ADVERTISE, own=3).advertised_bootstrap(LISTEN) == Address("broker-3.example", 9093)
+    assert TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 1)}).advertised_bootstrap(LISTEN) == LISTEN
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
         Address("broker-0.example", 9093),
         Address("broker-7.example", 9093),
     ]
-    assert places.called(LISTEN) == Address(KAFKA, 9093)
+    assert places.advertised_bootstrap(LISTEN) == Address(KAFKA, 9093)
     assert places.is_bootstraps(7)
     assert places.wanted(7) is places.own is None
     assert not places.named

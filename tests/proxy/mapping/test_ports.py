@@ -244,8 +244,8 @@ def test_the_bootstrap_listener_is_no_nodes_and_called_what_is_advertised() -> N
     assert PortMap(LISTEN).own is None
     assert not PortMap(LISTEN).is_bootstraps(1)
     assert PortMap(LISTEN).requested_node(1, "whatever.example") == 1
-    assert PortMap(LISTEN).called(LISTEN) == LISTEN
-    assert PortMap(LISTEN, advertise="proxy.example").called(LISTEN) == Address("proxy.example", 9092)
+    assert PortMap(LISTEN).advertised_bootstrap(LISTEN) == LISTEN
+    assert PortMap(LISTEN, advertise="proxy.example").advertised_bootstrap(LISTEN) == Address("proxy.example", 9092)
 
 
 def test_only_a_port_that_was_picked_freely_is_kept() -> None:

@@ -17,12 +17,12 @@ PAIRS = [*itertools.product(State, Event)]
 # a way into each state, and the cause that is held there
 WAYS: dict[State, list[tuple[Event, Cause]]] = {
     OPEN: [],
-    DRAINING: [(Event.LEAVE, Cause.IDLE)],
+    DRAINING: [(Event.DRAIN, Cause.IDLE)],
     FINISHED: [(Event.FINISH, Cause.CLIENT_CLOSED)],
     ENDED: [(Event.CUT, Cause.STALLED)],
 }
 CAUSES = {
-    Event.LEAVE: [Cause.DRAINED, Cause.IDLE],
+    Event.DRAIN: [Cause.DRAINED, Cause.IDLE],
     Event.FINISH: [Cause.CLIENT_CLOSED],
     Event.REFUSE: [Cause.BAD_LENGTH, Cause.UNSUPPORTED_VERSION],
     Event.SETTLE: [None],
@@ -62,7 +62,7 @@ class Twin:
         elif not self.over:
             getattr(self, f"_{event.name.lower()}")(cause)
 
-    def _leave(self, cause: Cause) -> None:
+    def _drain(self, cause: Cause) -> None:
         if not (self.proxy_wants_end or self.client_wants_end):
             self.proxy_wants_end, self.why = True, cause
 

@@ -89,7 +89,7 @@ class Parent:
         self._listeners.append(sock)
         here = sock.getsockname()
         await self.calls.ask(
-            {"do": "accept", "cluster": "main", "node": node_id, "called": ["called.invalid", 1]}, [sock]
+            {"do": "accept", "cluster": "main", "node": node_id, "advertised": ["advertised.invalid", 1]}, [sock]
         ).wait()
         return Address(*here)
 
@@ -148,7 +148,7 @@ async def test_a_node_that_nobody_knows_is_asked_for(parent):
 async def test_what_the_listeners_are_called_is_never_dialled(parent, broker):
     await parent.hand_over()
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["called.invalid:1", str(where), ""]}})
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["advertised.invalid:1", str(where), ""]}})
     # a sidecar's own node: its broker is the one that the proxy was started for
     await ping(await connected(where))
 
