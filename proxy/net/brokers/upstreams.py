@@ -160,8 +160,6 @@ class Upstreams:
 
     async def discover_for_client(self) -> bool:
         """As `discover`, for a client's unknown node: queries at most once in `CLIENT_QUERY_SECONDS`."""
-        if not self._query_lock.locked() and trio.current_time() - self._client_query_at < CLIENT_QUERY_SECONDS:
-            return self._answered
         async with self._client_query_lock:
             if trio.current_time() - self._client_query_at >= CLIENT_QUERY_SECONDS:
                 self._answered = await self.discover()
