@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.schema.addresses import Address
 from proxy.terminal import printable
 from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
@@ -117,20 +118,17 @@ class Preparation:
         if not self._cluster.nodes:
             self.found.refusals.append("the target does not answer Metadata: right would be a broker that does")
             return
-        addresses = {f"{host}:{port}" for host, port in self._cluster.nodes.values()}
+        addresses = {str(Address(*each)) for each in self._cluster.nodes.values()}
         lacking = sorted({*options.nodes.values()} - self._cluster.nodes.keys())
         if lacking:
             self.found.refusals.append(
                 f"the target has no node {lacking[0]}: right for --node would be one of {sorted(self._cluster.nodes)}"
             )
-        is_same = self._cluster.id in recorded.cluster_ids or (
-            not (self._cluster.id and recorded.cluster_ids) and addresses & recorded.addresses
-        )
-        if is_same and not options.onto_recorded:
-            what = f"cluster {self._cluster.id}" if self._cluster.id else "it has one of the recorded addresses"
-            self.found.refusals.append(
-                f"the target is the recorded cluster ({what}): right would be another cluster, or --onto-recorded"
-            )
+        known_by = sorted(f"{each} was dialled in the recording" for each in addresses & recorded.addresses)
+        if self._cluster.id in recorded.cluster_ids:
+            known_by.insert(0, f"cluster {self._cluster.id}")
+        if known_by and not options.onto_recorded:
+            self.found.refusals.append(recorded_cluster(known_by[0]))
 
     def _topics(self) -> Script:
         lacking = self.found.lacking = self._lacking()
@@ -277,6 +275,11 @@ class Preparation:
                 self.found.refusals.append(
                     f"the target does not say whether it knows transactional id {name}: right would be --fence"
                 )
+
+
+def recorded_cluster(known_by: str) -> str:
+    """The refusal of a target that is a recorded cluster."""
+    return f"the target is the recorded cluster ({known_by}): right would be another cluster, or --onto-recorded"
 
 
 def listed(what: str, names: Iterable[str]) -> str:

@@ -92,13 +92,16 @@ class Answered(NamedTuple):
     frame: bytes | None
     by_proxy: bool
     place: Place | None = None
+    cluster: str | None = None
 
 
 class Opened(NamedTuple):
-    """A connection."""
+    """A connection. `address`: what the proxy dialled for it; None where it dialled nothing."""
 
     ns: int
     connection: Connection
+    address: str | None = None
+    cluster: str | None = None
 
 
 class Closed(NamedTuple):
@@ -114,6 +117,7 @@ class Node(NamedTuple):
     ns: int
     node: int
     address: str
+    cluster: str | None = None
 
 
 Happening = Asked | Answered | Opened | Closed | Node
@@ -209,12 +213,12 @@ class _Merge:
 
     def _event(self, row: EventRow) -> Happening | None:
         if row.kind == c.EVENT_NODE:
-            return _node(self._time(row), row.detail)
+            return _node(self._time(row), row)
         if row.connection is None:
             return None
         connection = row.session, row.connection
         if row.kind == c.EVENT_OPENED:
-            return Opened(self._time(row), connection)
+            return Opened(self._time(row), connection, _text(_facts(row), "upstream"), row.cluster)
         return Closed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
 
     def _frame(self, row: FrameRow) -> Happening | None:
@@ -226,16 +230,28 @@ class _Merge:
             return Asked(self._time(row), exchange, row.cluster)
         key, version = _number(row.api_key), _number(row.api_version)
         frame = None if fault_of(row) else row.frame
-        return Answered(self._time(row), origin, key, version, frame, row.made_by == c.BY_PROXY, row.place)
+        by_proxy = row.made_by == c.BY_PROXY
+        return Answered(self._time(row), origin, key, version, frame, by_proxy, row.place, row.cluster)
 
 
-def _node(ns: int, detail: str | None) -> Node | None:
+def _node(ns: int, row: EventRow) -> Node | None:
+    facts = _facts(row)
+    node, address = facts.get("node_id"), _text(facts, "upstream")
+    return Node(ns, node, address, row.cluster) if isinstance(node, int) and address is not None else None
+
+
+def _facts(row: EventRow) -> dict[str, Any]:
+    """An event's details; none where they can't be read."""
     try:
-        facts = json.loads(detail or "{}")
+        found = json.loads(row.detail or "{}")
     except ValueError:
-        return None
-    node, address = (facts.get("node_id"), facts.get("upstream")) if isinstance(facts, dict) else (None, None)
-    return Node(ns, node, address) if isinstance(node, int) and isinstance(address, str) else None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(facts: dict[str, Any], name: str) -> str | None:
+    found = facts.get(name)
+    return found if isinstance(found, str) else None
 
 
 def _ahead(file: CaptureFile) -> int:

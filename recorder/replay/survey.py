@@ -32,7 +32,7 @@ from recorder.replay import partitions
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.requests.apis import READ_ONLY
-from recorder.replay.stream import Answered, Asked, Happening, Node, Opened
+from recorder.replay.stream import Answered, Asked, Closed, Happening, Node, Opened
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # where a request has topics with the indices of their partitions
@@ -41,6 +41,8 @@ _INDICES = {
     FETCH: ("topics.topic", "topics.topic_id", "topics.partitions.partition"),
     LIST_OFFSETS: ("topics.name", "topics.partitions.partition_index"),
 }
+# whose answers tell the cluster's id
+_TELLS_CLUSTER = frozenset({METADATA, DESCRIBE_CLUSTER})
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
 
@@ -60,7 +62,7 @@ class Survey:
     Attributes:
         first_ns, last_ns: of the first and the last request, on the play's clock; `…wall_ns`: since 1970.
         clusters: names in the settings; `other_clusters`: those of which nothing is played.
-        cluster_ids, addresses: what brokers said, what was dialled.
+        cluster_ids, addresses: what brokers said, what was dialled; of all clusters, those too that are not played.
         topics: recorded name -> partitions; a topic that only answers name has none.
         created: topics that the recording makes before it uses them.
         used: topics that requests name, other than to ask for metadata or to create them.
@@ -92,7 +94,6 @@ class Survey:
     first_acquired: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     principals: set[str] = field(default_factory=set)
-    connections: int = 0
     sent: Counter[str] = field(default_factory=Counter)
     withheld: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -126,16 +127,28 @@ class Survey:
 
 
 def survey(
-    rows: Iterable[Happening], plays: Callable[[Exchange], bool], refused: Callable[[Exchange], Withheld | None]
+    rows: Iterable[Happening],
+    plays: Callable[[Exchange], bool],
+    refused: Callable[[Exchange], Withheld | None],
+    cluster: str | None = None,
 ) -> Survey:
     """Looks through a capture once.
 
     Args:
+        rows: of all clusters: none of them may be the target.
         plays: False for exchanges that the options leave out.
         refused: why an exchange is withheld whatever the target is.
+        cluster: the one that is played; None: all.
     """
     found, sharing, creating = Survey(), dict[Origin, str](), dict[Origin, set[str]]()
     for row in rows:
+        if isinstance(row, Closed):
+            continue
+        if isinstance(row, (Node, Opened)) and row.address is not None:
+            found.addresses.add(row.address)
+        if cluster is not None and row.cluster not in (cluster, None):
+            _add_cluster_id(found, row)
+            continue
         if isinstance(row, Asked):
             if row.cluster:
                 found.other_clusters.add(row.cluster)
@@ -151,11 +164,14 @@ def survey(
             _add_acquired(found, sharing.pop(row.origin, None), row)
         elif isinstance(row, Node):
             found.nodes.add(row.node)
-            found.addresses.add(row.address)
-        elif isinstance(row, Opened):
-            found.connections += 1
     found.other_clusters -= found.clusters
     return found
+
+
+def _add_cluster_id(found: Survey, row: Happening) -> None:
+    if isinstance(row, Answered) and row.api_key in _TELLS_CLUSTER and row.frame is not None:
+        with suppress(WireError):
+            found.cluster_ids |= {_values(row).get("cluster_id") or ""} - {""}
 
 
 def _add_request(found: Survey, row: Asked, withheld: Withheld | None) -> None:
@@ -213,9 +229,9 @@ def _add_answer(found: Survey, row: Answered) -> None:
         return
     try:
         if row.api_key == METADATA:
-            _add_metadata(found, row.frame, row.version)
+            _add_metadata(found, _values(row))
         elif row.api_key == DESCRIBE_CLUSTER:
-            found.cluster_ids |= {_values(row)["cluster_id"]} - {""}
+            _add_cluster_id(found, row)
         elif row.api_key == PRODUCE:
             _add_offsets(found, row)
         elif marked("response", row.api_key, row.version, "topic_id"):
@@ -230,9 +246,7 @@ def _values(row: Answered) -> dict[str, Any]:
     return found.decode(row.frame, response_head(row.frame, row.api_key, row.version).body)[0] if found else {}
 
 
-def _add_metadata(found: Survey, frame: bytes, version: int) -> None:
-    reader = codec_of_response(frame, METADATA, version)
-    values = reader.decode(frame, response_head(frame, METADATA, version).body)[0] if reader else {}
+def _add_metadata(found: Survey, values: dict[str, Any]) -> None:
     if values.get("cluster_id"):
         found.cluster_ids.add(values["cluster_id"])
     found.nodes.update(broker["node_id"] for broker in values.get("brokers", ()))

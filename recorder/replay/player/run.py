@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import trio
 
+from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
@@ -31,7 +32,7 @@ from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
 from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
-from recorder.replay.prepare import CREATION, Preparation, Prepared, listed
+from recorder.replay.prepare import CREATION, Preparation, Prepared, listed, recorded_cluster
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.results.live import LiveProgress
@@ -76,8 +77,12 @@ class Job:
         """What happened in the capture, as far as sessions and cluster choose it."""
         return happenings(self.folder, self.sessions, self.cluster)
 
+    def looked_at(self) -> Iterator[Happening]:
+        """The same of all clusters."""
+        return happenings(self.folder, self.sessions)
+
     def steps(self) -> Iterator[Happening | Reads]:
-        """The same, with a `Reads` before each step that reads from the disk."""
+        """What is played, with a `Reads` before each step that reads from the disk."""
         return in_steps(self.folder, self.sessions, self.cluster)
 
     def plays(self, exchange: Exchange) -> bool:
@@ -99,7 +104,7 @@ def run(job: Job) -> int:
 def _surveyed(job: Job) -> Survey:
     try:
         with console(stderr=True).status("reading the capture ..."):
-            return survey(job.rows(), job.plays, lambda exchange: refused_anywhere(exchange, job.options))
+            return survey(job.looked_at(), job.plays, lambda each: refused_anywhere(each, job.options), job.cluster)
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
 
@@ -110,6 +115,9 @@ def _check(job: Job, found: Survey) -> None:
     if len(found.clusters) > 1 and job.cluster is None:
         names = ", ".join(sorted(found.clusters))
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
+    asked = {str(Address(*each)) for each in job.bootstrap} & found.addresses
+    if asked and not job.options.onto_recorded:
+        raise Refused(recorded_cluster(f"{min(asked)} was dialled in the recording"))
     if not job.dry_run:
         for line in _too_much_withheld(job, found.withheld_percent):
             raise Refused(f"{line} (--dry-run shows why)")

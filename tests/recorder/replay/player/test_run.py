@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,25 @@ from recorder.replay.player.run import Job, Refused, run
 from recorder.replay.prepare import Prepared
 from recorder.replay.settings import FileSettings
 from recorder.replay.survey import Found, Survey
-from tests.recorder.replay.captures import request, response, write
+from tests.recorder.replay.captures import event, request, response, write
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     """Of a capture of two clusters, whose nodes and ids differ."""
-    frames = []
+    frames, events = [], []
     for connection, cluster in ((1, "one"), (2, "two")):
         broker = {"node_id": 10 * connection, "host": "h", "port": 1}
         answer = {"brokers": [broker], "cluster_id": f"id of {cluster}", "topics": []}
         asked = {"cluster": cluster, "node": 10 * connection}
         frames.append(request(10, connection, 0, METADATA, 12, {"topics": None}, **asked))
         frames.append(response(20, connection, 0, METADATA, 12, answer, **asked))
+        dialled = json.dumps({"upstream": f"10.0.0.{connection}:9092"})
+        events.append(event(5, connection, "opened", cluster=cluster, detail=dialled))
+        node = json.dumps({"node_id": 10 * connection, "upstream": f"[fd00::{connection}]:9092"})
+        events.append(event(15, None, "node", cluster=cluster, detail=node))
     options = Options()
-    return Job(write(tmp_path, frames), (("127.0.0.1", 1),), options, Choice(options))
+    return Job(write(tmp_path, frames, events), (("127.0.0.1", 1),), options, Choice(options))
 
 
 @pytest.fixture
@@ -52,12 +57,32 @@ def test_a_capture_of_several_clusters_is_refused_unless_one_is_named(job: Job, 
     with pytest.raises(Refused, match="of several clusters \\(one, two\\): right would be --cluster"):
         run(job)
     assert run(replace(job, cluster="two")) == 0
-    assert (surveyed[0].nodes, surveyed[0].cluster_ids) == ({20}, {"id of two"})
+    assert surveyed[0].nodes == {20}
 
 
 def test_what_filters_leave_of_one_cluster_knows_no_node_of_another(job: Job, surveyed: list[Survey]) -> None:
     run(replace(job, choice=Choice(job.options, connections=frozenset({1}))))
-    assert (surveyed[0].nodes, surveyed[0].cluster_ids) == ({10}, {"id of one"})
+    assert surveyed[0].nodes == {10}
+
+
+@pytest.mark.parametrize("played", ["one", "two"])
+def test_each_cluster_of_the_capture_is_known_again_whichever_is_played(
+    job: Job, surveyed: list[Survey], played: str
+) -> None:
+    run(replace(job, cluster=played))
+    assert surveyed[0].cluster_ids == {"id of one", "id of two"}
+    assert surveyed[0].addresses == {"10.0.0.1:9092", "10.0.0.2:9092", "[fd00::1]:9092", "[fd00::2]:9092"}
+
+
+@pytest.mark.parametrize("address", [("10.0.0.1", 9092), ("fd00::2", 9092)], ids=["bootstrap", "node"])
+def test_an_address_that_was_dialled_in_the_recording_is_refused_before_it_is_dialled(
+    job: Job, surveyed: list[Survey], address: tuple[str, int]
+) -> None:
+    job = replace(job, cluster="two", bootstrap=(("elsewhere", 1), address))
+    with pytest.raises(Refused, match="9092 was dialled in the recording"):
+        run(job)
+    assert not surveyed
+    assert run(replace(job, options=Options(onto_recorded=True))) == 0
 
 
 def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]) -> None:
