@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from proxy.schema.kinds import TIMES
@@ -52,6 +52,12 @@ def read(text: str) -> Moment:
         return Moment(of_day=time.fromisoformat(text))
     when = datetime.fromisoformat(text)
     return Moment(ns=_since_epoch(when if when.tzinfo else when.replace(tzinfo=UTC)))
+
+
+def written(ns: int) -> str:
+    """Ns since 1970 as it would be typed, in UTC and to the microsecond."""
+    when = EPOCH + timedelta(microseconds=ns // 1000)
+    return when.replace(tzinfo=None).isoformat()
 
 
 def _since_epoch(when: datetime) -> int:

@@ -49,6 +49,8 @@ def ready(folder: Path) -> list[str]:
 
 
 def _made_ready(folder: Path) -> list[str]:
+    if not folder.exists():
+        raise NoCapture(f"{printable(folder)} does not exist")
     if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
         shown = printable(folder)
         raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")

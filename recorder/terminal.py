@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -52,14 +52,17 @@ class Column(NamedTuple):
 Cell = str | Text
 
 
-def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Table:
-    """A table of at most `width` letters; columns left out are named below it. `title`: printable, never markup."""
+def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Group:
+    """A table of at most `width` letters; columns left out are named below it. `title`: printable, never markup.
+
+    What stands above and below a narrow table is as wide as the terminal.
+    """
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
     while _needed(columns, cells, shown) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
     left_out = [column.title for at, column in enumerate(columns) if at not in shown]
-    table = Table(title=Text(title, "bold"), title_justify="left", header_style="dim", box=None, pad_edge=False)
+    table = Table(header_style="dim", box=None, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     for at in shown:
         if columns[at].is_number:
@@ -68,9 +71,8 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
             table.add_column(columns[at].title, overflow="fold")
     for row in cells:
         table.add_row(*(row[at] for at in shown))
-    if left_out:
-        table.caption, table.caption_justify = Text(f"no room here for: {', '.join(left_out)}"), "left"
-    return table
+    below = [Text(f"no room here for: {', '.join(left_out)}", "dim italic")] if left_out else []
+    return Group(Text(title, "bold"), table, *below)
 
 
 def cell(value: object, style: str = "") -> Text:

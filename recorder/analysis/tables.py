@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from proxy.wire.error_paths import Unread
@@ -41,7 +40,7 @@ _ERRORS = (
 _UNREAD = (Column("API"), Column("responses", True, rank=1), Column("read", True), Column("not read"))
 
 
-def latency_table(rows: Rows, width: int) -> Table:
+def latency_table(rows: Rows, width: int) -> RenderableType:
     """Rows of `latency_by_api`, busiest api first (within their window), the waiting ones of an api behind the rest."""
     clock = _clock(rows)
     of_api = Counter[tuple[str, str]]()
@@ -66,7 +65,7 @@ def latency_table(rows: Rows, width: int) -> Table:
     return _table("Requests and latency by API", rows, _LATENCY, cells, width)
 
 
-def errors_table(rows: Rows, width: int) -> Table:
+def errors_table(rows: Rows, width: int) -> RenderableType:
     """Rows of `errors_by_api`, most frequent first (within their window)."""
     clock = _clock(rows)
     cells = [
@@ -105,7 +104,7 @@ def _reasons(row: Any) -> str:
     return ", ".join(f"{why.value} {count(row[why.value])}" for why in Unread if row[why.value])
 
 
-def _table(title: str, rows: Rows, columns: Sequence[Column], cells: list[list[Cell]], width: int) -> Table:
+def _table(title: str, rows: Rows, columns: Sequence[Column], cells: list[list[Cell]], width: int) -> RenderableType:
     """A table. If all windows are of one day, the title names the day, and the column of windows is narrow."""
     days = _days(rows)
     day = f", {min(days)}" if len(days) == 1 else ""

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import RenderableType
-from rich.table import Table
 
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.errors import OverBudget, in_bytes
@@ -155,7 +154,7 @@ def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
         yield _gaps(found, width)
 
 
-def _gaps(found: Summary, width: int) -> Table:
+def _gaps(found: Summary, width: int) -> RenderableType:
     shown = found.gaps[:MAX_GAPS]
     short = _short({gap[c.SESSION] for gap in shown})
     rows = [
@@ -170,7 +169,7 @@ def _gaps(found: Summary, width: int) -> Table:
     return _filled(title, names, numbers, rows, width)
 
 
-def _sessions(found: Summary, width: int) -> Table:
+def _sessions(found: Summary, width: int) -> RenderableType:
     short = _short(found.sessions)
     rows = [
         (
@@ -201,7 +200,7 @@ def _or_blank(value: int | None) -> int | str:
     return "" if value is None else value
 
 
-def _apis(found: Summary, width: int) -> Table:
+def _apis(found: Summary, width: int) -> RenderableType:
     rows = []
     for api, kinds in sorted(found.apis.items(), key=lambda item: -sum(frames for frames, _ in item[1].values())):
         answers, received = kinds.get(c.RESPONSE, (0, 0))
@@ -211,7 +210,9 @@ def _apis(found: Summary, width: int) -> Table:
     return _filled("Frames by API", ["API"], ["requests", "responses", "sent", "received"], rows, width)
 
 
-def _filled(title: str, names: list[str], numbers: list[str], rows: Iterable[tuple[Any, ...]], width: int) -> Table:
+def _filled(
+    title: str, names: list[str], numbers: list[str], rows: Iterable[tuple[Any, ...]], width: int
+) -> RenderableType:
     """A table. The first name and the first number are always shown; of the others the last are left out first."""
     columns = [Column(name, rank=at and len(numbers) + at, least=LONGEST_NAME) for at, name in enumerate(names)]
     columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
+from recorder import moments
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange
 
@@ -26,6 +28,15 @@ class Choice:
             and (not self.clients or any(_is_of(exchange, name) for name in self.clients))
             and (self.since_ns is None or exchange.wall_ns >= self.since_ns)
             and (self.until_ns is None or exchange.wall_ns <= self.until_ns)
+        )
+
+    def words(self) -> tuple[str, ...]:
+        """The filters that are given, as they would be typed; times as UTC."""
+        return (
+            *(f"--connection {number}" for number in sorted(self.connections)),
+            *(f"--client {shlex.quote(name)}" for name in self.clients),
+            *(() if self.since_ns is None else [f"--since {moments.written(self.since_ns)}"]),
+            *(() if self.until_ns is None else [f"--until {moments.written(self.until_ns)}"]),
         )
 
 

@@ -13,7 +13,7 @@ import click
 from proxy.command_line import text
 from proxy.schema.addresses import Address
 from proxy.schema.errors import Misread
-from proxy.schema.kinds import SIZE, TIMES
+from proxy.schema.kinds import SECONDS, SIZE
 from proxy.terminal import echo, printable
 from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
@@ -21,7 +21,9 @@ from proxy.wire.budget import Budget
 from recorder import moments
 from recorder.capture.session import WhenFull
 from recorder.replay.choice import Choice
+from recorder.replay.names import is_prefix
 from recorder.replay.options import Deletes, Options, is_api
+from recorder.replay.refused import Refused
 from recorder.replay.settings import BadReplaySettings, FileSettings, is_node, read_settings
 from recorder.terminal import console
 
@@ -34,12 +36,6 @@ class Reports(NamedTuple):
 
     check: Callable[[Path], None] = lambda path: None
     write: Callable[[Any, Path], None] = lambda result, path: None
-
-
-class Wrong(click.ClickException):
-    """A refusal: nothing was sent that writes."""
-
-    exit_code = 2
 
 
 class ReplayGroup(click.Group):
@@ -86,16 +82,10 @@ def _moment(_context: click.Context, _option: click.Parameter, value: str | None
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
-    unit = next((unit for unit in sorted(TIMES, key=len, reverse=True) if value.endswith(unit)), "")
     try:
-        found = round(float(value.removesuffix(unit)) * TIMES.get(unit, 1) * SECOND)
-    except (ValueError, OverflowError):
-        found = -1
-    if found < 0:
-        raise click.BadParameter(f"{value!r} is no duration; right would be 500ms, 10s or 2m")
-    return found
+        return None if value is None else round(SECONDS.read(value) * SECOND)
+    except Misread as error:
+        raise click.BadParameter(f"{value!r} {error}; right would be 500ms, 10s or 2m") from None
 
 
 def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
@@ -104,6 +94,21 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
     except Misread as error:
         raise click.BadParameter(f"{value!r} {error}; right would be 256MiB") from None
     return found
+
+
+def _prefix(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not is_prefix(value):
+        raise click.BadParameter(
+            f"{value!r} can't stand before a topic's name: right would be replay-, of a-z, A-Z, 0-9, '.', '_' and '-', "
+            "but neither '_' alone nor '__' first"
+        )
+    return value
+
+
+def _reports(_context: click.Context, _option: click.Parameter, values: Sequence[Path]) -> tuple[Path, ...]:
+    if len({*values}) < len(values):
+        raise click.BadParameter(f"{str(values[-1])!r} stands twice; right would be a file for each format")
+    return tuple(values)
 
 
 def _nodes(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> dict[int, int]:
@@ -117,7 +122,7 @@ def _settings(_context: click.Context, _option: click.Parameter, value: Path | N
     try:
         return FileSettings() if value is None else read_settings(value)
     except BadReplaySettings as error:
-        raise Wrong(str(error)) from error
+        raise Refused(str(error)) from error
 
 
 def _apis(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -188,7 +193,9 @@ def replay() -> None:
     help="own: what this replay made or --prefix names; all: anything.",
 )
 @click.option("--telemetry", is_flag=True, help="Also what clients push of their own metrics.")
-@click.option("--prefix", default="", type=text, help="Before names of topics, groups, transactions and instances.")
+@click.option(
+    "--prefix", default="", callback=_prefix, type=text, help="Before topics, groups, transactions and instances."
+)
 @click.option("--create-topics", is_flag=True, help="Make the topics that the target lacks.")
 @click.option("--timestamps", type=click.Choice(["keep", "shift"]), default="keep", show_default=True)
 @click.option(
@@ -253,10 +260,12 @@ def replay() -> None:
 @click.option("--yes", is_flag=True, help="Don't ask before anything is written.")
 @click.option(
     "--report",
-    "report",
+    "reports",
+    multiple=True,
+    callback=_reports,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a report: .json or .html.",
+    help="Write a report: .json or .html. Repeatable.",
 )
 @click.option(
     "--record",
@@ -289,11 +298,11 @@ def play(folder: Path, **given: Any) -> None:
     file: FileSettings = given["settings"]
     options = _options(given, file)
     reports: Reports = click.get_current_context().find_object(Reports) or Reports()
-    if given["report"] is not None:
+    for path in given["reports"]:
         try:
-            reports.check(given["report"])
+            reports.check(path)
         except ValueError as error:
-            raise Wrong(str(error)) from error
+            raise Refused(str(error)) from error
     _check_record(folder, given["record"], given["dry_run"])
     notes = ready(folder)
     for note in notes:
@@ -308,7 +317,7 @@ def play(folder: Path, **given: Any) -> None:
         file=file,
         dry_run=given["dry_run"],
         yes=given["yes"],
-        report=given["report"],
+        reports=given["reports"],
         write=reports.write,
         partial=given["partial"],
         max_mismatches=given["max_mismatches"],
@@ -320,14 +329,14 @@ def play(folder: Path, **given: Any) -> None:
 
 def _check_record(folder: Path, record: Path | None, dry_run: bool) -> None:
     if record is not None and dry_run:
-        raise Wrong("--dry-run plays nothing that --record could keep: right would be one of them")
+        raise Refused("--dry-run plays nothing that --record could keep: right would be one of them")
     if record is not None and record.resolve() == folder.resolve():
-        raise Wrong(f"--record {printable(record)} is the capture that is played: right would be another folder")
+        raise Refused(f"--record {printable(record)} is the capture that is played: right would be another folder")
 
 
 def _options(given: dict[str, Any], file: FileSettings) -> Options:
     if given["read_only"] and given["produce_only"]:
-        raise Wrong("--read-only and --produce-only leave nothing together: right would be one of them")
+        raise Refused("--read-only and --produce-only leave nothing together: right would be one of them")
     names = ("speed", "only", "read_only", "produce_only", "admin", "telemetry", "prefix", "create_topics")
     more = ("wait", "drain", "memory", "max_late", "stop_after", "onto_recorded", "fence")
     return Options(
@@ -364,8 +373,8 @@ def show(report: Path, number: int, budget: int) -> None:
         for part in shown(read(report), number, screen.width, left):
             screen.print(part)
     except (NoReport, LookupError) as error:
-        raise Wrong(str(error)) from error
+        raise Refused(str(error)) from error
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Wrong(f"{printable(report)} can't be read: {error.strerror or error}") from error
+        raise Refused(f"{printable(report)} can't be read: {error.strerror or error}") from error

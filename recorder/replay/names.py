@@ -6,12 +6,21 @@ ids of the recording are known from its answers, before anything is sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from recorder.replay.cluster import Cluster
 
 INTERNAL = "__"
 NO_ID = bytes(16)
+# what a topic's name may be made of, and how long it may be (Kafka's `Topic.validate`)
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
+LONGEST_TOPIC = 249
+
+
+def is_prefix(text: str) -> bool:
+    """True for what may stand before any topic's name, `_orders` too, without making it one of Kafka's own."""
+    return _LEGAL.fullmatch(text) is not None and not f"{text}_".startswith(INTERNAL)
 
 
 class Names:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from proxy.schema.kinds import SECONDS, SIZE
 from proxy.wire.apis import api_name
 
 
@@ -58,23 +59,37 @@ class Options:
         return not self.only or any(is_api(pattern, api_key) for pattern in self.only)
 
     def words(self) -> tuple[str, ...]:
-        """The options that are not the default ones, as they would be typed."""
+        """The speed, and the options that are not the default ones, as they would be typed."""
         given = [f"--speed {self.speed:g}" if self.speed is not None else "--speed max"]
         given += [f"--only {','.join(self.only)}"] if self.only else []
         given += [f"--prefix {self.prefix}"] if self.prefix else []
         given += [f"--deletes {self.deletes.value}"] if self.deletes is not Deletes.NOTHING else []
         given += ["--timestamps shift"] if self.shift_timestamps else []
         given += [f"--node {recorded}={target}" for recorded, target in sorted(self.nodes.items())]
-        switches = (
-            "read_only",
-            "produce_only",
-            "admin",
-            "telemetry",
-            "create_topics",
-            "onto_recorded",
-            "fence",
-        )
-        return (*given, *(f"--{name.replace('_', '-')}" for name in switches if getattr(self, name)))
+        given += [f"--{_typed(name)}" for name in _SWITCHES if getattr(self, name)]
+        default = Options()
+        changed = [name for name in _MEASURES if getattr(self, name) != getattr(default, name)]
+        return (*given, *(f"--{_typed(name)} {_MEASURES[name](getattr(self, name))}" for name in changed))
+
+
+_SWITCHES = ("read_only", "produce_only", "admin", "telemetry", "create_topics", "onto_recorded", "fence")
+
+
+def _time(nanoseconds: int) -> object:
+    return SECONDS.written(nanoseconds / 10**9)
+
+
+_MEASURES: dict[str, Callable[[int], object]] = {
+    "wait": _time,
+    "drain": _time,
+    "memory": SIZE.written,
+    "max_late": _time,
+    "stop_after": int,
+}
+
+
+def _typed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def is_api(pattern: str, api_key: int) -> bool:

@@ -47,6 +47,11 @@ def test_a_folder_that_is_no_capture_says_how_to_make_one(tmp_path: Path) -> Non
     assert caught.value.exit_code == 2
 
 
+def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(NoCapture, match=r"/nowhere does not exist$"):
+        ready(tmp_path / "nowhere")
+
+
 def test_what_a_session_left_in_its_log_is_compacted_first(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = compaction(monkeypatch, Summary(sessions=("a",), frames=3))
     assert ready(captured) == []

@@ -57,6 +57,19 @@ def test_a_title_is_no_markup() -> None:
     assert "found [/red] in it" in " ".join(paper.getvalue().split())
 
 
+def test_what_stands_above_and_below_a_narrow_table_is_not_broken() -> None:
+    columns = [Column("group"), Column("something that finds no room", rank=1, least=48)]
+    made = fitted("Groups whose members had something else to read", columns, [["g", "x" * 48]], 50)
+    paper = StringIO()
+    Console(file=paper, width=50).print(made)
+    assert [line.rstrip() for line in paper.getvalue().splitlines()] == [
+        "Groups whose members had something else to read",
+        "group",
+        "g",
+        "no room here for: something that finds no room",
+    ]
+
+
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
 

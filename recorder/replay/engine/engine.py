@@ -15,6 +15,8 @@ waited are told. Nothing is ever guessed: what can't be translated is withheld w
 
 from __future__ import annotations
 
+from collections import Counter
+
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import Action
 from recorder.replay.engine.finishing import Finishing
@@ -22,11 +24,17 @@ from recorder.replay.engine.item import Item
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.engine.recorded import Recorded
 from recorder.replay.engine.sending import Sending
+from recorder.replay.engine.standstill import waited_for
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending, Progress
 from recorder.replay.plan import Offered, Origin
 from recorder.replay.requests.layout import Only
 from recorder.replay.stream import Happening
+
+_OF_PHASE = {
+    Phase.DRAINING: "records that the recording has read (--drain)",
+    Phase.FINISHING: "transactions to abort and groups to leave",
+}
 
 
 class Engine:
@@ -74,6 +82,11 @@ class Engine:
     def wants(self, now: int) -> bool:
         """True if rows should be fed: few wait, and those fed are not far ahead of the play."""
         return self._recorded.wants(now)
+
+    def waited_for(self, now: int) -> Counter[str]:
+        """What keeps the replay from going on, for people, counted."""
+        ending = _OF_PHASE.get(self.phase)
+        return waited_for(self._play.lanes.values(), now) if ending is None else Counter({ending: 1})
 
     # what happened in the recording
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine.world import World, is_regenerated, refused_anywhere
-from recorder.replay.names import Names
+from recorder.replay.names import LONGEST_TOPIC, Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Plan, Result, Source
 from recorder.replay.outcome import Target as Reached
@@ -33,9 +34,10 @@ from recorder.replay.player.dial import NotReached, Target
 from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import CREATION, Preparation, Prepared, listed, recorded_cluster
+from recorder.replay.refused import Refused
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
-from recorder.replay.results.live import LiveProgress
+from recorder.replay.results.live import LiveProgress, Standstill
 from recorder.replay.results.planned import planned
 from recorder.replay.results.summary import summary
 from recorder.replay.results.words import percent
@@ -45,12 +47,6 @@ from recorder.replay.survey import Survey, survey
 from recorder.terminal import console
 
 SECOND = 10**9
-
-
-class Refused(click.ClickException):
-    """Nothing was written: the replay may not begin."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Job:
     file: FileSettings = field(default_factory=FileSettings)
     dry_run: bool = False
     yes: bool = False
-    report: Path | None = None
+    reports: tuple[Path, ...] = ()
     write: Callable[[Result, Path], None] = lambda result, path: None
     partial: float = 1.0
     max_mismatches: int = 0
@@ -84,6 +80,12 @@ class Job:
     def steps(self) -> Iterator[Happening | Reads]:
         """What is played, with a `Reads` before each step that reads from the disk."""
         return in_steps(self.folder, self.sessions, self.cluster)
+
+    def words(self) -> tuple[str, ...]:
+        """The options and filters, as they would be typed."""
+        sessions = (f"--session {shlex.quote(name)}" for name in self.sessions)
+        cluster = () if self.cluster is None else (f"--cluster {shlex.quote(self.cluster)}",)
+        return (*self.options.words(), *self.choice.words(), *sessions, *cluster)
 
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
@@ -118,6 +120,10 @@ def _check(job: Job, found: Survey) -> None:
     asked = {str(Address(*each)) for each in job.bootstrap} & found.addresses
     if asked and not job.options.onto_recorded:
         raise Refused(recorded_cluster(f"{min(asked)} was dialled in the recording"))
+    longest = max(found.used_topics(), key=len, default="")
+    room = LONGEST_TOPIC - len(longest)
+    if len(job.options.prefix) > room:
+        raise Refused(f"--prefix makes the name of topic {longest} too long: right would be {room} letters at most")
     if not job.dry_run:
         for line in _too_much_withheld(job, found.withheld_percent):
             raise Refused(f"{line} (--dry-run shows why)")
@@ -212,7 +218,7 @@ def _result(job: Job, surveyed: Survey, cluster: Cluster) -> Result:
     return Result(
         _source(job, surveyed),
         _reached(job, cluster),
-        job.options.words(),
+        job.words(),
         started_at_ns=time.time_ns(),
         max_mismatches=job.max_mismatches,
         partial=job.partial,
@@ -229,7 +235,7 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
 
 
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
-    plan = Plan(_source(job, surveyed), _reached(job, cluster), job.options.words())
+    plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
     world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     with console(stderr=True).status("looking at each request ..."):
         rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
@@ -269,17 +275,20 @@ async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:
 
 
 async def _show_progress(conductor: Conductor) -> None:
+    engine, standstill = conductor.engine, Standstill()
     with LiveProgress(console(stderr=True)) as live:
         while True:
             await trio.sleep(live.every_ns / SECOND)
-            live.show(conductor.engine.progress)
+            now = time.monotonic_ns()
+            stands = standstill.lasts(engine.progress, now)
+            live.show(engine.progress, engine.waited_for(now) if stands else {})
 
 
 def _told(job: Job, result: Result) -> int:
     # before anything is printed: whoever reads that may stop reading
-    if job.report is not None:
-        job.write(result, job.report)
+    for path in job.reports:
+        job.write(result, path)
     screen = console()
-    for part in summary(result, screen.width, str(job.report) if job.report else None):
+    for part in summary(result, screen.width, str(job.reports[0]) if job.reports else None):
         screen.print(part)
     return result.exit_code

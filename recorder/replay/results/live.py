@@ -5,7 +5,8 @@ The caller decides when: `EVERY_NS` apart on a terminal, `EVERY_NS_IN_A_PIPE` in
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -19,6 +20,9 @@ from recorder.replay.results import words
 # As often as a person can read a number; a log would fill with more than one line in some seconds.
 EVERY_NS, EVERY_NS_IN_A_PIPE = 250_000_000, 5_000_000_000
 _BAR_WIDTH = 24
+# How long nothing may move before a person wonders why.
+STANDSTILL_NS = 10**9
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class LiveProgress:
@@ -44,22 +48,39 @@ class LiveProgress:
         if self._live:
             self._live.stop()
 
-    def show(self, now: Progress) -> None:
-        """Shows this, in place of what was shown before if there is a terminal."""
+    def show(self, now: Progress, waits: Mapping[str, int] = NOTHING) -> None:
+        """Shows this, in place of what was shown before if there is a terminal. `waits`: for what, if nothing moves."""
         if self._live:
-            self._live.update(drawn(now), refresh=True)
-        else:
-            self._console.print(f"{words.position(now)}: {words.progress(now)}", soft_wrap=True, markup=False)
+            self._live.update(drawn(now, waits), refresh=True)
+            return
+        line = f"{words.position(now)}: {words.progress(now)}"
+        more = f"; {words.waits(waits)}" if waits else ""
+        self._console.print(line + more, soft_wrap=True, markup=False)
 
 
-def drawn(now: Progress) -> RenderableType:
-    """A bar with the place in the recording, and the counts below it."""
+class Standstill:
+    """Tells whether a replay has stood still for a while."""
+
+    def __init__(self) -> None:
+        self._last, self._since = Progress(), 0
+
+    def lasts(self, now: Progress, at_ns: int) -> bool:
+        """True once nothing has left, come or been withheld for `STANDSTILL_NS`. `at_ns`: of any clock."""
+        if now != self._last:
+            self._last, self._since = now, at_ns
+        return at_ns - self._since >= STANDSTILL_NS
+
+
+def drawn(now: Progress, waits: Mapping[str, int] = NOTHING) -> RenderableType:
+    """A bar with the place in the recording, the counts below it, and what is waited for."""
     bar = ProgressBar(total=max(now.span_ns, 1), completed=min(now.position_ns, now.span_ns), width=_BAR_WIDTH)
     place = Table.grid(padding=(0, 1, 0, 0))
     place.add_row(bar, Text(words.position(now)))
     both = Table.grid()
     both.add_row(place)
     both.add_row(_counts(now))
+    if waits:
+        both.add_row(Text(words.waits(waits), "yellow"))
     return both
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -27,6 +27,8 @@ from recorder.replay.outcome import (
 from recorder.terminal import count
 
 _SECOND = 10**9
+# so many fit two lines of a terminal
+_MOST_WAITS = 3
 _LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
 _SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
 # the code of an error
@@ -241,6 +243,14 @@ def progress(now: Progress) -> str:
         f"{count(now.sent)} sent, {count(now.answered)} answered, {late}, {count(now.withheld)} withheld, "
         f"{count(now.mismatches)} {'differs' if now.mismatches == 1 else 'differ'}"
     )
+
+
+def waits(what: Mapping[str, int]) -> str:
+    """What a replay waits for that stands still, the most frequent first."""
+    every = sorted(what.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{each} ({count(times)})" if times > 1 else each for each, times in every[:_MOST_WAITS]]
+    more = f" and {count(len(every) - _MOST_WAITS)} more" if len(every) > _MOST_WAITS else ""
+    return f"waits for {'; '.join(told)}{more}"
 
 
 def position(now: Progress) -> str:

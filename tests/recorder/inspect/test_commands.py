@@ -307,7 +307,7 @@ def test_of_several_hex_dumps_each_has_its_id_above(folder: Path) -> None:
         (["show", "{}", "99"], "no connection 99"),
         (["show", "{}", "other/1/e0"], "no exchange other/1/e0"),
         (["show", "{}", "1", "--format", "hex"], "--format hex shows frames and exchanges"),
-        (["frames", "nowhere"], "nowhere holds no capture"),
+        (["frames", "nowhere"], "nowhere does not exist"),
     ],
 )
 def test_a_mistake_gets_one_line_and_exit_code_2(folder: Path, arguments: list[str], said: str) -> None:

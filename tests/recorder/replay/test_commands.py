@@ -30,6 +30,11 @@ WRONG = {
     "deletes": (["--deletes", "some"], "some"),
     "partial": (["--partial", "101"], "101"),
     "stop-after": (["--stop-after", "-1"], "-1"),
+    "wait-exponent": (["--wait", "1e3s"], "right would be 500ms, 10s or 2m"),
+    "prefix": (["--prefix", "bad name/"], "'bad name/' can't stand before a topic's name: right would be replay-"),
+    "prefix-of-kafka": (["--prefix", "__p"], "but neither '_' alone nor '__' first"),
+    "prefix-that-makes-kafkas": (["--prefix", "_"], "but neither '_' alone nor '__' first"),
+    "report-twice": (["--report", "r.json", "--report", "r.json"], "'r.json' stands twice"),
     "both": (["--read-only", "--produce-only"], "right would be one of them"),
 }
 
@@ -56,3 +61,9 @@ def test_without_a_target_nothing_is_played(tmp_path: Path) -> None:
     found = CliRunner().invoke(replay, [str(tmp_path)])
     assert found.exit_code == 2
     assert "--to" in found.output
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    found = CliRunner().invoke(replay, [str(tmp_path / "nowhere"), "--to", "127.0.0.1:1"])
+    assert found.exit_code == 2
+    assert found.output.endswith("/nowhere does not exist\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.player import run as module
-from recorder.replay.player.run import Job, Refused, run
+from recorder.replay.player.run import Job, run
 from recorder.replay.prepare import Prepared
+from recorder.replay.refused import Refused
 from recorder.replay.settings import FileSettings
 from recorder.replay.survey import Found, Survey
+from tests.recorder.replay import some_results
 from tests.recorder.replay.captures import event, request, response, write
 
 
@@ -89,6 +92,25 @@ def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]
     with pytest.raises(Refused, match="has no request that the filters leave"):
         run(replace(job, choice=Choice(job.options, clients=("nobody",))))
     assert not surveyed
+
+
+def test_a_prefix_that_makes_a_name_longer_than_kafka_takes_is_refused(
+    job: Job, monkeypatch: pytest.MonkeyPatch, surveyed: list[Survey]
+) -> None:
+    names = {"a" * 240: Found(1), "b": Found(1)}
+    monkeypatch.setattr(module, "survey", lambda *_: Survey(used=names, sent=Counter({"Produce": 1})))
+    job = replace(job, options=Options(prefix="p" * 10))
+    with pytest.raises(Refused, match=r"the name of topic a+ too long: right would be 9 letters at most"):
+        run(job)
+    assert run(replace(job, options=Options(prefix="p" * 9))) == 0
+
+
+def test_each_report_is_written(job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written: list[Path] = []
+    paths = tmp_path / "r.html", tmp_path / "r.json"
+    module._told(replace(job, reports=paths, write=lambda result, path: written.append(path)), some_results.different())
+    assert written == [*paths]
+    assert "replay show" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from recorder.replay.outcome import Progress
-from recorder.replay.results.live import EVERY_NS, EVERY_NS_IN_A_PIPE, LiveProgress, drawn
+from recorder.replay.results.live import EVERY_NS, EVERY_NS_IN_A_PIPE, STANDSTILL_NS, LiveProgress, Standstill, drawn
 from tests.recorder.replay import drawn as looks
 
 NOW = Progress(12_345, 12_300, 12, 3_400_000, 3, 2, 1_204 * 10**9, 3_725 * 10**9)
@@ -42,3 +42,27 @@ def test_on_a_terminal_it_is_drawn_anew() -> None:
 )
 def test_it_fits(now: Progress, width: int) -> None:
     looks.check(looks.drawn([drawn(now)], width), width)
+
+
+WAITS = {"the target's answer to JoinGroup": 2, "what Heartbeat lacks": 1, "a": 1, "b": 1}
+SAID_OF_WAITS = "waits for the target's answer to JoinGroup (2); a; b and 1 more"
+
+
+def test_what_is_waited_for_stands_behind_the_counts() -> None:
+    paper = StringIO()
+    with LiveProgress(Console(file=paper, width=40)) as live:
+        live.show(NOW, WAITS)
+    assert paper.getvalue() == f"{SAID}; {SAID_OF_WAITS}\n"
+
+
+@pytest.mark.parametrize("width", looks.WIDTHS)
+def test_what_is_waited_for_fits_a_terminal(width: int) -> None:
+    text = looks.drawn([drawn(NOW, WAITS)], width)
+    looks.check(text, width)
+    assert " ".join(text.split()).endswith(SAID_OF_WAITS)
+
+
+def test_a_replay_stands_still_once_nothing_has_changed_for_a_while() -> None:
+    standstill = Standstill()
+    times = [(NOW, 0), (NOW, STANDSTILL_NS - 1), (NOW, STANDSTILL_NS), (Progress(), STANDSTILL_NS + 1)]
+    assert [standstill.lasts(now, at) for now, at in times] == [False, False, True, False]

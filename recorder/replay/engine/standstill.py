@@ -1,0 +1,53 @@
+"""What a replay waits for while nothing moves, for people: counted by what it is. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from proxy.wire.apis import api_name
+from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.plan import Hold
+
+_ON_THE_WAY = {
+    State.LEFT: "the target's answer to {}",
+    State.RETRYING: "another try of {}",
+    State.ANSWERED: "the recorded answer to {}",
+}
+NOT_DUE = "the next request's time"
+
+
+def waited_for(lanes: Iterable[Lane], now: int) -> Counter[str]:
+    """What requests wait for that have left, and those that could leave; others wait for these."""
+    found = Counter(each for lane in lanes for each in _of_lane(lane, now))
+    # while something is due, nobody asks when the next one is
+    return found if found.keys() == {NOT_DUE} else Counter({what: n for what, n in found.items() if what != NOT_DUE})
+
+
+def _of_lane(lane: Lane, now: int) -> Iterator[str]:
+    for item in lane.in_play:
+        if item.state is State.RETRYING and item.hold is not None:
+            yield _lacked(item, item.hold)
+        elif item.state in _ON_THE_WAY:
+            yield _ON_THE_WAY[item.state].format(_api(item))
+    if lane.queue and lane.queue[0].state is State.QUEUED:
+        yield from _of_head(lane.queue[0], now)
+
+
+def _of_head(item: Item, now: int) -> Iterator[str]:
+    if now < item.due:
+        yield NOT_DUE
+    elif item.needed:
+        yield f"answers that {_api(item)} needs"
+    elif item.hold is not None:
+        yield _lacked(item, item.hold)
+    elif item.lacks_bytes:
+        yield f"the capture, for {_api(item)}"
+
+
+def _lacked(item: Item, hold: Hold) -> str:
+    return f"what {_api(item)} lacks ({hold.reason})"
+
+
+def _api(item: Item) -> str:
+    return api_name(item.exchange.api_key) or f"api {item.exchange.api_key}"

@@ -1,0 +1,11 @@
+"""The refusal of a replay: the line that the user reads, and the exit code."""
+
+from __future__ import annotations
+
+import click
+
+
+class Refused(click.ClickException):
+    """The replay may not begin: nothing was written to the target."""
+
+    exit_code = 2

@@ -1,0 +1,80 @@
+"""What a replay was told to do stands in its report, as it would be typed: every option, every filter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from proxy.wire.keys import METADATA
+from recorder.replay.commands import replay
+from recorder.replay.player import run as module
+from recorder.replay.player.run import Job
+from tests.recorder.replay.captures import request, write
+
+# as typed, each with a value that is not the default one
+FILTERS = {
+    "--since": "2026-11-21T11:00:00",
+    "--until": "2026-11-21T13:00:00",
+    "--client": "'an app'",
+    "--connection": "1",
+    "--session": "2026",
+    "--cluster": "main",
+}
+OPTIONS = {
+    "--speed": "2",
+    "--only": "Metadata",
+    "--prefix": "p-",
+    "--deletes": "own",
+    "--timestamps": "shift",
+    "--node": "1=4",
+    "--wait": "5s",
+    "--drain": "1500ms",
+    "--memory": "1MiB",
+    "--max-late": "3m",
+    "--stop-after": "7",
+}
+SWITCHES = ("--read-only", "--admin", "--telemetry", "--create-topics", "--onto-recorded", "--fence")
+# how long times are typed in another unit
+SAME = {"1500ms": "1.5s"}
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The words of the job that the command makes of these arguments."""
+    capture = write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None})])
+
+    def of(*arguments: str) -> tuple[str, ...]:
+        jobs: list[Job] = []
+        monkeypatch.setattr(module, "run", lambda job: jobs.append(job) or 0)
+        done = CliRunner().invoke(replay, [str(capture), "--to", "127.0.0.1:1", *arguments])
+        assert done.exit_code == 0, done.output
+        return jobs[0].words()
+
+    return of
+
+
+def test_every_option_and_filter_that_was_given_is_told(told: Any) -> None:
+    given = FILTERS | OPTIONS
+    typed = [part for name, value in given.items() for part in (name, value.strip("'"))]
+    expected = {f"{name} {SAME.get(value, value)}" for name, value in given.items()}
+    assert {*told(*typed, *SWITCHES)} == expected | {*SWITCHES}
+
+
+def test_what_is_told_makes_the_same_job_again(told: Any) -> None:
+    first = told("--since", "-5m", "--speed", "max", "--wait", "90s", "--produce-only")
+    assert told(*(part for word in first for part in word.split(" "))) == first
+
+
+def test_where_nothing_is_given_only_the_speed_is_told(told: Any) -> None:
+    assert told() == ("--speed 1",)
+
+
+def test_no_option_of_a_replay_is_forgotten() -> None:
+    left_out = {"--to", "--settings", "--dry-run", "--yes", "--report", "--record", "--record-when-full", "--help"}
+    # these stand in the verdict
+    left_out |= {"--partial", "--max-mismatches"}
+    names = {option for parameter in replay.commands["play"].params for option in parameter.opts if option[0] == "-"}
+    assert names - left_out == {*FILTERS, *OPTIONS, *SWITCHES, "--produce-only"}
