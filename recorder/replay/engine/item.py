@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from recorder.replay.engine.channels import Channel
+from recorder.replay.engine.timers import Timer
 from recorder.replay.outcome import Cause
 from recorder.replay.plan import Exchange, Hold, Values
 from recorder.replay.requests.order import Keys
@@ -117,7 +118,7 @@ class Lane:
     Attributes:
         in_play: left, not settled; `carries`: those of other lanes that the channels of this one carry.
         unread: exchanges whose recorded answer was not read yet, by number.
-        asked_at: when the head of the queue is looked at again; `watched`: somebody looks for answers that don't come.
+        look: when the head of the queue is looked at again; `watched`: somebody looks for answers that don't come.
         dials: node -> how long and until when it is not dialled again, because it could not be reached.
     """
 
@@ -129,6 +130,6 @@ class Lane:
     carries: dict[Item, None] = field(default_factory=dict)
     unread: dict[int, Item] = field(default_factory=dict)
     closes_at: int | None = None
-    asked_at: int | None = None
+    look: Timer | None = None
     watched: bool = False
     dials: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from recorder.replay.cluster import ROUTING, Cluster, about_coordinator, about_t
 from recorder.replay.engine.channels import Out
 from recorder.replay.engine.item import Lane
 from recorder.replay.engine.links import Links
-from recorder.replay.engine.timers import Timers
+from recorder.replay.engine.timers import Timer, Timers
 from recorder.replay.plan import Made, Offered, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.requests import retries
 
@@ -36,6 +36,7 @@ class _Asked:
     principal: str | None
     done: Done
     until: int
+    gives_up: Timer | None = None
     pause: int = 0
     cuts: int = 0
     tries: int = 0
@@ -87,13 +88,14 @@ class OwnRequests:
 
     def _begin(self, asked: _Asked, now: int) -> None:
         """Sends it; whatever happens, it is over when `--wait` is."""
-        self._timers.at(asked.until, lambda at: self._end(asked, None, at))
+        asked.gives_up = self._timers.at(asked.until, lambda at: self._end(asked, None, at))
         self._send(asked, now)
 
-    @staticmethod
-    def _end(asked: _Asked, answer: Values | None, now: int) -> None:
+    def _end(self, asked: _Asked, answer: Values | None, now: int) -> None:
         if not asked.is_done:
             asked.is_done = True
+            if asked.gives_up is not None:
+                self._timers.cancel(asked.gives_up)
             asked.done(answer, now)
 
     def refresh(self, now: int, then: Callable[[int], None] | None = None) -> None:

@@ -95,14 +95,11 @@ class Play:
 
     def look_again(self, lane: Lane, when: int) -> None:
         """At `when`, or before: one timer for a lane is enough, for whoever is looked at asks again."""
-        if lane.asked_at is None or when < lane.asked_at:
-            lane.asked_at = when
-            self.timers.at(when, lambda _: self._looks(lane, when))
-
-    def _looks(self, lane: Lane, when: int) -> None:
-        if lane.asked_at == when:
-            lane.asked_at = None
-        self.ready[lane] = None
+        if lane.look is not None and lane.look.call is not None:
+            if lane.look.when <= when:
+                return
+            self.timers.cancel(lane.look)
+        lane.look = self.timers.at(when, lambda _: self.ready.__setitem__(lane, None))
 
     def need(self, item: Item, needed: tuple[Made, ...], now: int) -> None:
         """Has requests made that are to be answered before an item goes on."""
