@@ -8,7 +8,8 @@ Source: parquet-format's `parquet.thrift` (PageHeader), and Thrift's compact pro
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
 
 from recorder.capture.frames import DamagedFileError
 
@@ -17,9 +18,10 @@ STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7,
 INTEGERS = (4, 5, 6)
 # field ids of PageHeader: both sizes of the page, and the structs for data pages (v1, v2)
 UNFOLDED, COMPRESSED = 2, 3
-DATA_PAGE_HEADERS = (5, 8)
-# field id in those structs
-NUM_VALUES = 1
+DATA_PAGE = 5
+DATA_PAGE_HEADERS = (DATA_PAGE, 8)
+# field ids in those structs; the encoding's is that of version 1
+NUM_VALUES, ENCODING = 1, 2
 # bytes of a header at most: more than one with the least and the greatest value of its page takes
 LONGEST_HEADER = 1 << 16
 # bits of a number, which come in groups of seven
@@ -30,19 +32,42 @@ DEEPEST, MAX_ELEMENTS = 8, 1000
 Struct = dict[int, Any]
 
 
-def check_pages(file: BinaryIO, column: Any) -> None:
-    """Checks the pages of `column`, pyarrow's description of it from the footer.
+class Page(NamedTuple):
+    """One page, as its header says: where its bytes begin, how many there are, what they unfold to, and their values.
 
-    Errors: DamagedFileError for pages that decompress to more bytes, or hold more values.
+    `encoding`: of the values, by Parquet's number; None for a dictionary, and for pages of version 2.
     """
+
+    at: int
+    stored: int
+    unfolded: int
+    values: int
+    encoding: int | None
+
+
+def pages(file: BinaryIO, column: Any) -> Iterator[Page]:
+    """The pages of `column`, pyarrow's description of it from the footer. Errors: DamagedFileError."""
     at = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
     end = at + column.total_compressed_size
-    unfolded = values = 0
     while at < end:
         header, size = _header(file, at)
-        unfolded += _number(header, UNFOLDED)
-        values += sum(_number(header[field], NUM_VALUES) for field in DATA_PAGE_HEADERS if field in header)
-        at += size + _number(header, COMPRESSED)
+        stored = _number(header, COMPRESSED)
+        values = sum(_number(header[field], NUM_VALUES) for field in DATA_PAGE_HEADERS if field in header)
+        data = header.get(DATA_PAGE)
+        encoding = data.get(ENCODING) if isinstance(data, dict) else None
+        yield Page(at + size, stored, _number(header, UNFOLDED), values, encoding)
+        at += size + stored
+
+
+def check_pages(file: BinaryIO, column: Any) -> None:
+    """Checks the pages of `column`.
+
+    Errors: DamagedFileError for pages that decompress to more bytes, or hold more values, than the footer says.
+    """
+    unfolded = values = 0
+    for page in pages(file, column):
+        unfolded += page.unfolded
+        values += page.values
     if unfolded > column.total_uncompressed_size or values > column.num_values:
         raise DamagedFileError(f"the pages of {column.path_in_schema} hold more than the footer says")
 

@@ -90,6 +90,16 @@ def row_groups(
         yield from _row_groups(file, columns, where, allowance, only)
 
 
+def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[bytes | None]:
+    """The bodies of a row group, from row `first` on, each read when it is asked for: in little memory.
+
+    Resource handling: the file is open until the last body was taken, or the iterator is closed.
+    Errors: as of `row_groups`.
+    """
+    with _errors_of(file), file.path.open("rb") as raw, opened(file.path) as parquet:
+        yield from RowGroup(parquet, raw, group, Allowance(READING, DEFAULT_BUDGET)).streamed_bodies(first)
+
+
 def first_times(file: CaptureFile) -> list[int]:
     """The smallest `mono_ns` of each row group, as the footer has it; where it has none, of all times the first."""
     with _errors_of(file), opened(file.path) as parquet:

@@ -8,7 +8,7 @@ columns only after the size of these is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from proxy.wire.budget import Allowance
 from proxy.wire.errors import OverBudget, in_bytes
+from recorder.capture import body_stream
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.pages import check_pages
@@ -77,6 +78,18 @@ class RowGroup:
             column.validate(full=True)
         return column
 
+    def streamed_bodies(self, first: int) -> Iterator[bytes | None]:
+        """The column `frame` from row `first` on, body by body, in little memory. Errors: as `heads`."""
+        footer = self._parquet.metadata.row_group(self._number)
+        (column,) = _columns(footer, [c.FRAME])
+        self._check([column])
+        if column.num_values != footer.num_rows:
+            raise DamagedFileError(f"{column.num_values} bodies where the footer says {footer.num_rows} rows")
+        if body_stream.can_stream(self._file, column):
+            nullable = self._parquet.schema_arrow.field(c.FRAME).nullable
+            return body_stream.bodies(self._file, column, nullable=nullable, first=first)
+        return (body.as_py() for body in self.stored_bodies()[first:])
+
     def keep(self, table: Any) -> Any:
         """Returns the table; the allowance pays for it. Errors: OverBudget."""
         elements = sum(_elements(column) for column in table.columns)
@@ -85,14 +98,16 @@ class RowGroup:
 
     def _read(self, names: Sequence[str]) -> Any:
         footer = self._parquet.metadata.row_group(self._number)
-        columns = _columns(footer, names)
-        for column in columns:
-            check_pages(self._file, column)
-        self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
+        self._check(_columns(footer, names))
         table = self._parquet.read_row_group(self._number, columns=list(names))
         if len(table) != footer.num_rows:
             raise DamagedFileError(f"{len(table)} rows where the footer says {footer.num_rows}")
         return table
+
+    def _check(self, columns: Sequence[Any]) -> None:
+        for column in columns:
+            check_pages(self._file, column)
+        self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
 
     def _written_out(self, column: Any) -> Any:
         """A dictionary column as a plain column."""

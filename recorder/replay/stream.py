@@ -1,9 +1,9 @@
 """A capture as a stream of what happened, in the order of time, all sessions merged.
 
 Each session has a monotonic clock of its own; its first frame says how far the wall clock was ahead of it, so the
-sessions share one time line even where a wall clock was set meanwhile. A row group is read when the merge reaches the
-smallest time that its footer gives, and stays in memory, as Arrow, until its last row has passed: memory is that of the
-row groups that overlap.
+sessions share one time line even where a wall clock was set meanwhile. A row group is opened when the merge reaches the
+smallest time that its footer gives. Its narrow columns are read whole, because they have to be sorted by time; as Arrow
+they stay in memory until the last row has passed. The frames are read a window at a time, and are gone with their rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +19,25 @@ import pyarrow.compute as pc
 
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
-from recorder.capture.reader import READING, CaptureFile, Row, files, first_times, row_groups
+from recorder.capture.reader import (
+    READING,
+    ROW,
+    CaptureFile,
+    Row,
+    files,
+    first_times,
+    row_groups,
+    streamed_bodies,
+)
 from recorder.replay.arrow_rows import quick_rows
 from recorder.replay.plan import Exchange, Origin, Peer, Place, Reason
 
 Connection = tuple[str, int]
 _EVENTS = (c.SESSION, c.CLUSTER, c.CONNECTION, c.MONO_NS, c.KIND, c.DETAIL)
 _BY_TIME = ((c.MONO_NS, "ascending"), (c.CONNECTION, "ascending"), (c.SEQUENCE, "ascending"))
+# What is read at a time: so many bytes of frames, or so many frames. The thread that serves the sockets waits for its
+# turn meanwhile, and a row group's frames together may be 64 MiB.
+_WINDOW, _WINDOW_FRAMES = 4 << 20, 2000
 # at one time, a connection is opened before its frames and closed behind them
 _OPENED, _FRAME, _CLOSED = range(3)
 
@@ -138,7 +150,7 @@ class _Head(NamedTuple):
 
     order: tuple[int, ...]
     row: FrameRow | EventRow
-    rest: Iterator[FrameRow] | Iterator[EventRow]
+    rest: _Frames | _Events
 
 
 def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening]:
@@ -187,21 +199,26 @@ class _Merge:
             if not self._heads:
                 continue
             _, row, rest = self._heads[0]
+            if self._clusters is None or row.cluster in self._clusters:
+                found = self._frame(row) if isinstance(row, FrameRow) else self._event(row)
+                if found is not None:
+                    yield found
+            if rest.must_read:
+                yield Reads()
+                rest.read()
             following = self._head(rest)
             heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
-            if self._clusters is not None and row.cluster not in self._clusters:
-                continue
-            found = self._frame(row) if isinstance(row, FrameRow) else self._event(row)
-            if found is not None:
-                yield found
 
     def _open(self, group: _Group) -> None:
-        head = self._head(_frames(group.file, group.group) if group.is_frames else _events(group.file, group.group))
+        rows = _Frames(group.file, group.group) if group.is_frames else _Events(group.file, group.group)
+        if rows.must_read:
+            rows.read()
+        head = self._head(rows)
         if head:
             heapq.heappush(self._heads, head)
 
-    def _head(self, rows: Iterator[FrameRow] | Iterator[EventRow]) -> _Head | None:
-        row = next(rows, None)
+    def _head(self, rows: _Frames | _Events) -> _Head | None:
+        row = rows.next()
         if row is None:
             return None
         is_frame = isinstance(row, FrameRow)
@@ -260,21 +277,70 @@ def _ahead(file: CaptureFile) -> int:
     return int(table[c.AT_NS][0].as_py()) - int(table[c.MONO_NS][0].as_py())
 
 
-def _events(file: CaptureFile, group: int) -> Iterator[EventRow]:
-    allowance = Allowance(READING, DEFAULT_BUDGET)
-    for table in row_groups(file, _EVENTS, allowance=allowance, only=group):
-        yield from (EventRow(*row.values()) for row in table.sort_by([*_BY_TIME[:2]]).to_pylist())
+class _Events:
+    """The events of a row group, by time: read as a whole."""
+
+    must_read = False
+
+    def __init__(self, file: CaptureFile, group: int) -> None:
+        tables = row_groups(file, _EVENTS, allowance=Allowance(READING, DEFAULT_BUDGET), only=group)
+        self._rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
+
+    def read(self) -> None:
+        """Nothing is left to be read."""
+
+    def next(self) -> EventRow | None:
+        """The next event."""
+        return next(self._rows, None)
 
 
-def _frames(file: CaptureFile, group: int) -> Iterator[FrameRow]:
-    allowance = Allowance(READING, DEFAULT_BUDGET)
-    for table in row_groups(file, FrameRow._fields[:-1], allowance=allowance, only=group):
-        order = pc.sort_indices(table.select([name for name, _ in _BY_TIME]), _BY_TIME).to_pylist()
-        frames = table[c.FRAME]
-        heads = table.drop_columns([c.FRAME]).take(order)
-        # bodies become Python values one by one: they may be large
-        for head, at in zip(quick_rows(heads), order, strict=True):
-            yield FrameRow._make((*head, frames[at].as_py(), Place(file, group, at)))
+class _Frames:
+    """The frames of a row group, by time. They are stored nearly so: those that are read too early are kept.
+
+    `must_read`: the next frame has to be read from the disk.
+    """
+
+    def __init__(self, file: CaptureFile, group: int) -> None:
+        self._file, self._group = file, group
+        self._heads = _heads(file, group)
+        self._bodies = enumerate(streamed_bodies(file, group))
+        self._read: dict[int, bytes | None] = {}
+        self._following = next(self._heads, None)
+        self.must_read = self._following is not None
+
+    def read(self) -> None:
+        """Reads on, at least up to the next frame."""
+        assert self._following is not None
+        row, size, kept = self._following[-1], 0, self._read
+        while row not in kept or (size < _WINDOW and len(kept) < _WINDOW_FRAMES):
+            at, body = next(self._bodies, (-1, None))
+            if at < 0:
+                break
+            kept[at] = body
+            size += len(body or b"")
+        self.must_read = False
+
+    def next(self) -> FrameRow | None:
+        """The next frame, which was read."""
+        if self._following is None:
+            return None
+        *head, at = self._following
+        found = FrameRow._make((*head, self._read.pop(at), Place(self._file, self._group, at)))
+        self._following = next(self._heads, None)
+        self.must_read = self._following is not None and self._following[-1] not in self._read
+        return found
+
+
+def _heads(file: CaptureFile, group: int) -> Iterator[tuple[Any, ...]]:
+    """The narrow columns of a row group's frames, and the number of each row, by time."""
+    wanted, allowance = (*FrameRow._fields[:-2], ROW), Allowance(READING, DEFAULT_BUDGET)
+    # as a list: a reader that waits would keep the unsorted columns, too
+    tables = [*row_groups(file, wanted, allowance=allowance, only=group)]
+    return chain.from_iterable(quick_rows(_by_time(tables.pop())) for _ in range(len(tables)))
+
+
+def _by_time(table: Any) -> Any:
+    return table.take(pc.sort_indices(table.select([name for name, _ in _BY_TIME]), _BY_TIME))
 
 
 def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange:

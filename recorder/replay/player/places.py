@@ -1,19 +1,29 @@
-"""Frames that are read from the capture once more, by their place in it."""
+"""Frames that are read from the capture once more, by their place in it.
+
+What waits is asked for nearly in the order of the capture. So row groups are read forward, frame by frame, and the
+frames that passed last are kept: the answer of one exchange stands behind the requests of others.
+"""
 
 from __future__ import annotations
 
-from proxy.wire.budget import DEFAULT_BUDGET, Allowance
+from collections.abc import Iterator
+
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.reader import GROUP, READING, ROW, Bodies, CaptureFile
+from recorder.capture.reader import MAX_GROUPS, CaptureFile, streamed_bodies
 from recorder.replay.plan import Place
+
+# bytes of frames that are kept of a row group
+RECENT = 8 << 20
+# So many rows ahead a frame is reached by reading on; for one further on, whole pages can be left out.
+NEAR = 32
 
 
 class Places:
-    """The file that was read last stays open: what waits is asked for in the order of the capture."""
+    """The row groups that were read last stay open."""
 
     def __init__(self) -> None:
-        self._bodies: tuple[CaptureFile, Bodies] | None = None
+        self._open: dict[tuple[CaptureFile, int], _Forward] = {}
 
     def frames(self, request: Place, answer: Place | None) -> tuple[bytes | None, bytes | None]:
         """The frames at these places; None where there is none, or it can't be read any more. Blocks."""
@@ -23,9 +33,43 @@ class Places:
         if place is None:
             return None
         assert isinstance(place.file, CaptureFile)
-        if self._bodies is None or self._bodies[0] != place.file:
-            self._bodies = place.file, Bodies(place.file, Allowance(READING, DEFAULT_BUDGET))
+        where = place.file, place.group
+        forward = self._open.pop(where, None) or _Forward(*where)
+        while len(self._open) >= MAX_GROUPS:
+            del self._open[next(iter(self._open))]
+        self._open[where] = forward
         try:
-            return self._bodies[1].of({GROUP: place.group, ROW: place.row})
+            return forward.at(place.row)
         except (DamagedFileError, UnknownFormatError, OverBudget):
+            del self._open[where]
             return None
+
+
+class _Forward:
+    """The frames of one row group, read forward."""
+
+    def __init__(self, file: CaptureFile, group: int) -> None:
+        self._file, self._group = file, group
+        self._next = 0
+        self._bodies: Iterator[bytes | None] = iter(())
+        self._recent: dict[int, bytes | None] = {}
+        self._size = 0
+
+    def at(self, row: int) -> bytes | None:
+        """The frame of a row. Errors: as of `row_groups`."""
+        if row in self._recent:
+            return self._recent[row]
+        if not 0 < self._next <= row < self._next + NEAR:
+            self._next, self._bodies = row, streamed_bodies(self._file, self._group, row)
+        for body in self._bodies:
+            self._keep(self._next, body)
+            self._next += 1
+            if self._next > row:
+                return body
+        return None
+
+    def _keep(self, row: int, body: bytes | None) -> None:
+        self._recent[row] = body
+        self._size += len(body or b"")
+        while self._size > RECENT and len(self._recent) > 1:
+            self._size -= len(self._recent.pop(next(iter(self._recent))) or b"")

@@ -3,16 +3,20 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import HEARTBEAT, METADATA
 from recorder.capture.reader import last_ns
+from recorder.replay import stream
 from recorder.replay.plan import Reason
-from recorder.replay.stream import Answered, Asked, Closed, Node, Opened, happenings
-from tests.recorder.replay.captures import NOON_NS, SESSION, event, request, response, row, write
+from recorder.replay.stream import Answered, Asked, Closed, Node, Opened, Reads, happenings, in_steps
+from tests.recorder.replay.captures import NOON_NS, SESSION, Row, event, request, response, row, write
 
 OTHER = "20261121T120000Z-xyz"
+# as the recorder writes its files, and as another program may write them anew
+STORED: list[Row] = [{"compression": "zstd", "use_dictionary": False}, {"use_dictionary": True}]
 
 
 def test_an_exchange_is_told_with_its_connection_in_the_order_of_time(tmp_path: Path) -> None:
@@ -76,6 +80,33 @@ def test_every_frame_comes_once_and_none_before_an_earlier_one(times: list[int],
     assert [each.ns for each in found] == sorted(each.ns for each in found)
     wanted = sorted((NOON_NS + ns, names[at % sessions], at) for at, ns in enumerate(times))
     assert sorted((each.ns, each.exchange.origin.session, each.exchange.origin.exchange) for each in found) == wanted
+
+
+@given(
+    times=st.lists(st.integers(0, 50), min_size=1, max_size=40),
+    sizes=st.lists(st.integers(0, 30_000), min_size=1, max_size=5),
+    stored=st.sampled_from(STORED),
+    window=st.sampled_from([1, 40_000, 4 << 20]),
+)
+def test_every_frame_has_its_own_bytes_in_whatever_order_they_are_stored(
+    times: list[int], sizes: list[int], stored: Row, window: int
+) -> None:
+    frames = [at.to_bytes(4) + bytes(sizes[at % len(sizes)]) for at in range(len(times))]
+    told = {"api_key": METADATA, "api_version": 12}
+    rows = [row(ns, 1, 2 * at, frames[at], **told) for at, ns in enumerate(times)]
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stream, "_WINDOW", window)
+        write(Path(folder), rows, group=100, **stored)
+        found = [each.exchange for each in happenings(Path(folder)) if isinstance(each, Asked)]
+    assert [(each.at_ns - NOON_NS, each.frame) for each in found] == sorted(zip(times, frames, strict=True))
+
+
+def test_before_frames_are_read_a_step_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever serves sockets has to know which steps wait for the disk: each window is one, and so is the opening."""
+    monkeypatch.setattr(stream, "_WINDOW_FRAMES", 2)
+    rows = [row(ns, 1, 2 * ns, b"x", api_key=METADATA, api_version=12) for ns in range(5)]
+    steps = [*in_steps(write(tmp_path, rows, group=10))]
+    assert [isinstance(each, Reads) for each in steps] == [True, True, False, False, True, False, False, True, False]
 
 
 def test_frames_that_can_not_be_sent_say_why(tmp_path: Path) -> None:
