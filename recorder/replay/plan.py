@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from proxy.wire import Codec, codec_of_response, decode_request, response_head
 from proxy.wire.errors import WireError
 from recorder.capture.frames import Origin as Origin
+from recorder.replay.messages import Values as Values
+from recorder.replay.messages import answer_values, decoded_request, request_values
 
-Values = dict[str, Any]
 NANOSECONDS = 10**9
 
 
@@ -116,7 +115,7 @@ class Dropped(NamedTuple):
     reason: Reason
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Exchange:
     """One recorded exchange.
 
@@ -153,49 +152,46 @@ class Exchange:
     place: Place | None = None
     answer_place: Place | None = None
 
+    _request: Values | None = field(default=None, init=False, repr=False)
+    _answer: Values | None = field(default=None, init=False, repr=False)
+
     @property
     def connection(self) -> tuple[str, int]:
         """The recorded connection."""
-        return self.origin.session, self.origin.connection
+        return self.origin[:2]
 
-    @cached_property
+    @property
     def request(self) -> Values:
         """The recorded request's values: to read, never to change. Errors: WireError."""
-        return self.decoded()
+        if self._request is None:
+            self._request = request_values(self.api_key, self.version, self.frame or b"")
+        return self._request
 
     def decoded(self) -> Values:
         """The recorded request's values, to change. Errors: WireError."""
-        found = decode_request(self.frame or b"")
-        if not isinstance(found, tuple):
-            raise WireError(f"no message has api key {self.api_key} and version {self.version}")
-        return found[1]
+        return decoded_request(self.api_key, self.version, self.frame or b"")
 
-    @cached_property
+    @property
     def answer(self) -> Values | None:
         """The recorded answer's values, to read; None where there is none or it can't be read."""
-        if self.answer_frame is None:
-            return None
-        try:
-            found: Codec | None = codec_of_response(self.answer_frame, self.api_key, self.version)
-            body = response_head(self.answer_frame, self.api_key, self.version).body
-            return found.decode(self.answer_frame, body)[0] if found else None
-        except WireError:
-            return None
+        if self._answer is None and self.answer_frame is not None:
+            try:
+                self._answer = answer_values(self.api_key, self.version, self.answer_frame)
+            except WireError:
+                return None
+        return self._answer
 
     def take_answer(self, ns: int, frame: bytes | None) -> None:
         """The recorded answer was read; `frame` is None where its bytes can't be used."""
-        self.answered_ns, self.answer_frame = ns, frame
-        self.__dict__.pop("answer", None)
+        self.answered_ns, self.answer_frame, self._answer = ns, frame, None
 
     def leave_answer(self) -> None:
         """Drops the bytes of the recorded answer, which may be read again."""
-        self.answer_frame = None
-        self.__dict__.pop("answer", None)
+        self.answer_frame = self._answer = None
 
     def forget_values(self) -> None:
         """Drops what was decoded: it is made again when it is asked for."""
-        for name in ("request", "answer"):
-            self.__dict__.pop(name, None)
+        self._request = self._answer = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@
 Elements of arrays are met by what names them (`elements`), in the target's terms. What no answer gave has no
 counterpart: such a value is only looked at for being there, and an element of such a name excuses one of the target.
 
+An answer in the recorded bytes needs no walk where each value of it stands for itself (`unchanged`).
+
 What isn't compared here: fetched records (`records`), and what single members of a group have to read (`unions`).
 """
 
@@ -20,13 +22,10 @@ from typing import Any, NamedTuple
 
 from proxy.wire.embedded import expand
 from proxy.wire.keys import (
-    DESCRIBE_GROUPS,
     DESCRIBE_SHARE_GROUP_OFFSETS,
     FETCH,
-    JOIN_GROUP,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
-    SYNC_GROUP,
 )
 from recorder.replay.comparison.elements import PARTITION, Fields, Matched, Name, frozen, matched
 from recorder.replay.comparison.known import Known, is_nothing
@@ -35,6 +34,7 @@ from recorder.replay.comparison.places import Place, around
 from recorder.replay.comparison.shown import shown
 from recorder.replay.comparison.terms import NOWHERE, Around, expected, expected_blob, expected_name, with_epoch
 from recorder.replay.comparison.tolerated import are_alike
+from recorder.replay.comparison.unchanged import WITH_BLOBS, is_its_own_counterpart
 from recorder.replay.comparison.unions import Given, together
 from recorder.replay.comparison.volatile import How
 from recorder.replay.mapping import What
@@ -43,8 +43,6 @@ from recorder.replay.plan import Dropped, Values
 
 # An answer that differs everywhere is known by its first differences; a report shows few lines of each.
 MOST_DIFFERENCES = 20
-# whose answers hold what members of classic groups tell each other
-_WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
 # The replay has share groups begin before their members do (`share_starts`): where a recorded one had not begun yet.
 _BEGINNING = (DESCRIBE_SHARE_GROUP_OFFSETS, "groups.topics.partitions.start_offset")
 # whose answers name partitions with news alone, or what was acquired: which these are depends on how the log is cut
@@ -77,6 +75,9 @@ class Verdict(NamedTuple):
     differences: tuple[Difference, ...] = ()
 
 
+_SAME = Verdict(Kind.SAME)
+
+
 def verdict(
     api_key: int,
     version: int,
@@ -97,8 +98,10 @@ def verdict(
         return Verdict(Kind.SAME if replayed is None else Kind.UNCOMPARED)
     if replayed is None:
         return Verdict(Kind.UNANSWERED)
+    if recorded is replayed and not dropped and is_its_own_counterpart(api_key, version, recorded, known):
+        return _SAME
     comparison = _Comparison(api_key, known, frozenset((one.topic, one.partition) for one in dropped))
-    if api_key in _WITH_BLOBS:
+    if api_key in WITH_BLOBS:
         recorded, replayed = (expand("response", api_key, values) for values in (recorded, replayed))
     comparison.struct(lines(api_key, version), Place(), recorded, replayed)
     return comparison.verdict

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from proxy.wire import Malformed, codec_of_response, response_head
+from proxy.wire import Malformed
 from proxy.wire.catalog import must
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.headers import write_request_head
+from recorder.replay.messages import answer_values
 from recorder.replay.plan import Origin, Place, Values
 
 
@@ -136,10 +137,7 @@ class Channel:
                 return None
             raise Malformed("an answer to no request")
         try:
-            found = codec_of_response(frame, out.api_key, out.version)
-            if found is None:
-                raise Malformed("an answer in an unknown version")
-            return out, found.decode(frame, response_head(frame, out.api_key, out.version).body)[0]
+            return out, answer_values(out.api_key, out.version, frame)
         except WireError:
             self.flying[number] = out
             raise

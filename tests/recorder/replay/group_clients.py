@@ -66,7 +66,7 @@ def answer_to(exchange: Exchange, answer: Values, at: int = 1) -> Exchange:
     """Gives it its recorded answer."""
     exchange.answer_frame = wire.encode_response(exchange.api_key, exchange.version, correlation_id=0, values=answer)
     exchange.answered_ns = at
-    exchange.__dict__.pop("answer", None)
+    exchange.forget_values()
     return exchange
 
 

@@ -1,0 +1,73 @@
+"""The short cut of a comparison: an answer in the recorded bytes says the same if each of its values stands for itself.
+
+Both sides have one and the same values. So nothing can differ but what the target calls by another name, and only
+values that the cluster assigned, or that name something in it, may be called so. Most answers of a target that does
+what the recording did have few such values, or none (Heartbeat).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
+from recorder.replay.comparison.elements import frozen
+from recorder.replay.comparison.known import Known
+from recorder.replay.comparison.lines import Line, Lines, lines
+from recorder.replay.comparison.places import around
+from recorder.replay.comparison.terms import ASKED, NOWHERE, Around, expected, with_epoch
+from recorder.replay.comparison.volatile import MOST_RESPONSES
+from recorder.replay.plan import Values
+
+# whose answers hold what members of classic groups tell each other: blobs, with names of their own
+WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
+
+
+def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Known) -> bool:
+    """True if no value of a recorded answer has another one as its counterpart on the target.
+
+    False may also mean that it is not known without a walk.
+    """
+    if api_key in WITH_BLOBS:
+        return False
+    named = _named(api_key, version)
+    return not named or _all_stand(named, answer, known, NOWHERE)
+
+
+# a field with values to look up, and the fields of its elements that have some
+_Named = tuple[tuple[Line, "_Named"], ...]
+
+
+@lru_cache(MOST_RESPONSES)
+def _named(api_key: int, version: int) -> _Named:
+    return _of(lines(api_key, version))
+
+
+def _of(found: Lines) -> _Named:
+    each = ((line, _of(line.inner)) for line in found)
+    return tuple((line, inner) for line, inner in each if inner or line.what in ASKED)
+
+
+def _all_stand(named: _Named, values: Values, known: Known, where: Around) -> bool:
+    for line, inner in named:
+        value = values.get(line.name)
+        if value is None:
+            continue
+        if line.what in ASKED and not _stands(line, values, known, where):
+            return False
+        if isinstance(value, dict) and not _all_stand(inner, value, known, where):
+            return False
+        if inner and isinstance(value, list):
+            for element in value:
+                if not _all_stand(inner, element, known, around(where, line, element)):
+                    return False
+    return True
+
+
+def _stands(line: Line, values: Values, known: Known, where: Around) -> bool:
+    """True if a value is its own counterpart, or has none."""
+    recorded = with_epoch(values, line.name)
+    for one in recorded if isinstance(recorded, list) else [recorded]:
+        found = expected(known, line.what, one, where)
+        if found is not None and frozen(found) != frozen(one):
+            return False
+    return True

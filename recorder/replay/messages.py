@@ -1,0 +1,64 @@
+"""Values of recorded and of answered frames; those of small messages are remembered by their bytes.
+
+Clients beat, poll and ask in the same bytes again and again, and a cluster that does what the recorded one did answers
+in the recorded bytes: such messages are decoded once. Remembered values are shared by all who read them, and never
+changed; who changes values decodes anew.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+from proxy.wire import Malformed, codec_of_response, decode_request, response_head
+from proxy.wire.keys import PRODUCE
+
+Values = dict[str, Any]
+# What is larger repeats seldom.
+SMALL = 1024
+# Messages that are remembered: with their values some 20 MB at most.
+MOST_MESSAGES = 2048
+_KEY_AND_VERSION, _NO_CORRELATION = Struct(">hh").pack, bytes(4)
+
+
+def decoded_request(api_key: int, version: int, frame: bytes) -> Values:
+    """The values of a request, to change. Errors: WireError."""
+    found = decode_request(frame)
+    if not isinstance(found, tuple):
+        raise Malformed(f"no message has api key {api_key} and version {version}")
+    return found[1]
+
+
+def request_values(api_key: int, version: int, frame: bytes) -> Values:
+    """The values of a request, to read. Errors: WireError."""
+    # batches differ in their times at least
+    if len(frame) > SMALL or api_key == PRODUCE:
+        return decoded_request(api_key, version, frame)
+    return remembered_request(api_key, version, bytes(frame[8:]))
+
+
+def answer_values(api_key: int, version: int, frame: bytes) -> Values:
+    """The values of the answer to a request of that version, to read. Errors: WireError."""
+    if len(frame) > SMALL:
+        return _decoded_answer(api_key, version, frame)
+    return remembered_answer(api_key, version, bytes(frame[4:]))
+
+
+@lru_cache(MOST_MESSAGES)
+def remembered_request(api_key: int, version: int, rest: bytes) -> Values:
+    """The values of a request. `rest`: the frame behind its correlation id."""
+    return decoded_request(api_key, version, _KEY_AND_VERSION(api_key, version) + _NO_CORRELATION + rest)
+
+
+@lru_cache(MOST_MESSAGES)
+def remembered_answer(api_key: int, version: int, rest: bytes) -> Values:
+    """The values of an answer. `rest`: the frame behind its correlation id."""
+    return _decoded_answer(api_key, version, _NO_CORRELATION + rest)
+
+
+def _decoded_answer(api_key: int, version: int, frame: bytes) -> Values:
+    found = codec_of_response(frame, api_key, version)
+    if found is None:
+        raise Malformed("an answer in an unknown version")
+    return found.decode(frame, response_head(frame, api_key, version).body)[0]
