@@ -40,9 +40,13 @@ class Durations:
 
     def add(self, duration_ns: int) -> None:
         """Counts one; a negative duration (the clocks of two threads) counts as none."""
-        duration_ns = max(duration_ns, 0)
-        self.bins[_least(duration_ns)] += 1
-        self.most_ns = max(self.most_ns, duration_ns)
+        if duration_ns <= 0:
+            duration_ns = least = 0
+        else:
+            least = _least(duration_ns)
+        self.bins[least] = self.bins.get(least, 0) + 1
+        if duration_ns > self.most_ns:
+            self.most_ns = duration_ns
 
     @property
     def count(self) -> int:
@@ -72,7 +76,8 @@ def durations(each_ns: Iterable[int]) -> Durations:
 
 
 def _least(duration_ns: int) -> int:
-    return duration_ns - duration_ns % _width(duration_ns)
+    shift = duration_ns.bit_length() - _BITS
+    return duration_ns >> shift << shift if shift > 0 else duration_ns
 
 
 def _width(duration_ns: int) -> int:

@@ -30,12 +30,18 @@ def decoded_request(api_key: int, version: int, frame: bytes) -> Values:
     return found[1]
 
 
+def repeatable(api_key: int, frame: bytes) -> bytes | None:
+    """What of a request's bytes may come again: all behind its correlation id. None: it is too large, or has batches.
+
+    Batches differ in their times at least.
+    """
+    return None if len(frame) > SMALL or api_key == PRODUCE else bytes(frame[8:])
+
+
 def request_values(api_key: int, version: int, frame: bytes) -> Values:
     """The values of a request, to read. Errors: WireError."""
-    # batches differ in their times at least
-    if len(frame) > SMALL or api_key == PRODUCE:
-        return decoded_request(api_key, version, frame)
-    return remembered_request(api_key, version, bytes(frame[8:]))
+    rest = repeatable(api_key, frame)
+    return decoded_request(api_key, version, frame) if rest is None else remembered_request(api_key, version, rest)
 
 
 def answer_values(api_key: int, version: int, frame: bytes) -> Values:

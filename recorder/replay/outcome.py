@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from recorder.replay.durations import Durations
 from recorder.replay.plan import unplayable_percent
@@ -124,7 +123,8 @@ class Plan:
         return unplayable_percent(by_reason, self.withheld.total() + self.requests.total())
 
 
-class Progress(NamedTuple):
+@dataclass(slots=True)
+class Progress:
     """How far a replay is. `late`: requests that left later than due; `behind_ns`: how much the last one was.
 
     `position_ns`: of the last request that left, since the first one, as recorded; `span_ns`: of the last of all.

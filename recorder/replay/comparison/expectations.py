@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 from proxy.wire.keys import OFFSET_FETCH
 from recorder.replay.consumers.offsets import Offsets
@@ -21,12 +21,6 @@ class Expectations:
 
     def __init__(self, names: Names, pairs: Pairs, offsets: Offsets, exchange: Exchange) -> None:
         self._names, self._pairs, self._offsets, self._exchange = names, pairs, offsets, exchange
-        self._rules: dict[What, Callable[[Hashable, Hashable], object | None]] = {
-            What.TOPIC_ID: lambda _, recorded: names.target_id(recorded) if isinstance(recorded, bytes) else None,
-            What.MEMBER: lambda scope, recorded: pairs.target(What.MEMBER, recorded, self._group(scope)),
-            What.OFFSET: self._offset,
-            What.RESOURCE: self._resource,
-        }
 
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The target's value; None: no answer gave one."""
@@ -34,9 +28,17 @@ class Expectations:
             return self._names.target(recorded) if isinstance(recorded, str) else None
         if what in _OF_MEMBERS:
             return self._of_member(what, scope, recorded)
-        rule = self._rules.get(what)
-        found = rule(scope, recorded) if rule else self._pairs.target(what, recorded)
+        found = self._rest(what, scope, recorded)
         return found if isinstance(found, Hashable) else None
+
+    def _rest(self, what: What, scope: Hashable, recorded: Hashable) -> object | None:
+        if what is What.TOPIC_ID:
+            return self._names.target_id(recorded) if isinstance(recorded, bytes) else None
+        if what is What.OFFSET:
+            return self._offset(scope, recorded)
+        if what is What.RESOURCE:
+            return self._resource(scope, recorded)
+        return self._pairs.target(what, recorded, self._group(scope) if what is What.MEMBER else None)
 
     def _group(self, scope: Hashable) -> Hashable:
         return scope if scope is not None else self._exchange.request.get("group_id")

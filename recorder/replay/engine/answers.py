@@ -100,7 +100,7 @@ class Answers:
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
         # a pause longer than what is left of --wait: this is the answer then
         if now + retries.longer(item.pause) < (item.deadline or 0):
-            passing = retries.passing(exchange, answer, world.has_new_topics)
+            passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)
             if passing:
                 world.moved(exchange, item.values, answer)
                 self._play.own.refresh(now)
@@ -118,11 +118,11 @@ class Answers:
 
     def _compare(self, item: Item, answer: Values) -> None:
         play = self._play
-        mismatches = play.progress.mismatches + play.world.compare(item, answer)
-        play.progress = play.progress._replace(answered=play.progress.answered + 1, mismatches=mismatches)
+        play.progress.answered += 1
+        play.progress.mismatches += play.world.compare(item, answer)
         play.settle(item)
         most = play.options.stop_after
-        if most is not None and mismatches > most:
+        if most is not None and play.progress.mismatches > most:
             play.end(Ending.TOO_MANY)
 
     def _complete_later(self, item: Item, now: int) -> None:

@@ -7,9 +7,8 @@ and leave in order; answers are met by correlation id, which counts up from 1 on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from proxy.wire import Malformed
 from proxy.wire.catalog import must
@@ -55,15 +54,25 @@ class Load(NamedTuple):
 Action = Open | Send | Close | Load
 
 
+class Sender(Protocol):
+    """Is told what becomes of a request."""
+
+    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
+        """The answer's values, in the shape of the request's version, and its bytes; None, None: it will never come."""
+
+    def left(self, given: int, began: int) -> None:
+        """It is on its way. `given`: since when it could be written; `began`: when its first byte was."""
+
+    def unsent(self, now: int) -> None:
+        """The connection is gone before any of it was written."""
+
+
 @dataclass(eq=False, slots=True)
 class Out:
     """A request on its way.
 
     Attributes:
         values: in the target's terms and the shape of `version`.
-        answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
-        leaves: told since when it could be written, and when its first byte was.
-        unsent: told when the connection is gone before any of it was written.
         origin: the recorded exchange; None: the replay's own request.
         given_at: since when it could be written.
     """
@@ -73,9 +82,7 @@ class Out:
     values: Values
     client_id: str | None
     awaits: bool
-    answered: Callable[[Values | None, bytes | None, int], None]
-    leaves: Callable[[int, int], None] | None = None
-    unsent: Callable[[int], None] | None = None
+    sender: Sender
     origin: Origin | None = None
     given_at: int = 0
 

@@ -75,10 +75,9 @@ class Links:
         channel = self._channels[number][1]
         written, channel.written = channel.written, []
         for out in written:
-            if out.leaves is not None:
-                out.leaves(out.given_at, began)
+            out.sender.left(out.given_at, began)
             if not out.awaits:
-                out.answered(None, None, now)
+                out.sender.answered(None, None, now)
 
     def received(self, number: int, frame: bytes, now: int) -> None:
         """A frame arrived. One that answers nothing, or can't be read, ends its channel."""
@@ -92,7 +91,7 @@ class Links:
             return
         if received is not None:
             out, values = received
-            out.answered(values, frame, now)
+            out.sender.answered(values, frame, now)
 
     def closed(self, number: int, now: int) -> Lane | None:
         """A channel is gone, or never came to be. Returns its lane."""
@@ -107,7 +106,7 @@ class Links:
         self._gone(lane, channel.node)
         lost, unsent = channel.cut()
         for out in lost:
-            out.answered(None, None, now)
+            out.sender.answered(None, None, now)
         for out in unsent:
-            out.unsent(now) if out.unsent else out.answered(None, None, now)
+            out.sender.unsent(now)
         return lane

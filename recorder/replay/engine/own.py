@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from proxy.wire.apis import versions as catalog_versions
 from proxy.wire.errors import WireError
@@ -41,6 +42,22 @@ class _Asked:
     cuts: int = 0
     tries: int = 0
     is_done: bool = False
+
+
+class _Sender(NamedTuple):
+    """Whose request is on its way: one that the replay makes."""
+
+    own: OwnRequests
+    asked: _Asked
+
+    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
+        self.own.answered(self.asked, answer, now)
+
+    def left(self, given: int, began: int) -> None:
+        """How late it leaves is not measured."""
+
+    def unsent(self, now: int) -> None:
+        self.own.answered(self.asked, None, now)
 
 
 class OwnRequests:
@@ -170,15 +187,14 @@ class OwnRequests:
             self._end(asked, None, now)
             return
 
-        def answered(answer: Values | None, _frame: bytes | None, at: int) -> None:
-            self._answered(asked, answer, at)
-
+        out = Out(made.api_key, version, made.values, CLIENT_ID, True, _Sender(self, asked))
         try:
-            self._links.write(channel, Out(made.api_key, version, made.values, CLIENT_ID, True, answered), now)
+            self._links.write(channel, out, now)
         except WireError:
             self._end(asked, None, now)
 
-    def _answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
+    def answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
+        """A request was answered, or has lost its connection."""
         asked.cuts += answer is None
         passing = answer is None or retries.is_passing(asked.made.api_key, answer)
         if not passing or now >= asked.until or asked.cuts == MAX_CUTS:

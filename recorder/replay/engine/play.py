@@ -118,7 +118,7 @@ class Play:
     def withhold(self, item: Item, withheld: Withheld) -> None:
         """An item is not sent."""
         self.world.withhold(item.exchange, withheld)
-        self.progress = self.progress._replace(withheld=self.progress.withheld + 1)
+        self.progress.withheld += 1
         self.lose(item)
 
     def miss_answer(self, item: Item) -> None:

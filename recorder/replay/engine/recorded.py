@@ -7,8 +7,8 @@ from collections.abc import Callable
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Play
 from recorder.replay.plan import Exchange, Place
-from recorder.replay.requests.apis import GROUP_APIS
-from recorder.replay.requests.order import given, keys
+from recorder.replay.requests.apis import GROUP_APIS, LONG_POLLS
+from recorder.replay.requests.order import Order, given
 from recorder.replay.stream import Answered, Asked, Closed, Happening
 
 # How far ahead of the play rows are read: a long poll should know its recorded answer when it is due.
@@ -20,6 +20,7 @@ class Recorded:
 
     def __init__(self, play: Play, complete: Callable[[Item, int], None]) -> None:
         self._play, self._complete = play, complete
+        self._order = Order(play.world.names.topic)
         self._read_ns = play.first_ns
 
     def wants(self, now: int) -> bool:
@@ -50,7 +51,7 @@ class Recorded:
         if not play.world.plays(exchange):
             return
         lane = play.lane(exchange.connection)
-        item = Item(exchange, keys(exchange, play.world.names.topic), lane, play.due(exchange.first_ns))
+        item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))
         # the order has looked at the values; they are made again when it is sent
         exchange.forget_values()
         play.memory.asked(item, now)
@@ -83,12 +84,15 @@ class Recorded:
             play.memory.forget(item)
             return
         if item.exchange.answered_ns is not None:
-            item.keys.tells += given(item.exchange)
+            if more := given(item.exchange):
+                item.keys = item.keys.telling(more)
             play.waiting.told(item)
         play.memory.answered(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        play.ready[item.lane] = None
+        # a poll waits until its answer was read, what its connection ended without is lost
+        if item.exchange.api_key in LONG_POLLS or item.lane.closes_at is not None:
+            play.ready[item.lane] = None
 
     def _close(self, lane: Lane, ns: int, now: int) -> None:
         if lane.closes_at is not None:

@@ -7,6 +7,8 @@ withheld.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from proxy.wire.errors import WireError
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import Out
@@ -175,16 +177,27 @@ class Sending:
         item.sent_at = now
         self._answers.watch(item.lane, now + self._play.options.wait)
         self._has_left(item)
+        exchange = item.exchange
         for piece in pieces:
+            sender = _Sender(self, self._answers, item, piece)
             for request in piece.requests:
-                self._play.links.write(piece.channel, self._out(item, piece, request), now)
+                out = Out(
+                    exchange.api_key,
+                    piece.version,
+                    request,
+                    exchange.peer.client_id,
+                    exchange.awaits,
+                    sender,
+                    exchange.origin,
+                )
+                self._play.links.write(piece.channel, out, now)
 
     def _has_left(self, item: Item) -> None:
         play = self._play
         if not item.has_left:
             item.has_left = True
             play.world.count_sent(item.exchange)
-            play.progress = play.progress._replace(sent=play.progress.sent + 1)
+            play.progress.sent += 1
         play.free(play.waiting.left(item))
 
     def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
@@ -195,38 +208,45 @@ class Sending:
         if item.is_known:
             self._answers.complete(item, now)
 
-    def _out(self, item: Item, piece: Piece, request: Values) -> Out:
-        exchange = item.exchange
-
-        def answered(answer: Values | None, frame: bytes | None, now: int) -> None:
-            self._answers.take(item, piece, answer, frame, now)
-
-        def leaves(given: int, began: int) -> None:
-            if item.left_at is None:
-                self._left(item, given, began)
-
-        def unsent(now: int) -> None:
-            self._answers.take_unsent(item, piece, now)
-
-        client_id, awaits = exchange.peer.client_id, exchange.awaits
-        told = answered, leaves, unsent
-        return Out(exchange.api_key, piece.version, request, client_id, awaits, *told, origin=exchange.origin)
-
-    def _left(self, item: Item, given: int, began: int) -> None:
-        """`given`: since when the socket has it; `began`: when it has taken the first byte."""
-        play = self._play
+    def left(self, item: Item, given: int, began: int) -> None:
+        """A request of an item is on its way. `given`: since when the socket has it; `began`: its first byte left."""
+        if item.left_at is not None:
+            return
+        play, exchange = self._play, item.exchange
         item.left_at = began
-        play.ready[item.lane] = None
+        if item.lane.closes_at is not None:
+            play.ready[item.lane] = None
         late = began - item.due if play.options.speed is not None else 0
-        ready = max(item.ready_at or item.due, item.due)
-        parts = {item.cause: ready - item.due, Cause.FULL_SOCKET: began - given}
-        parts[Cause.REPLAY] = parts.get(Cause.REPLAY, 0) + given - ready
-        play.world.result.add_late(late, parts if late else {})
-        play.progress = play.progress._replace(
-            late=play.progress.late + (late > LATE_NS),
-            behind_ns=max(late, 0),
-            position_ns=item.exchange.at_ns - play.first_ns,
-        )
+        play.world.result.add_late(late, _causes(item, given, began) if late else {})
+        progress = play.progress
+        progress.late += late > LATE_NS
+        progress.behind_ns, progress.position_ns = max(late, 0), exchange.at_ns - play.first_ns
         most = play.options.max_late
         if most is not None and late > most:
             play.end(Ending.TOO_LATE)
+
+
+def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:
+    """What made an item late, and how much."""
+    ready = max(item.ready_at or item.due, item.due)
+    parts = {item.cause: ready - item.due, Cause.FULL_SOCKET: began - given}
+    parts[Cause.REPLAY] = parts.get(Cause.REPLAY, 0) + given - ready
+    return parts
+
+
+class _Sender(NamedTuple):
+    """Whose request is on its way: a piece of an item."""
+
+    sending: Sending
+    answers: Answers
+    item: Item
+    piece: Piece
+
+    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
+        self.answers.take(self.item, self.piece, answer, frame, now)
+
+    def left(self, given: int, began: int) -> None:
+        self.sending.left(self.item, given, began)
+
+    def unsent(self, now: int) -> None:
+        self.answers.take_unsent(self.item, self.piece, now)

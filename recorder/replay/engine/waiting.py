@@ -43,7 +43,10 @@ class Waiting:
         """The recording answered, or need not: requests from now on wait for the item."""
         item.told_row = next(self._rows)
         for key in item.keys.tells:
-            self._told.setdefault(key, OrderedDict())[item] = None
+            told = self._told.get(key)
+            if told is None:
+                told = self._told[key] = OrderedDict()
+            told[item] = None
 
     def holds_back(self, item: Item) -> bool:
         """True if the head of a lane has to wait: its lane is told when that may have changed."""
@@ -54,8 +57,11 @@ class Waiting:
                 return True
         item.before = []
         for key in item.keys.asks:
-            first = next(iter(self._told.get(key, ())), None)
-            if first is not None and _precedes(first, item):
+            told = self._told.get(key)
+            if told is None:
+                continue
+            first = next(iter(told))
+            if _precedes(first, item):
                 self._blocked.setdefault(key, {})[item.lane] = None
                 item.cause = Cause.OWN_ANSWERS if first.lane is item.lane else Cause.OTHER_ANSWERS
                 return True

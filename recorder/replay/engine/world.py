@@ -61,6 +61,8 @@ from recorder.replay.versions.recode import Topics
 
 MILLISECOND = 10**6
 _POLLS = frozenset({FETCH, SHARE_FETCH})
+# whose requests and answers the rooms of sessions change for each node
+_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 _PRODUCE = api_name(PRODUCE) or ""
 _CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
 _MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
@@ -126,6 +128,7 @@ class World:
         self._made = {deletes.Thing(deletes.Kind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
+        self._counts: dict[int, ApiCounts] = {}
         self._assignments = Assignments(names)
         self._groups = Groups(self._pairs, names, options, self._assignments.told)
         self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
@@ -170,6 +173,8 @@ class World:
 
     def refused_values(self, exchange: Exchange, values: Values) -> Withheld | None:
         """Why an exchange is withheld, by its values and what it deletes."""
+        if not apis.may_be_refused(exchange.api_key):
+            return None
         reason = apis.refusal_of_values(exchange, values, self.names.topic)
         reason = reason or deletes.refusal_of_deletes(
             exchange.api_key, values, self.options, self.names.topic, self._made
@@ -210,20 +215,23 @@ class World:
         found = routing.parts(exchange, values, self.cluster, self._nodes)
         if not isinstance(found, list):
             return found
+        if exchange.api_key not in _OF_SESSIONS:
+            return found
         homes = [*self._fetches.homes(exchange), *self._shares.homes(exchange, values)]
         return routing.with_homes(found, homes) if homes else found
 
     def carrier(self, exchange: Exchange, node: int) -> tuple[str, int]:
         """The recorded connection whose connection to a node a request has to take."""
-        return self._shares.carrier(exchange, node)
+        return self._shares.carrier(exchange, node) if exchange.api_key in _OF_SESSIONS else exchange.connection
 
     def written(self, exchange: Exchange, channel: Channel, part: Values) -> Piece | Withheld:
         """A part as its node takes it."""
         version = self.version(exchange, channel.node)
         if version is None:
             return Withheld(Reason.NO_VERSION)
-        part = self._fetches.for_node(exchange, channel.node, part)
-        part = self._shares.for_node(exchange, channel.node, part)
+        if exchange.api_key in _OF_SESSIONS:
+            part = self._fetches.for_node(exchange, channel.node, part)
+            part = self._shares.for_node(exchange, channel.node, part)
         found = versions.request(exchange.api_key, exchange.version, version, part, self._crossing)
         if isinstance(found, Withheld):
             return found
@@ -268,6 +276,8 @@ class World:
             exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
         )
         found = without_default_pair(exchange.api_key, piece.version, found)
+        if exchange.api_key not in _OF_SESSIONS:
+            return found
         found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
         return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
 
@@ -355,7 +365,11 @@ class World:
 
     def counts(self, exchange: Exchange) -> ApiCounts:
         """The counts of an exchange's API."""
-        return self.result.api(_api(exchange))
+        return self._counts.get(exchange.api_key) or self._count(exchange.api_key)
+
+    def _count(self, api_key: int) -> ApiCounts:
+        found = self._counts[api_key] = self.result.api(_name(api_key))
+        return found
 
     def count_sent(self, exchange: Exchange) -> None:
         """A request has left for the first time."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from functools import lru_cache
 
-from proxy.wire.apis import known
+from proxy.wire.apis import known, message
+from proxy.wire.catalog import CACHE_SIZE
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -282,6 +284,15 @@ def _not_allowed(how: Treatment, options: Options) -> Reason | None:
     if how is Treatment.DELETES and options.deletes is Deletes.NOTHING:
         return Reason.NEEDS_DELETES
     return Reason.NEEDS_TELEMETRY if how is Treatment.TELEMETRY and not options.telemetry else None
+
+
+@lru_cache(CACHE_SIZE)
+def may_be_refused(api_key: int) -> bool:
+    """False for APIs whose requests are not refused by what they say or delete."""
+    request = message("request", api_key)
+    named = {field.name for field in request.fields} if request else set()
+    looked_at = api_key in (FIND_COORDINATOR, PRODUCE) or treatment(api_key) is Treatment.DELETES
+    return looked_at or bool(named & {"replica_id", "replica_state"})
 
 
 def refusal_of_values(exchange: Exchange, values: Values, topic: Callable[[str | bytes], str | None]) -> Reason | None:

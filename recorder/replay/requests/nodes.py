@@ -8,7 +8,9 @@ round, whatever the two clusters' sizes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
+from proxy.wire.catalog import CACHE_SIZE
 from recorder.replay.cluster import Cluster
 
 
@@ -18,6 +20,8 @@ class Nodes:
     def __init__(self, recorded: Iterable[int], chosen: Mapping[int, int]) -> None:
         self._ranks = {node: rank for rank, node in enumerate(sorted({*recorded}))}
         self._chosen = chosen
+        # by the recorded node and the target's, which seldom change
+        self._stand_ins = lru_cache(CACHE_SIZE)(self._found)
 
     def knows(self, recorded: int) -> bool:
         """True for a node of the recording."""
@@ -28,10 +32,13 @@ class Nodes:
 
         A node that the recording does not know (None, or an id that only a request names) has the target's first.
         """
-        targets = sorted(cluster.nodes)
+        return self._stand_ins(recorded, tuple(cluster.nodes))
+
+    def _found(self, recorded: int | None, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        targets = sorted(nodes)
         if recorded is not None and recorded in self._chosen:
             chosen = self._chosen[recorded]
-            return (chosen,) if chosen in cluster.nodes else ()
+            return (chosen,) if chosen in nodes else ()
         if recorded not in self._ranks:
             return tuple(targets[:1])
         rank, recorded_nodes = self._ranks[recorded], len(self._ranks)

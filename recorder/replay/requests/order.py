@@ -70,6 +70,7 @@ from proxy.wire.keys import (
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
+from recorder.replay.messages import repeatable
 from recorder.replay.plan import Exchange, Values
 from recorder.replay.requests.apis import GROUP_APIS, MEMBERSHIP
 
@@ -101,6 +102,10 @@ _OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_S
 _PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
 
 
+# Requests whose keys are remembered: some 4 MB.
+MOST_REQUESTS = 2048
+
+
 @dataclass(slots=True)
 class Keys:
     """The keys of one exchange. `member_of`: the group whose membership requests leave in recorded order."""
@@ -113,6 +118,34 @@ class Keys:
         """Adds a key that is asked for and told."""
         self.asks.append(key)
         self.tells.append(key)
+
+    def telling(self, more: list[Key]) -> Keys:
+        """These keys, and more that are told."""
+        return Keys(self.asks, [*self.tells, *more], self.member_of)
+
+
+class Order:
+    """The keys of one replay's exchanges. `topic`: the recorded name of a topic, by its name or recorded id.
+
+    Keys are made of a request's bytes alone: of one that comes again they are known.
+    """
+
+    def __init__(self, topic: Callable[[str | bytes], str | None]) -> None:
+        self._topic = topic
+        self._known: dict[tuple[Hashable, ...], Keys] = {}
+
+    def keys(self, exchange: Exchange) -> Keys:
+        """The keys of an exchange, to read."""
+        rest = repeatable(exchange.api_key, exchange.frame or b"")
+        if rest is None:
+            return keys(exchange, self._topic)
+        name = exchange.api_key, exchange.version, exchange.connection, rest
+        found = self._known.get(name)
+        if found is None:
+            if len(self._known) >= MOST_REQUESTS:
+                self._known.clear()
+            found = self._known[name] = keys(exchange, self._topic)
+        return found
 
 
 def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys:

@@ -12,9 +12,11 @@ for by id is looked up here.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from proxy.wire.apis import versions
+from proxy.wire.catalog import CACHE_SIZE
 from proxy.wire.errors import WireError
 from proxy.wire.keys import END_TXN, METADATA, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.plan import Reason, Values, Withheld
@@ -33,6 +35,7 @@ TRANSACTIONS_V2 = {PRODUCE: 12, TXN_OFFSET_COMMIT: 5, END_TXN: 5}
 NOTHING: Mapping[str, Any] = {}
 
 
+@lru_cache(CACHE_SIZE)
 def choose(api_key: int, recorded_version: int, offered: range | None, *, newest: int | None = None) -> int | None:
     """The version to send: the highest shared one up to the recorded one, else the lowest above; None if there is none.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -12,7 +13,7 @@ from recorder.replay.results.live import EVERY_NS, EVERY_NS_IN_A_PIPE, STANDSTIL
 from tests.recorder.replay import drawn as looks
 
 NOW = Progress(12_345, 12_300, 12, 3_400_000, 3, 2, 1_204 * 10**9, 3_725 * 10**9)
-BEYOND = NOW._replace(position_ns=9 * 10**18)
+BEYOND = replace(NOW, position_ns=9 * 10**18)
 SAID = "20 min 4 s of 1 h 2 min: 12 345 sent, 12 300 answered, 12 late (now 3.4 ms), 3 withheld, 2 differ"
 
 
@@ -38,7 +39,7 @@ def test_on_a_terminal_it_is_drawn_anew() -> None:
 
 @pytest.mark.parametrize("width", looks.WIDTHS)
 @pytest.mark.parametrize(
-    "now", [Progress(), NOW, NOW._replace(position_ns=9 * 10**18)], ids=["begun", "amid", "beyond"]
+    "now", [Progress(), NOW, replace(NOW, position_ns=9 * 10**18)], ids=["begun", "amid", "beyond"]
 )
 def test_it_fits(now: Progress, width: int) -> None:
     looks.check(looks.drawn([drawn(now)], width), width)
