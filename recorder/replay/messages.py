@@ -11,8 +11,9 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from proxy.wire import Malformed, codec_of_response, decode_request, response_head
+from proxy.wire import Malformed, codec_of_response, decode_request, records, response_head
 from proxy.wire.keys import PRODUCE
+from proxy.wire.records import Batch
 
 Values = dict[str, Any]
 # What is larger repeats seldom.
@@ -68,3 +69,16 @@ def _decoded_answer(api_key: int, version: int, frame: bytes) -> Values:
     if found is None:
         raise Malformed("an answer in an unknown version")
     return found.decode(frame, response_head(frame, api_key, version).body)[0]
+
+
+def batches(data: bytes | None) -> tuple[Batch, ...]:
+    """The heads of record batches. Errors: WireError."""
+    if data is None:
+        return ()
+    return tuple(records.batches(data)) if len(data) > SMALL else remembered_batches(bytes(data))
+
+
+@lru_cache(MOST_MESSAGES)
+def remembered_batches(data: bytes) -> tuple[Batch, ...]:
+    """The heads of few record batches: several rooms look at those of one request."""
+    return tuple(records.batches(data))

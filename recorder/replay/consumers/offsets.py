@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from proxy.wire import WireError, records
+from proxy.wire import WireError
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
 from recorder.replay.consumers.readers import Connection, Consumer, Position, Reader, Readers
+from recorder.replay.messages import batches
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place
 from recorder.replay.plan import Again, Exchange, Origin, Peer, Reason, Refusal, Values, Withheld
@@ -291,7 +292,7 @@ class Offsets:
     def _target_places(self, api_key: int, answer: Values) -> Iterator[tuple[Place, Asked]]:
         return self._recorded_places(partitions.told(api_key, answer))
 
-    def _recorded_places(self, found: Iterator[Asked]) -> Iterator[tuple[Place, Asked]]:
+    def _recorded_places(self, found: list[Asked]) -> Iterator[tuple[Place, Asked]]:
         for each in found:
             topic = self._names.recorded_topic(each.topic)
             if topic is not None:
@@ -303,7 +304,7 @@ def _end(answer: Values | None, offset: int) -> int | None:
     if answer is None or answer["error_code"] or not answer["records"]:
         return offset
     try:
-        return max([offset, *(batch.last_offset + 1 for batch in records.batches(answer["records"]))])
+        return max([offset, *(batch.last_offset + 1 for batch in batches(answer["records"]))])
     except WireError:
         return None
 
@@ -311,6 +312,6 @@ def _end(answer: Values | None, offset: int) -> int | None:
 def _length(data: bytes | None) -> int:
     """How many offsets the batches of a Produce take."""
     try:
-        return sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in records.batches(data or b""))
+        return sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in batches(data))
     except WireError:
         return 0

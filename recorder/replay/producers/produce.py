@@ -16,9 +16,11 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from proxy.wire import Malformed, records
+from proxy.wire import Malformed
 from proxy.wire.keys import PRODUCE
+from proxy.wire.records import Batch
 from recorder.replay import partitions
+from recorder.replay.messages import batches
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place, Topic
 from recorder.replay.plan import Again, Exchange, Hold, Origin, Reason, Refusal, Values, Withheld
@@ -160,15 +162,15 @@ class Produces:
         return Reason.REPEATED if place in flight.repeated else None
 
     def _numbered(self, asked: Asked, transactional: Producer | None) -> _Numbered | None:
-        topic, batches = self._names.topic(asked.topic), [*records.batches(asked.values["records"] or b"")]
-        pairs = {(batch.producer_id, batch.producer_epoch) for batch in batches if batch.producer_id >= 0}
+        topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
+        pairs = {(batch.producer_id, batch.producer_epoch) for batch in found if batch.producer_id >= 0}
         if topic is None or not pairs:
             return None
-        if len(pairs) > 1 or any(batch.magic < 2 for batch in batches):
+        if len(pairs) > 1 or any(batch.magic < 2 for batch in found):
             raise Malformed("batches of several producers for one partition", api="Produce")
         (recorded,) = pairs
-        identity = tuple((batch.crc, batch.base_sequence, batch.end - batch.start) for batch in batches)
-        count = sum(map(_length, batches))
+        identity = tuple((batch.crc, batch.base_sequence, batch.end - batch.start) for batch in found)
+        count = sum(map(_length, found))
         producer = transactional or self._known.of_id(recorded[0])
         return _Numbered(asked, (topic, asked.partition), recorded, Batches(identity, count), producer)
 
@@ -241,12 +243,12 @@ class Produces:
 def _written(data: bytes, pair: Pair, base: int) -> bytes:
     """The batches of a partition from another pair, numbered from `base`."""
     numberings = []
-    for batch in records.batches(data):
+    for batch in batches(data):
         numberings.append(Numbering(*pair, base))
         base = (base + _length(batch)) & LARGEST
     return renumbered(data, numberings)
 
 
-def _length(batch: records.Batch) -> int:
+def _length(batch: Batch) -> int:
     """How many numbers a batch takes: one for each offset, as brokers count."""
     return batch.last_offset - (batch.base_offset or 0) + 1

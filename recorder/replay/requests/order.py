@@ -29,7 +29,6 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.wire import records
 from proxy.wire.errors import WireError
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
@@ -70,7 +69,7 @@ from proxy.wire.keys import (
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
-from recorder.replay.messages import repeatable
+from recorder.replay.messages import batches, repeatable
 from recorder.replay.plan import Exchange, Values
 from recorder.replay.requests.apis import GROUP_APIS, MEMBERSHIP
 
@@ -257,7 +256,7 @@ def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]
 def producers(data: bytes | None) -> set[int]:
     """The producer ids of record batches; those that can't be read have none."""
     try:
-        return {batch.producer_id for batch in records.batches(data or b"") if batch.producer_id >= 0}
+        return {batch.producer_id for batch in batches(data) if batch.producer_id >= 0}
     except WireError:
         return set()
 

@@ -83,6 +83,8 @@ class NamesTranslator:
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
         self._names, self._cluster, self._answers = names, cluster, Answers(names, pairs)
+        # by api key and version
+        self._changes = lru_cache(CACHE_SIZE)(self._find_changes)
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that these rules are about: nothing else is asked here."""
@@ -90,8 +92,12 @@ class NamesTranslator:
             bool(self._names.prefix)
             or api_key in _WITH_RULES
             or bool(marked("request", api_key, version, "topic_id"))
-            or any(self._change(what, path) is not None for path, what in _rows(api_key, version))
+            or bool(self._changes(api_key, version))
         )
+
+    def _find_changes(self, api_key: int, version: int) -> tuple[tuple[Path, Change], ...]:
+        found = ((path, self._change(what, path)) for path, what in _rows(api_key, version))
+        return tuple((path, change) for path, change in found if change is not None)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Withheld | None:
         """Changes `values`; withholds a request whose topics the target lacks."""
@@ -101,10 +107,8 @@ class NamesTranslator:
             if withheld is not None:
                 return withheld
         self._answers.put(exchange, values)
-        for path, what in _rows(exchange.api_key, exchange.version):
-            change = self._change(what, path)
-            if change is not None:
-                _apply(values, path, change)
+        for path, change in self._changes(exchange.api_key, exchange.version):
+            _apply(values, path, change)
         if exchange.api_key == METADATA:
             values["allow_auto_topic_creation"] = False
         if self._names.prefix:

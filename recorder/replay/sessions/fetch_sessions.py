@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from proxy.wire import WireError, records
+from proxy.wire import WireError
 from proxy.wire.keys import FETCH
 from recorder.replay import partitions
+from recorder.replay.messages import batches
 from recorder.replay.partitions import Topic, topic_of
 from recorder.replay.plan import Again, Exchange, Origin, Reason, Refusal, Values, Withheld
 from recorder.replay.producers.producer_pairs import Chosen
@@ -266,7 +267,7 @@ def _with_data(exchange: Exchange, named: Table) -> Table:
 
 def _first_offset(data: bytes | None) -> int | None:
     try:
-        return next((batch.base_offset for batch in records.batches(data or b"")), None)
+        return next((batch.base_offset for batch in batches(data)), None)
     except WireError:
         return None
 
