@@ -276,6 +276,7 @@ class Result:
         late: how late each request left, punctual ones with 0; `lateness`: what each cause added to late ones.
         latency: by API; what is apart of it (empty polls) behind a comma.
         assigned: groups whose members were given something else to read.
+        left_open: transactions and members that the replay could not end on the target, by the target's names, and why.
         mismatches: the first `MOST_MISMATCHES`.
         max_mismatches: --max-mismatches; `partial`: --partial, in percent.
     """
@@ -294,6 +295,7 @@ class Result:
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
+    left_open: list[str] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     max_mismatches: int = 0
     partial: float = 1.0

@@ -21,6 +21,8 @@ from recorder.replay.messages import Values as Values
 from recorder.replay.messages import answer_values, decoded_request, request_values
 
 NANOSECONDS = 10**9
+# why something at the end did not succeed, in reports, where the target does not say why
+NO_ANSWER = "no answer"
 
 
 class Reason(StrEnum):

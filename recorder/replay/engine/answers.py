@@ -81,7 +81,9 @@ class Answers:
         """The connection broke before the answer: what may be sent twice goes again."""
         may_repeat = item.is_unsent or self._play.world.may_repeat(item.exchange)
         item.is_cut = item.is_unsent = False
-        if may_repeat and now < (item.deadline or 0):
+        if self._play.is_ending:
+            self._play.lose(item)
+        elif may_repeat and now < (item.deadline or 0):
             self._retry(item, None, now)
         else:
             self._play.miss_answer(item)
@@ -98,6 +100,11 @@ class Answers:
         if item.values is None or item.state is not State.ANSWERED:
             return
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
+        if self._play.is_ending:
+            # only what it began on the target matters: that is ended, too
+            world.answered(exchange, item.values, answer, now)
+            self._play.settle(item)
+            return
         # a pause longer than what is left of --wait: this is the answer then
         if now + retries.longer(item.pause) < (item.deadline or 0):
             passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)

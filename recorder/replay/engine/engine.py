@@ -174,6 +174,8 @@ class Engine:
             self._finishing.stop(now)
         if play.phase is Phase.PLAYING and play.is_read and not play.lanes:
             self._finishing.drain(now)
+        if play.phase is Phase.FINISHING:
+            self._finishing.go_on(now)
 
     def _send_again(self, item: Item, only: Only | None, now: int) -> None:
         self._sending.again(item, only, now)

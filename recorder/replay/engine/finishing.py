@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from recorder.replay.engine.item import Lane
+from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.plan import Made, Reason, Withheld
 from recorder.replay.requests import retries
+from recorder.replay.requests.apis import OPENING
 
-# How long the end may take: aborting transactions, leaving groups.
+# How long the end may take: aborting transactions, leaving groups. Half of it may pass until all that is on its way
+# was answered, so that nothing is begun behind what ends it.
 _FINISH_NS = 10 * 10**9
+_CALM_NS = _FINISH_NS // 2
 
 
 class Finishing:
@@ -25,6 +28,7 @@ class Finishing:
         self._play = play
         self._tick_at: int | None = None
         self._made_lanes: dict[Hashable, Lane] = {}
+        self._calm_until = self._leaving = 0
 
     def tick(self, now: int) -> None:
         """Sends what is due of its own: heartbeats of silent members."""
@@ -66,15 +70,19 @@ class Finishing:
         self._play.own.make_all(owed, self._lane_of, now, drained)
 
     def stop(self, now: int) -> None:
-        """Leaves over what is in play; then finishes."""
+        """Leaves over what is in play, but what leaves something open on the target; then finishes."""
         play = self._play
         for lane in play.lanes.values():
             waiting, lane.queue = lane.queue, deque()
             for item in waiting:
                 play.withhold(item, Withheld(Reason.ENDED))
             for item in [*lane.in_play]:
-                play.lose(item)
-            play.links.hang_up(lane)
+                if _may_open(item):
+                    # whatever the recording answered, and whenever its client hung up
+                    item.is_known, lane.closes_at = True, None
+                else:
+                    play.lose(item)
+            play.links.hang_up(lane, only_unopened=bool(lane.in_play or lane.carries))
         self._finish(now)
 
     def _finish(self, now: int) -> None:
@@ -82,11 +90,31 @@ class Finishing:
         if play.phase in (Phase.FINISHING, Phase.FINISHED):
             return
         play.phase = Phase.FINISHING
-        left = play.world.finish()
-        play.own.make_all(left, self._lane_of, now, self._finished)
-        if not left:
-            self._finished(now)
+        self._calm_until = now + _CALM_NS
+        # the engine goes on with each of them
+        play.timers.at(self._calm_until, lambda _: None)
         play.timers.at(now + _FINISH_NS, self._finished)
+
+    def go_on(self, now: int) -> None:
+        """Ends what may be ended by now. What was on its way may have begun something: that is ended next."""
+        play = self._play
+        is_calm = not play.own.opening and not any(lane.in_play for lane in play.lanes.values())
+        at_once = now >= self._calm_until
+        left = play.world.finish(is_calm=is_calm, at_once=at_once)
+        for made in left:
+            self._leaving += 1
+            play.own.make(made, self._lane_of(made), None, now, self._has_left)
+        if (is_calm or at_once) and not self._leaving:
+            self._finished(now)
+
+    def _has_left(self, _: int) -> None:
+        self._leaving -= 1
 
     def _finished(self, _: int) -> None:
         self._play.phase = Phase.FINISHED
+
+
+def _may_open(item: Item) -> bool:
+    """True for a request on its way whose answer tells of something to be ended."""
+    is_sent = item.state is State.LEFT and all(piece.channel.is_open for piece in item.pieces)
+    return is_sent and item.exchange.awaits and item.exchange.api_key in OPENING

@@ -51,12 +51,12 @@ class Links:
         if action is not None:
             self._actions.append(action)
 
-    def hang_up(self, lane: Lane) -> None:
-        """Closes all channels of a lane."""
-        for channel in lane.channels.values():
+    def hang_up(self, lane: Lane, *, only_unopened: bool = False) -> None:
+        """Closes all channels of a lane, or those alone on which nothing was sent yet."""
+        for channel in [each for each in lane.channels.values() if not (only_unopened and each.is_open)]:
             self._channels.pop(channel.number, None)
             self._actions.append(Close(channel.number))
-        lane.channels.clear()
+            del lane.channels[channel.node]
 
     def opened(self, number: int, offered: Offered, now: int) -> Lane | None:
         """A channel is open, logged in, and its node has said which versions it has. Returns its lane."""

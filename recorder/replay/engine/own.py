@@ -21,6 +21,7 @@ from recorder.replay.engine.links import Links
 from recorder.replay.engine.timers import Timer, Timers
 from recorder.replay.plan import Made, Offered, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.requests import retries
+from recorder.replay.requests.apis import OPENING
 
 CLIENT_ID = "kafka-wiretap-replay"
 # How often a node may end the connection instead of answering: it does so again.
@@ -77,6 +78,8 @@ class OwnRequests:
         self._until_open: dict[tuple[Lane, int], list[_Asked]] = {}
         self._learning: dict[object, list[Callable[[int], None]]] = {}
         self.lane = Lane(None)
+        # requests on their way with which a member joins or a transaction begins or ends
+        self.opening = 0
 
     def make(self, made: Made, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
         """Sends a request; `made.done` and then `then` are called once, at the latest after `--wait`."""
@@ -105,12 +108,14 @@ class OwnRequests:
 
     def _begin(self, asked: _Asked, now: int) -> None:
         """Sends it; whatever happens, it is over when `--wait` is."""
+        self.opening += asked.made.api_key in OPENING
         asked.gives_up = self._timers.at(asked.until, lambda at: self._end(asked, None, at))
         self._send(asked, now)
 
     def _end(self, asked: _Asked, answer: Values | None, now: int) -> None:
         if not asked.is_done:
             asked.is_done = True
+            self.opening -= asked.made.api_key in OPENING
             if asked.gives_up is not None:
                 self._timers.cancel(asked.gives_up)
             asked.done(answer, now)

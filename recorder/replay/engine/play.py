@@ -86,6 +86,11 @@ class Play:
             self.world.result.ending = ending
             self.is_read, self.phase = True, Phase.STOPPING
 
+    @property
+    def is_ending(self) -> bool:
+        """True once nothing recorded is sent any more."""
+        return self.phase in (Phase.STOPPING, Phase.FINISHING)
+
     # which lanes are looked at
 
     def free(self, lanes: Iterable[Lane]) -> None:

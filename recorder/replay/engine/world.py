@@ -400,14 +400,21 @@ class World:
         """Fetches of what consumers have read in the recording and not yet from the target."""
         return self._fetched.owed()
 
-    def finish(self) -> list[Made]:
-        """What leaves the target in order: transactions aborted, groups left."""
-        return [*self._producers.finish(), *self._groups.finish()]
+    def finish(self, *, is_calm: bool, at_once: bool) -> list[Made]:
+        """What leaves the target in order, each once: groups left, transactions aborted.
+
+        Args:
+            is_calm: nothing is on its way that could begin a transaction again.
+            at_once: there is no time to wait for what is on its way.
+        """
+        aborts = self._producers.finish() if is_calm or at_once else []
+        return [*self._groups.finish(at_once=at_once), *aborts]
 
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
         self.result.streams, self.result.assigned = found(self._streams), [*self._assignments.differing()]
+        self.result.left_open = [*self._producers.left_open(), *self._groups.left_in()]
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided

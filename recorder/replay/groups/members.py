@@ -62,6 +62,7 @@ class Member:
         fading: the recording is about to lose it; it is kept alive no more.
         expelled: it left because the recording lost it.
         gave_up: it could not be mended in time.
+        left_in: why its departure at the end did not succeed, as far as is known; empty: it did, or there was none.
         open: its recorded connection is.
         recorded_at: when the recording last heard of it; `session`: the silence after which it loses it, 0: unknown.
         heard: when it last sent anything; `pace`: the longest silence, 0: any; `pause`: of what is asked repeatedly.
@@ -96,6 +97,7 @@ class Member:
     fading: bool = False
     expelled: bool = False
     gave_up: bool = False
+    left_in: str = ""
     connection: tuple[str, int] | None = None
     open: bool = True
     recorded_at: int = 0

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from proxy.wire.apis import api_name
+from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import GROUP
 from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_assignment, synced
@@ -38,11 +40,14 @@ from recorder.replay.groups.members import (
     refused,
 )
 from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, beaten
-from recorder.replay.plan import Made, ToCoordinator, Values
+from recorder.replay.plan import NO_ANSWER, Made, ToCoordinator, Values
 
 # between requests that ask for the same thing: the first pause, and the longest
 SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
 LOST = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
+
+# what the target says of a member that is not there, or no more
+_HAS_LEFT = frozenset({0, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH})
 
 Done = Callable[[Values | None], None]
 
@@ -64,10 +69,26 @@ class Mending:
         self._wake = min((group.wake for group in groups if group.wake is not None), default=None)
         return made, self._wake
 
-    def finish(self) -> list[Made]:
-        """All members leave."""
+    def finish(self, *, at_once: bool) -> list[Made]:
+        """Members leave, once. `at_once`: those too of which a request is on its way, behind which they may be back."""
         groups = self._state.groups.values()
-        return [self._departure(group, member) for group in groups for member in group.present() if member.target]
+        members = [(group, member) for group in groups for member in group.present() if member.target]
+        return [
+            self._last_departure(group, member)
+            for group, member in members
+            if not member.left_in and (at_once or not (member.flying or member.made))
+        ]
+
+    def left_in(self) -> list[str]:
+        """Members whose departure at the end did not succeed, and why."""
+        names, groups = self._state.names, self._state.groups.values()
+        return [
+            f"member {member.target} of group {names.target(group.name)} "
+            f"({api_name(LEAVE_GROUP if member.classic else member.api_key)}: {member.left_in})"
+            for group in groups
+            for member in group.members.values()
+            if member.left_in
+        ]
 
     # -- what is due ------------------------------------------------------------------------------------------------
 
@@ -140,12 +161,17 @@ class Mending:
 
     # -- the requests -----------------------------------------------------------------------------------------------
 
-    def _departure(self, group: Group, member: Member) -> Made:
+    def _last_departure(self, group: Group, member: Member) -> Made:
+        member.left_in = NO_ANSWER
+        return self._departure(group, member, self._left)
+
+    def _departure(self, group: Group, member: Member, learn: Callable[..., None] | None = None) -> Made:
+        learn = learn or self._departed
         if not member.classic:
-            return self._beat(group, member, {"member_epoch": LEAVE}, "leaves the group", self._departed)
+            return self._beat(group, member, {"member_epoch": LEAVE}, "leaves the group", learn)
         instance = (member.join or {}).get("group_instance_id")
         values = {"member_id": member.target, "members": [{"member_id": member.target, "group_instance_id": instance}]}
-        return self._make(group, member, LEAVE_GROUP, values, "leaves the group", self._departed)
+        return self._make(group, member, LEAVE_GROUP, values, "leaves the group", learn)
 
     def _join(self, group: Group, member: Member) -> Made | None:
         if member.join is None:
@@ -218,6 +244,13 @@ class Mending:
     def _departed(group: Group, member: Member, answer: Values) -> None:
         """Whatever the answer: a member that the target does not know has left, too."""
         gone(group, member)
+
+    @staticmethod
+    def _left(group: Group, member: Member, answer: Values) -> None:
+        codes = {error_of(answer) or 0, *(one["error_code"] for one in answer.get("members") or ())} - _HAS_LEFT
+        member.left_in = kafka_error(min(codes)).name if codes else ""
+        if not codes:
+            gone(group, member)
 
     def _joined(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer)

@@ -95,9 +95,13 @@ class Groups:
         self._state.now = now
         return self._mending.tick(now)
 
-    def finish(self) -> list[Made]:
-        """All members leave."""
-        return self._mending.finish()
+    def finish(self, *, at_once: bool) -> list[Made]:
+        """Members leave, once. `at_once`: those too of which a request is on its way."""
+        return self._mending.finish(at_once=at_once)
+
+    def left_in(self) -> list[str]:
+        """Members whose departure at the end did not succeed, and why."""
+        return self._mending.left_in()
 
     # -- for the comparison -----------------------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ No rules of when: those are `producers`'.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from proxy.wire.keys import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from recorder.replay.cluster import TRANSACTION
 from recorder.replay.partitions import Place
-from recorder.replay.plan import Made, ToCoordinator, ToNode
+from recorder.replay.plan import Made, ToCoordinator, ToNode, Values
 from recorder.replay.producers.asking import Done
 from recorder.replay.producers.sequences import Pair, Sequences
 
@@ -36,6 +36,7 @@ class Producer:
         failed: the recorded pair of the transaction that failed on the target, while the recording goes on with it.
         open_as: the target's pair of the transaction that is open on the target; None: none is.
         partitions, groups: what the target knows to be in that transaction.
+        left_open: why the abort at the end did not succeed, as far as is known; empty: it did, or there was none.
         ended_with: how the last one ended, True for a commit; None: none has, since the producer was initialised.
         refused: places whose refused records may be repeated until the transaction ends.
     """
@@ -51,6 +52,7 @@ class Producer:
     open_as: Pair | None = None
     partitions: set[Place] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
+    left_open: str = ""
     ended_with: bool | None = None
     refused: set[Hashable] = field(default_factory=set)
 
@@ -101,8 +103,8 @@ def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> Made:
     return Made(ADD_OFFSETS_TO_TXN, values, ToCoordinator(TRANSACTION, target_id), "a transaction's group", done)
 
 
-def made_abort(target_id: str, pair: Pair) -> Made:
-    """EndTxn that aborts; nobody waits for its answer."""
+def made_abort(target_id: str, pair: Pair, done: Callable[[Values | None], None]) -> Made:
+    """EndTxn that aborts."""
     values = {
         "transactional_id": target_id,
         "producer_id": pair[0],
@@ -110,4 +112,4 @@ def made_abort(target_id: str, pair: Pair) -> Made:
         "committed": False,
     }
     purpose = "a transaction that was open at the end"
-    return Made(END_TXN, values, ToCoordinator(TRANSACTION, target_id), purpose, lambda answer: None)
+    return Made(END_TXN, values, ToCoordinator(TRANSACTION, target_id), purpose, done)

@@ -19,6 +19,7 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.wire import WireError
+from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -34,7 +35,7 @@ from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.partitions import Place
-from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import NO_ANSWER, Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, Produces
 from recorder.replay.producers.producer_pairs import V2_FROM, Chosen, ProducerPairs, pair_of
 from recorder.replay.producers.sequences import Pair
@@ -109,13 +110,24 @@ class Producers:
                 self._end_lost(self._producer_of(exchange), has_left=values is not None)
 
     def finish(self) -> list[Made]:
-        """EndTxn for each transaction that is open on the target."""
-        made = []
-        for producer in self._known.transactional.values():
-            if producer.open_as is not None:
-                made.append(made_abort(self._target_id(producer), producer.open_as))
-                producer.end(False)
-        return made
+        """EndTxn for each transaction that is open on the target, once."""
+        open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
+        return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
+
+    def left_open(self) -> list[str]:
+        """Transactions whose abort at the end did not succeed, and why."""
+        producers = self._known.transactional.values()
+        return [f"transaction {self._target_id(one)} (EndTxn: {one.left_open})" for one in producers if one.left_open]
+
+    def _abort(self, producer: Producer, pair: Pair) -> Made:
+        def done(answer: Values | None) -> None:
+            if answer is not None:
+                code = answer["error_code"]
+                producer.left_open = kafka_error(code).name if code else ""
+
+        producer.end(False)
+        producer.left_open = NO_ANSWER
+        return made_abort(self._target_id(producer), pair, done)
 
     # requests
 

@@ -228,6 +228,13 @@ MEMBERSHIP = frozenset(
         *(CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
     }
 )
+# Those with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
+OPENING = frozenset(
+    {
+        *(JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
+        *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE),
+    }
+)
 # Requests that say how long the broker may wait for records. (Joins and syncs wait for other members, in any case.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 

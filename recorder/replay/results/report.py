@@ -14,6 +14,7 @@
     latency               by API: durations recorded and replayed
     streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
     assigned              groups whose members were given something else to read: only_recorded, only_target
+    left_open             transactions and members that could not be ended on the target, and why
     mismatches            the first ones: where, what differs, both answers and the request as base64
 
 Durations are count, p50_ns, p95_ns, p99_ns, most_ns and bins: pairs of least nanoseconds and count. A reader of later

@@ -50,6 +50,7 @@ _LATENESS = (
 _REASONS = (Column("requests", True), Column("parts", True, rank=2), Column("reason"), Column("APIs", rank=1))
 _STREAMS = (Column("consumer", rank=1), Column("topic"), Column("partition", True, rank=2), Column("records", least=16))
 _ASSIGNED = (Column("group"), Column("partitions and tasks", least=30))
+_LEFT_OPEN = (Column("what, and why", least=30),)
 _MADE = (Column("requests", True), Column("made by the replay itself"))
 _MISMATCHES = (
     Column("no.", True),
@@ -64,7 +65,7 @@ _MISMATCHES = (
 def summary(result: Result, width: int, report: str | None = None) -> Iterator[RenderableType]:
     """Everything, a blank line between parts. `report`: the file that the result was written to, if any."""
     yield from _head(result)
-    for part in (_apis, _withheld, _latency, _lateness, _streams, _assigned, _made, _mismatches):
+    for part in (_left_open, _apis, _withheld, _latency, _lateness, _streams, _assigned, _made, _mismatches):
         if table := part(result, width):
             yield Text()
             yield table
@@ -90,6 +91,11 @@ def facts_table(what: str, source: Source, target: Target, at: str, options: Seq
         if said:
             table.add_row(name, cell(said))
     return table
+
+
+def _left_open(result: Result, width: int) -> RenderableType | None:
+    rows: list[list[Cell]] = [[Text(printable(one), style=_BAD)] for one in result.left_open[:MOST_LISTED]]
+    return fitted(words.left_open(result), _LEFT_OPEN, rows, width) if rows else None
 
 
 def _apis(result: Result, width: int) -> RenderableType | None:

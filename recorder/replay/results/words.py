@@ -153,6 +153,11 @@ def stream(found: Stream) -> str:
     return ", ".join(f"{count(number)} {what}" for number, what in parts if number)
 
 
+def left_open(result: Result) -> str:
+    """What the replay leaves behind on the target, as a title."""
+    return f"Left open on the target: {count(len(result.left_open))}; brokers end them by their timeouts"
+
+
 def assigned(found: Assigned) -> str:
     """What a group was given on one side alone."""
     sides = (("recorded", found.only_recorded), ("replayed", found.only_target))

@@ -95,7 +95,7 @@ class Player:
         self.clock.run(end)
 
     def finish(self) -> None:
-        for made in self.groups.finish():
+        for made in self.groups.finish(at_once=True):
             self._send_made(made)
         self.clock.run(self.clock.now + SECOND)
 

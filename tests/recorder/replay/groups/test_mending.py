@@ -42,7 +42,7 @@ def test_all_members_leave_at_the_end():
     script = Script()
     script.join("r", "t")
     script.pass_by(68, 1, beat("m", 0) | {"group_id": "h", "instance_id": "i"}, answer("m", 1), answer("m", 9))
-    left = {made.api_key: made.values for made in script.groups.finish()}
+    left = {made.api_key: made.values for made in script.groups.finish(at_once=True)}
     assert left[LEAVE_GROUP]["members"] == [{"member_id": "t", "group_instance_id": None}]
     assert (left[68]["member_epoch"], left[68]["instance_id"]) == (-1, "i")
 

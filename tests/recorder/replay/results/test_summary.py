@@ -57,3 +57,8 @@ def test_partitions_withheld_of_requests_that_were_sent_are_told_too() -> None:
 
 def test_an_interrupted_replay_says_how_far_it_came() -> None:
     assert "32 % of the recording; interrupted" in of(results.interrupted())
+
+
+def test_what_is_left_open_on_the_target_is_said() -> None:
+    assert "transaction billing-7 (EndTxn: no answer)" in of(results.different())
+    assert "Left open" not in of(results.equal())
