@@ -34,6 +34,7 @@ from proxy.wire.headers import (
 )
 from proxy.wire.keys import API_VERSIONS
 from proxy.wire.language import MARKS, MASKED, Field, Message
+from proxy.wire.pieces import Pieces
 from proxy.wire.primitives import Buffer
 
 Values = dict[str, Any]
@@ -155,8 +156,20 @@ class Codec:
         return decoder(self.message, self.version)
 
     @cached_property
+    def _decode_viewing(self) -> Callable[[bytes, int], tuple[Values, int]]:
+        return decoder(self.message, self.version, views=True) if self._has_records else self._decode
+
+    @cached_property
     def _decode_counted(self) -> Callable[..., int]:
         return counted_decoder(self.message, self.version)
+
+    @cached_property
+    def _decode_counted_viewing(self) -> Callable[..., int]:
+        return counted_decoder(self.message, self.version, views=True) if self._has_records else self._decode_counted
+
+    @cached_property
+    def _has_records(self) -> bool:
+        return _has_records(self.message.fields)
 
     @cached_property
     def encode(self) -> Callable[[Mapping[str, Any]], bytes]:
@@ -166,31 +179,41 @@ class Codec:
         """
         return encoder(self.message, self.version)
 
-    def decode(self, buf: Buffer, at: int = 0, budget: Budget | None = None) -> tuple[Values, int]:
+    @cached_property
+    def encode_pieces(self) -> Callable[[Mapping[str, Any]], Pieces]:
+        """As `encode`, for values whose records may be `Pieces`: large ones are not copied."""
+        if self._has_records:
+            return encoder(self.message, self.version, pieces=True)
+        return lambda values: Pieces((self.encode(values),))
+
+    def decode(
+        self, buf: Buffer, at: int = 0, budget: Budget | None = None, *, views: bool = False
+    ) -> tuple[Values, int]:
         """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
 
         A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under
         "_tags": {tag: bytes}. All messages share one read-only dict for an absent tagged struct; its copies are plain.
 
-        `budget`: pays for the values; by default a new one of DEFAULT_BUDGET for this call.
-
+        Args: budget: pays for the values; by default a new one of DEFAULT_BUDGET for this call. views: records are
+        memoryviews of the buffer.
         Errors: Truncated, Malformed, OverBudget.
         """
         data = buf if type(buf) is bytes else bytes(buf)
         if budget is None:
             try:
-                return self._decode(data, at)
+                return self._decode_viewing(data, at) if views else self._decode(data, at)
             except LargeBody:
                 budget = Budget()
-        return self._decode_within(data, at, budget.values)
+        return self._decode_within(data, at, budget.values, views)
 
-    def _decode_within(self, data: bytes, at: int, allowance: Allowance) -> tuple[Values, int]:
+    def _decode_within(self, data: bytes, at: int, allowance: Allowance, views: bool) -> tuple[Values, int]:
         values: Values = {}
+        decode = self._decode_counted_viewing if views else self._decode_counted
         try:
             with naming(self.message.api, self.version, at):
                 # the values hold the bytes themselves
                 allowance.take(max(0, len(data) - at))
-            return values, self._decode_counted(data, at, allowance.take, values)
+            return values, decode(data, at, allowance.take, values)
         except OverBudget as error:
             error.values = values
             raise
@@ -283,7 +306,9 @@ def walk_response(key: int, version: int, stop: str) -> Walk:
     return must("response", key, version).walk_behind(response_header_version(key, version), stop)
 
 
-def decode_request(frame: Buffer, *, budget: Budget | None = None) -> tuple[RequestHead, Values] | UnknownMessage:
+def decode_request(
+    frame: Buffer, *, budget: Budget | None = None, views: bool = False
+) -> tuple[RequestHead, Values] | UnknownMessage:
     """Head and body of a request (the frame without its 4-byte length), the body as `Codec.decode` returns it.
 
     Bytes behind the body are not looked at. Errors: Truncated, Malformed, OverBudget.
@@ -292,7 +317,7 @@ def decode_request(frame: Buffer, *, budget: Budget | None = None) -> tuple[Requ
     found = codec("request", head.api_key, head.api_version)
     if found is None:
         return UnknownMessage("request", *head)
-    return head, found.decode(frame, head.body, budget=budget)[0]
+    return head, found.decode(frame, head.body, budget=budget, views=views)[0]
 
 
 def decode_response(
@@ -341,6 +366,10 @@ def marked(kind: MessageKind, key: int, version: int, *marks: str) -> tuple[str,
         raise ValueError(f"{', '.join(set(marks) - MARKS)}: marks are {', '.join(sorted(MARKS))}")
     message = _apis.message(kind, key)
     return tuple(_marked(message.fields, version, frozenset(marks), "")) if message else ()
+
+
+def _has_records(fields: tuple[Field, ...]) -> bool:
+    return any(field.type == "records" or _has_records(field.fields) for field in fields)
 
 
 def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], above: str) -> list[str]:

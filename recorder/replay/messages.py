@@ -2,7 +2,7 @@
 
 Clients beat, poll and ask in the same bytes again and again, and a cluster that does what the recorded one did answers
 in the recorded bytes: such messages are decoded once. Remembered values are shared by all who read them, and never
-changed; who changes values decodes anew.
+changed; who changes values decodes anew. Records are views of the frame: large ones are not copied.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from proxy.wire import Malformed, codec_of_response, decode_request, records, response_head
 from proxy.wire.keys import PRODUCE
+from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
 
 Values = dict[str, Any]
@@ -25,7 +26,7 @@ _KEY_AND_VERSION, _NO_CORRELATION = Struct(">hh").pack, bytes(4)
 
 def decoded_request(api_key: int, version: int, frame: bytes) -> Values:
     """The values of a request, to change. Errors: WireError."""
-    found = decode_request(frame)
+    found = decode_request(frame, views=True)
     if not isinstance(found, tuple):
         raise Malformed(f"no message has api key {api_key} and version {version}")
     return found[1]
@@ -68,10 +69,10 @@ def _decoded_answer(api_key: int, version: int, frame: bytes) -> Values:
     found = codec_of_response(frame, api_key, version)
     if found is None:
         raise Malformed("an answer in an unknown version")
-    return found.decode(frame, response_head(frame, api_key, version).body)[0]
+    return found.decode(frame, response_head(frame, api_key, version).body, views=True)[0]
 
 
-def batches(data: bytes | None) -> tuple[Batch, ...]:
+def batches(data: Buffer | None) -> tuple[Batch, ...]:
     """The heads of record batches. Errors: WireError."""
     if data is None:
         return ()

@@ -164,7 +164,7 @@ class Exchange:
 
     @property
     def request(self) -> Values:
-        """The recorded request's values: to read, never to change. Errors: WireError."""
+        """The recorded request's values: to read, never to change. Records are views. Errors: WireError."""
         if self._request is None:
             self._request = request_values(self.api_key, self.version, self.frame or b"")
         return self._request

@@ -17,11 +17,15 @@ from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
 
 
-def counted_decoder(message: Message, version: int) -> Callable[..., int]:
-    """`decode(buf, at, spend, message)`: the offset behind. `spend`: what raises where so many bytes are too many."""
+def counted_decoder(message: Message, version: int, *, views: bool = False) -> Callable[..., int]:
+    """`decode(buf, at, spend, message)`: the offset behind. `spend`: what raises where so many bytes are too many.
+
+    `views`: records are memoryviews of `buf`.
+    """
     source = Source(f"decode {message.name} v{version} counted", "def decode(buf, at, spend, message):")
     with reading(source, message, version):
-        CountedDecoder(source, Cursor(source), view=False).struct(layout(message, version), source.fresh("message"))
+        writer = CountedDecoder(source, Cursor(source), view=False, views=views)
+        writer.struct(layout(message, version), source.fresh("message"))
         source.line("if at > size: raise beyond(at)")
         source.line("return at")
     return source.function()

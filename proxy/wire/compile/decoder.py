@@ -1,7 +1,8 @@
 """Writes the function from bytes to a dict.
 
 Values: int, float, bool, str, bytes (bytes, records, 16-byte uuids), list, dict, None. Every field of the version is
-in its dict, an absent tagged field with its default; unknown tagged fields stand under "_tags" as {tag: bytes}.
+in its dict, an absent tagged field with its default; unknown tagged fields stand under "_tags" as {tag: bytes}. Records
+may stay a view of the buffer.
 
 The written functions are fast because:
 
@@ -32,12 +33,16 @@ COPIED, COPIED_IN_ARRAY = 8, 5
 EMPTY = {"string": "''", "bytes": "b''", "records": "b''"}
 
 
-def decoder(message: Message, version: int) -> Callable[..., Any]:
-    """`decode(buf: bytes, at: int) -> (dict, offset behind)`. Raises LargeBody if `counted` must decode the body."""
+def decoder(message: Message, version: int, *, views: bool = False) -> Callable[..., Any]:
+    """`decode(buf: bytes, at: int) -> (dict, offset behind)`. Raises LargeBody if `counted` must decode the body.
+
+    `views`: records are memoryviews of `buf`.
+    """
     source = Source(f"decode {message.name} v{version}", "def decode(buf, at):")
     with reading(source, message, version):
         source.line(f"if size > {costs.NEVER_TOO_LARGE}: raise LargeBody")
-        value = Decoder(source, Cursor(source), view=False).struct(layout(message, version), source.fresh("message"))
+        writer = Decoder(source, Cursor(source), view=False, views=views)
+        value = writer.struct(layout(message, version), source.fresh("message"))
         source.line("if at > size: raise beyond(at)")
         source.line(f"return {value}, at")
     return source.function()
@@ -75,12 +80,18 @@ def dict_source(values: Mapping[str, str]) -> str:
 
 
 class Decoder:
-    """Writes the reading of values. `view`: `buf` may be a memoryview, whose slices are not yet bytes."""
+    """Writes the reading of values.
 
-    def __init__(self, source: Source, cursor: Cursor, *, view: bool):
+    `view`: `buf` may be a memoryview, whose slices are not yet bytes. `views`: records are slices of such a view.
+    """
+
+    def __init__(self, source: Source, cursor: Cursor, *, view: bool, views: bool = False):
         self.source, self.cursor = source, cursor
+        if views:
+            source.line("whole = memoryview(buf)")
         self._text = "str(buf[{}:{}], 'utf-8')" if view else "buf[{}:{}].decode()"
         self._bytes = "bytes(buf[{}:{}])" if view else "buf[{}:{}]"
+        self._records = "whole[{}:{}]" if views else self._bytes
 
     def struct(self, struct: Struct, target: str, items: str | None = None) -> str:
         """Reads a struct into the variable `target`; nothing is left pending. `items`: the variable of an `Items`."""
@@ -220,7 +231,7 @@ class Decoder:
             self._elements(slot, target, length)
         else:
             # `at` moves first: if it is behind the end, the text is truncated; otherwise it is no UTF-8.
-            kind = self._text if slot.type == "string" else self._bytes
+            kind = {"string": self._text, "records": self._records}.get(slot.type, self._bytes)
             self.source.line(f"{target} = {kind.format('at', f'(at := at + {length})')}")
 
     def _fixed_elements(self, slot: Slot, target: str, count: str) -> None:

@@ -18,15 +18,15 @@ from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
 
 
-def encoder(message: Message, version: int) -> Callable[..., Any]:
-    """`encode(values) -> bytes`."""
+def encoder(message: Message, version: int, *, pieces: bool = False) -> Callable[..., Any]:
+    """`encode(values) -> bytes`. `pieces`: -> `Pieces`, with the records uncopied."""
     source, struct = Source(f"encode {message.name} v{version}", "def encode(values):"), layout(message, version)
     source.constant("misfit", partial(misfit, struct))
     with source.block("try:"):
-        writer = Encoder(source)
+        writer = Encoder(source, pieces=pieces)
         with writer.part("parts"):
             writer.struct(struct, "values")
-            source.line("return b''.join(parts)")
+            source.line("return Pieces(parts)" if pieces else "return b''.join(parts)")
     with source.block("except WRITE_FAULTS as fault:"):
         source.line(f"raise unfit(fault, {message.api!r}, {version}, misfit(values)) from fault")
     return source.function()
@@ -35,8 +35,9 @@ def encoder(message: Message, version: int) -> Callable[..., Any]:
 class Encoder:
     """Writes the lines that encode values; adjacent fixed fields are packed together."""
 
-    def __init__(self, source: Source):
-        self.source = source
+    def __init__(self, source: Source, *, pieces: bool = False):
+        """`pieces`: records may be `Pieces`, and stay so."""
+        self.source, self._pieces = source, pieces
         self._put = ""
         self._codes: list[str] = []
         self._values: list[str] = []
@@ -122,7 +123,8 @@ class Encoder:
         else:
             as_bytes = f"{value} = {value}.encode()"
             if slot.type != "string":
-                as_bytes = f"if type({value}) is not bytes: {value} = plain({value})"
+                one_of = "not in WHOLE" if self._pieces and slot.type == "records" else "is not bytes"
+                as_bytes = f"if type({value}) {one_of}: {value} = plain({value})"
             self.source.line(as_bytes)
             self._length(slot, value)
             self.put(value)

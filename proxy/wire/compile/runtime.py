@@ -8,6 +8,7 @@ from struct import Struct, error
 from typing import Any, NoReturn
 
 from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes
+from proxy.wire.pieces import Pieces
 from proxy.wire.primitives import Buffer, read_tags, read_uvarint, uvarint
 
 # A string has at most 32767 bytes, also in versions whose length would hold more (Kafka's own readers refuse it).
@@ -37,6 +38,10 @@ READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s
 
 # The varints of one byte: lengths below 127 are nearly all.
 SHORT = [bytes([value]) for value in range(128)]
+
+
+# What an encoder of pieces takes as it is.
+WHOLE = frozenset({bytes, Pieces})
 
 
 class LargeBody(Exception):
@@ -163,8 +168,10 @@ def unfit(fault: Exception, api: str, version: int, misfit: str | None) -> WireE
     return Malformed(reason, api=api, version=version)
 
 
-def plain(value: Buffer) -> Buffer:
+def plain(value: Buffer | Pieces) -> Buffer:
     """Any buffer as bytes: the length of a memoryview counts items, which may be wider than a byte."""
+    if isinstance(value, Pieces):
+        return bytes(value)
     view = memoryview(value)
     return view if view.c_contiguous and view.itemsize == view.ndim == 1 else view.tobytes()
 

@@ -17,7 +17,7 @@ from proxy.wire.compile import runtime
 # Names that the written functions use themselves; a field of such a name gets another variable.
 TAKEN = frozenset(
     {"at", "buf", "codes", "decode", "encode", "end", "fault", "left", "misfit", "n", "probe", "project", "row", "rows"}
-    | {"bytes", "len", "list", "range", "size", "spans", "spend", "start", "str", "type", "values", "walk"}
+    | {"bytes", "len", "list", "range", "size", "spans", "spend", "start", "str", "type", "values", "walk", "whole"}
     | vars(runtime).keys()
     | vars(varints).keys()
 )

@@ -8,14 +8,14 @@ from functools import cache
 
 from proxy.wire.primitives import Buffer
 
-Crc = Callable[[Buffer], int]
+Crc = Callable[[Buffer, int], int]
 # imports one implementation; ImportError if it isn't installed
 Choice = Callable[[], Crc]
 
 
-def crc32c(data: Buffer) -> int:
-    """CRC-32C (Castagnoli) of `data`, 0 to 2**32 - 1."""
-    return fastest()(data)
+def crc32c(data: Buffer, before: int = 0) -> int:
+    """CRC-32C (Castagnoli) of `data`, 0 to 2**32 - 1. `before`: that of the bytes before them."""
+    return fastest()(data, before)
 
 
 @cache
@@ -36,10 +36,10 @@ def _crc32c() -> Crc:
 
 
 def _google() -> Crc:
-    from google_crc32c import value
+    from google_crc32c import extend
 
     # this library takes only bytes
-    return lambda data: value(bytes(data))
+    return lambda data, before: int(extend(before, bytes(data)))
 
 
 def _crcmod() -> Crc:

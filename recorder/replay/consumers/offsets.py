@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from proxy.wire import WireError
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
@@ -234,7 +235,7 @@ class Offsets:
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
         told = partitions.told(PRODUCE, exchange.answer or {})
         theirs = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
-        lengths = {place: _length(each.values["records"]) for place, each in self._target_requests(PRODUCE, values)}
+        lengths = {place: _length(each.values["records"]) for place, each in self._places(PRODUCE, exchange.request)}
         for place, each in self._target_places(PRODUCE, answer):
             base = each.values["base_offset"]
             if base < 0 or each.values["error_code"]:
@@ -309,7 +310,7 @@ def _end(answer: Values | None, offset: int) -> int | None:
         return None
 
 
-def _length(data: bytes | None) -> int:
+def _length(data: Buffer | None) -> int:
     """How many offsets the batches of a Produce take."""
     try:
         return sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in batches(data))

@@ -13,8 +13,9 @@ from typing import NamedTuple, Protocol
 from proxy.wire import Malformed
 from proxy.wire.catalog import must
 from proxy.wire.errors import WireError
-from proxy.wire.framing import framed
+from proxy.wire.framing import LENGTH
 from proxy.wire.headers import write_request_head
+from proxy.wire.pieces import Pieces
 from recorder.replay.messages import answer_values
 from recorder.replay.plan import Origin, Place, Values
 
@@ -33,7 +34,7 @@ class Send(NamedTuple):
     """Write a request. `origin`: the exchange that it replays; None: the replay's own."""
 
     channel: int
-    data: bytes
+    data: Pieces
     origin: Origin | None = None
 
 
@@ -99,7 +100,7 @@ class Channel:
     node: int
     principal: str | None
     is_open: bool = False
-    waiting: list[tuple[Out, bytes]] = field(default_factory=list)
+    waiting: list[tuple[Out, Pieces]] = field(default_factory=list)
     written: list[Out] = field(default_factory=list)
     flying: dict[int, Out] = field(default_factory=dict)
     silent: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_SILENT))
@@ -109,7 +110,8 @@ class Channel:
         """The bytes of a request, if they may leave now. Errors: WireError for values that can't be written."""
         self._last += 1
         head = write_request_head(out.api_key, out.version, self._last, out.client_id)
-        data = framed(head + must("request", out.api_key, out.version).encode(out.values))
+        body = must("request", out.api_key, out.version).encode_pieces(out.values)
+        data = Pieces((LENGTH.pack(len(head) + len(body)) + head, body))
         if out.awaits:
             self.flying[self._last] = out
         else:

@@ -85,9 +85,10 @@ class Connection:
     def write(self, sends: Sequence[Send]) -> bool:
         """Keeps bytes until `run` writes them: at once, unless earlier ones still wait for the socket."""
         for send in sends:
+            data = bytes(send.data)
             if self._tape is not None:
-                self._tape.sends(send.data, send.origin)
-            self._out.append(send.data)
+                self._tape.sends(data, send.origin)
+            self._out.append(data)
         self._more.set()
         return not self._is_full
 

@@ -15,6 +15,7 @@ from typing import Protocol
 import trio
 
 from proxy.wire.errors import WireError
+from proxy.wire.primitives import Buffer
 from recorder.replay.engine.channels import Send
 from recorder.replay.player.frames import READ, Frames
 
@@ -99,14 +100,14 @@ class PlainWire:
 
     def write(self, sends: Sequence[Send]) -> bool:
         """See `Wire`."""
-        pieces = _gathered([send.data for send in sends])
-        if not self._out and len(pieces) == 1:
+        pieces = _gathered([buffer for send in sends for buffer in send.data.buffers])
+        was_full = bool(self._out)
+        if not was_full and len(pieces) == 1:
             taken = self._send(pieces)
             if taken == len(pieces[0]):
                 return True
             self._out.append(memoryview(pieces[0])[taken:])
         else:
-            was_full = bool(self._out)
             self._out.extend(map(memoryview, pieces))
             if was_full or self._flush():
                 return not self._out
@@ -161,7 +162,7 @@ class PlainWire:
                 self._out.appendleft(first[taken:])
             taken -= min(len(first), taken)
 
-    def _send(self, pieces: list[bytes] | list[memoryview]) -> int:
+    def _send(self, pieces: Sequence[Buffer]) -> int:
         try:
             return self._plain.sendmsg(pieces) if len(pieces) > 1 else self._plain.send(pieces[0])
         except OSError:
@@ -169,7 +170,7 @@ class PlainWire:
             return 0
 
 
-def _gathered(pieces: list[bytes]) -> list[bytes]:
+def _gathered(pieces: list[Buffer]) -> list[Buffer]:
     """Small pieces as one: copying them costs less than handing them to the kernel one by one."""
     if len(pieces) == 1 or sum(map(len, pieces)) > _LARGE:
         return pieces

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from proxy.wire import Malformed
 from proxy.wire.keys import PRODUCE
+from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
 from recorder.replay import partitions
 from recorder.replay.messages import batches
@@ -28,7 +29,7 @@ from recorder.replay.producers.producer_pairs import ProducerPairs
 from recorder.replay.producers.repeats import Repeats
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
-from recorder.replay.versions.batches import Numbering, renumbered
+from recorder.replay.versions.batches import Numbering, Records, renumbered
 
 OUT_OF_ORDER, DUPLICATE = 45, 46
 # The target does not know the producer, or knows a later one; 45 too, where nothing is ahead of the batch.
@@ -240,7 +241,7 @@ class Produces:
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
 
 
-def _written(data: bytes, pair: Pair, base: int) -> bytes:
+def _written(data: Buffer, pair: Pair, base: int) -> Records:
     """The batches of a partition from another pair, numbered from `base`."""
     numberings = []
     for batch in batches(data):

@@ -1,8 +1,9 @@
 """What becomes of the records of a Produce request: other producers, other times, another format.
 
 Most of a batch stays as it was recorded: of magic 2 only fields of the header change, the checksum is computed anew,
-and the compressed block is not touched. Message sets of magic 0 and 1 become one batch of magic 2 where the target's
-version of Produce wants that; the way back would lose headers and producers, and is never taken.
+and the compressed block is neither touched nor copied (`Pieces`). Message sets of magic 0 and 1 become one batch of
+magic 2 where the target's version of Produce wants that; the way back would lose headers and producers, and is never
+taken.
 
 All functions take bytes of strangers: they raise WireError and nothing else. Those that unfold or make records take a
 `Budget`, by default one of DEFAULT_LIMIT.
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from proxy.wire import Budget
 from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.pieces import Pieces
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import (
     DEFAULT_LIMIT,
@@ -28,17 +30,19 @@ from proxy.wire.records import (
     read,
     read_batch,
     verify,
-    with_producer,
     write_batch,
     write_message_set,
 )
 from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, LOG_OVERHEAD, NO_TIMESTAMP, header
 from proxy.wire.records.checksums import crc32c
 
+Records = Buffer | Pieces
 CRC = Struct(">I")
 CRC_AT = 17
 TIMES = Struct(">qq")
 TIMES_AT = 27
+PRODUCER = Struct(">qhi")
+PRODUCER_AT = 43
 SIZE = Struct(">i")
 SIZE_AT = 8
 INT64 = range(-(1 << 63), 1 << 63)
@@ -56,24 +60,28 @@ class Numbering(NamedTuple):
     base_sequence: int
 
 
-def producers_of(records: Buffer) -> list[tuple[int, int, int, int]]:
+def producers_of(records: Records) -> list[tuple[int, int, int, int]]:
     """(producer id, epoch, base sequence, number of records) of each batch, in their order.
 
     A message of magic 0 or 1 counts as a batch without a producer; of a wrapper's records the number is 0.
 
     Errors: Malformed, Truncated, OverBudget.
     """
-    return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in _all(records)]
+    return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in _all(_whole(records))]
 
 
-def codecs_of(records: Buffer) -> set[Compression]:
+def codecs_of(records: Records) -> set[Compression]:
     """The codecs of the batches. Errors: as `producers_of`."""
-    return {batch.codec for batch in _all(records)}
+    return {batch.codec for batch in _all(_whole(records))}
 
 
-def magics_of(records: Buffer) -> set[int]:
+def magics_of(records: Records) -> set[int]:
     """The formats of the batches: 0, 1, 2. Errors: as `producers_of`."""
-    return {batch.magic for batch in _all(records)}
+    return {batch.magic for batch in _all(_whole(records))}
+
+
+def _whole(records: Records) -> Buffer:
+    return bytes(records) if isinstance(records, Pieces) else records
 
 
 def _all(records: Buffer, budget: Budget | None = None) -> Iterator[Batch]:
@@ -89,28 +97,40 @@ def _all(records: Buffer, budget: Budget | None = None) -> Iterator[Batch]:
         yield batch
 
 
-def renumbered(records: bytes, numberings: Iterable[Numbering]) -> bytes:
+def renumbered(records: Buffer, numberings: Iterable[Numbering]) -> Records:
     """The batches as other producers send them: one numbering for each.
 
     Batches that have theirs already stay as is, and those whose checksum is wrong: the target is to refuse them too.
 
     Errors: Malformed, also for other numbers of batches and numberings, and for a message that is to have a producer.
     """
-    pieces = []
-    for batch, wanted in zip_longest(_all(records), numberings):
+    view, pieces = memoryview(records), list[Buffer]()
+    for batch, wanted in zip_longest(_all(view), numberings):
         if batch is None or wanted is None:
             raise Malformed("not as many batches as producers", api="records")
-        pieces.append(_renumbered(records, batch, wanted))
-    return b"".join(pieces)
+        pieces += _renumbered(view, batch, wanted)
+    return Pieces(pieces)
 
 
-def _renumbered(records: bytes, batch: Batch, wanted: Numbering) -> bytes:
-    one = records[batch.start : batch.end]
+def _renumbered(records: memoryview, batch: Batch, wanted: Numbering) -> list[Buffer]:
     is_theirs = (batch.producer_id, batch.producer_epoch, batch.base_sequence) == tuple(wanted)
-    return one if is_theirs or _is_damaged(records, batch) else with_producer(one, *wanted)
+    if is_theirs or _is_damaged(records, batch):
+        return [records[batch.start : batch.end]]
+    if batch.magic != 2:
+        raise Malformed(f"a message of magic {batch.magic}: only batches of magic 2 have a producer", api="records")
+    return _changed(records, batch, PRODUCER_AT, PRODUCER.pack(*wanted))
 
 
-def _is_damaged(records: bytes, batch: Batch) -> bool:
+def _changed(records: memoryview, batch: Batch, at: int, new: bytes) -> list[Buffer]:
+    """A batch of magic 2 with other bytes `at` its header, the checksum of that, and the same records."""
+    head = bytearray(records[batch.start : batch.start + BATCH_HEAD.size])
+    rest = records[batch.start + BATCH_HEAD.size : batch.end]
+    head[at : at + len(new)] = new
+    CRC.pack_into(head, CRC_AT, crc32c(rest, crc32c(bytes(head[BATCH_CRC_FROM:]))))
+    return [bytes(head), rest]
+
+
+def _is_damaged(records: Buffer, batch: Batch) -> bool:
     """True if the batch's checksum is wrong. A new one would hide that, and the target take what it has to refuse."""
     try:
         verify(records, batch)
@@ -119,7 +139,7 @@ def _is_damaged(records: bytes, batch: Batch) -> bool:
     return False
 
 
-def shifted(records: bytes, by: int, *, budget: Budget | None = None) -> bytes:
+def shifted(records: Records, by: int, *, budget: Budget | None = None) -> Records:
     """The records `by` ms later; those without a time stay without.
 
     Batches keep their blocks; a wrapper of magic 1, whose times are inside, is written anew. A batch whose checksum is
@@ -127,21 +147,21 @@ def shifted(records: bytes, by: int, *, budget: Budget | None = None) -> bytes:
 
     Errors: Malformed, OverBudget.
     """
-    budget = budget or Budget(DEFAULT_LIMIT)
-    return b"".join(_shifted(records, batch, by, budget) for batch in _all(records, budget)) if by else records
+    if not by:
+        return records
+    budget, view = budget or Budget(DEFAULT_LIMIT), memoryview(_whole(records))
+    return Pieces([piece for batch in _all(view, budget) for piece in _shifted(view, batch, by, budget)])
 
 
-def _shifted(records: bytes, batch: Batch, by: int, budget: Budget) -> bytes:
-    one = records[batch.start : batch.end]
-    if _is_damaged(records, batch):
-        return one
+def _shifted(records: memoryview, batch: Batch, by: int, budget: Budget) -> list[Buffer]:
+    if batch.magic == 0 or _is_damaged(records, batch):
+        return [records[batch.start : batch.end]]
     if batch.magic == 2:
-        return _with_times(one, _later(batch.base_timestamp, by), _later(batch.max_timestamp, by))
-    if batch.magic == 0:
-        return one
+        times = _later(batch.base_timestamp, by), _later(batch.max_timestamp, by)
+        return _changed(records, batch, TIMES_AT, TIMES.pack(*times))
     inside = _paid(read_batch(records, batch, budget=budget), budget)
     moved = [record._replace(timestamp=_later(record.timestamp, by)) for record in inside]
-    return write_message_set(moved, magic=1, codec=batch.codec, timestamp_type=batch.timestamp_type)
+    return [write_message_set(moved, magic=1, codec=batch.codec, timestamp_type=batch.timestamp_type)]
 
 
 def _paid(records: Iterator[Record], budget: Budget) -> Iterator[Record]:
@@ -159,20 +179,14 @@ def _later(timestamp: int, by: int) -> int:
     return timestamp + by
 
 
-def _with_times(batch: bytes, base: int, largest: int) -> bytes:
-    out = bytearray(batch)
-    TIMES.pack_into(out, TIMES_AT, base, largest)
-    CRC.pack_into(out, CRC_AT, crc32c(memoryview(out)[BATCH_CRC_FROM:]))
-    return bytes(out)
-
-
-def as_batch(records: bytes, *, budget: Budget | None = None) -> bytes:
+def as_batch(records: Records, *, budget: Budget | None = None) -> Records:
     """Message sets of magic 0 and 1 as one batch of magic 2, of the first one's codec; a batch of magic 2 as it is.
 
     Offsets count from 0, as a producer's. What had no time still has none.
 
     Errors: Malformed (also for both formats side by side), OverBudget.
     """
+    records = _whole(records)
     magics = magics_of(records)
     if not magics or magics == {2}:
         return records

@@ -96,7 +96,7 @@ def _with_batches(values: Values, _topics: Topics) -> list[Values]:
 
 def _with_batch(partition: Values) -> Values:
     data = partition.get("records")
-    return {**partition, "records": batches.as_batch(bytes(data))} if data else partition
+    return {**partition, "records": batches.as_batch(data)} if data else partition
 
 
 def _has_magic_1(values: Values) -> bool:

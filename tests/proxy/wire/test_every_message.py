@@ -15,10 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.wire import apis, catalog
+from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec, Walk
+from proxy.wire.compile.costs import NEVER_TOO_LARGE
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.errors import Truncated, WireError
+from proxy.wire.keys import PRODUCE
 from proxy.wire.language import Field
+from proxy.wire.pieces import LARGE
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, values_of
 
@@ -58,6 +62,31 @@ def test_what_is_encoded_decodes_to_the_same(key: int) -> None:
 def test_bytes_are_those_of_the_twin(key: int) -> None:
     for codec, values in samples(key):
         assert codec.encode(values) == Writer(codec.message, codec.version).write(values), codec
+
+
+@every_api
+def test_with_records_as_views_of_the_buffer_and_in_pieces_all_is_the_same(key: int) -> None:
+    for codec, values in samples(key):
+        data = codec.encode(values)
+        for budget in (None, Budget()):
+            viewed, end = codec.decode(data, budget=budget, views=True)
+            assert (viewed, end) == (values, len(data)), codec
+            assert bytes(codec.encode_pieces(viewed)) == data, codec
+            assert codec.encode(viewed) == data, codec
+
+
+@pytest.mark.parametrize("size", [LARGE, NEVER_TOO_LARGE], ids=["large", "counted"])
+def test_large_records_are_neither_copied_when_they_are_read_nor_when_they_are_written(size: int) -> None:
+    values = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": bytes(size)}]}]}
+    codec = must_codec("request", PRODUCE, 9)
+    data = codec.encode(values)
+    found, _ = codec.decode(data, views=True)
+    read = found["topic_data"][0]["partition_data"][0]["records"]
+    assert read.obj is data
+    head, written, tail = codec.encode_pieces(found).buffers
+    assert isinstance(written, memoryview)
+    assert written.obj is data
+    assert b"".join((head, written, tail)) == data
 
 
 @every_api

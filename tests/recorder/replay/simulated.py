@@ -161,7 +161,7 @@ class Broker:
             told = []
             for each in topic["partition_data"]:
                 place = topic["name"], each["index"]
-                code, base = self._append(version, values.get("transactional_id"), place, each["records"])
+                code, base = self._append(version, values.get("transactional_id"), place, bytes(each["records"]))
                 told.append({"index": each["index"], "error_code": code, "base_offset": base})
             topics.append({"name": topic["name"], "partition_responses": told})
         return {"responses": topics}

@@ -220,7 +220,7 @@ class Simulation:
         if action.channel not in self._nodes:
             return
         self.engine.wrote(action.channel, self.now, self.now)
-        for frame in _frames(action.data):
+        for frame in _frames(bytes(action.data)):
             head = request_head(frame)
             decoded = decode_request(frame)
             assert isinstance(decoded, tuple)

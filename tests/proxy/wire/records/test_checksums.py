@@ -33,12 +33,19 @@ def test_every_implementation_computes_the_published_checksums(
 ) -> None:
     compute = choose()
     for buf in (data, bytearray(data), memoryview(b"x" + data + b"y")[1:-1]):
-        assert compute(buf) == crc32c(buf) == expected
+        assert compute(buf, 0) == crc32c(buf) == expected
 
 
 @given(st.binary(max_size=300))
 def test_all_implementations_agree(data: bytes) -> None:
-    assert len({choose()(data) for choose in CHOICES}) == 1
+    assert len({choose()(data, 0) for choose in CHOICES}) == 1
+
+
+@given(st.binary(max_size=300), st.integers(0, 300))
+def test_bytes_in_two_pieces_have_the_checksum_of_the_whole(data: bytes, cut: int) -> None:
+    for choose in CHOICES:
+        compute = choose()
+        assert compute(data[cut:], compute(data[:cut], 0)) == crc32c(data)
 
 
 def test_message_sets_have_zlibs_crc32() -> None:

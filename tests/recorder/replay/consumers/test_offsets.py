@@ -216,7 +216,7 @@ def test_the_times_of_records_move_as_those_that_are_asked_for(shift_ms: int) ->
     each = exchange(1, PRODUCE, 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [topic]}, None)
     values = each.decoded()
     offsets(shift_ms=shift_ms).request(each, values, 0)
-    data = values["topic_data"][0]["partition_data"][0]["records"]
+    data = bytes(values["topic_data"][0]["partition_data"][0]["records"])
     assert [record.timestamp for record in read(data)] == [5 + shift_ms] * 2
 
 

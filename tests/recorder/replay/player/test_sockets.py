@@ -7,6 +7,7 @@ import socket
 import pytest
 import trio
 
+from proxy.wire.pieces import Pieces
 from recorder.replay.engine.channels import Send
 from recorder.replay.player.frames import Frames
 from recorder.replay.player.sockets import PlainWire, Sockets
@@ -37,7 +38,7 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sockets.run)
                 for first, second in zip(pieces[::2], pieces[1::2], strict=True):
-                    wire.write([Send(1, first), Send(1, second)])
+                    wire.write([Send(1, Pieces([first[:2], first[2:]])), Send(1, Pieces([second]))])
                     await trio.lowlevel.checkpoint()
                 found = await read(other, 100 * size)
                 nursery.cancel_scope.cancel()

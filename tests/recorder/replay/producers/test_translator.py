@@ -536,7 +536,7 @@ def test_a_duplicate_counts_as_taken() -> None:
     assert target.play(recorded_produce(2, batch(b"1", pair=PAIR, sequence=0))) is None
     following = target.leave(recorded_produce(3, batch(b"2", pair=PAIR, sequence=1)))
     assert following is not None
-    (sent,) = records.batches(following["topic_data"][0]["partition_data"][0]["records"])
+    (sent,) = records.batches(bytes(following["topic_data"][0]["partition_data"][0]["records"]))
     assert sent.base_sequence == 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from struct import pack
 from zlib import crc32
@@ -15,8 +15,10 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from proxy.wire import Budget
 from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
+from proxy.wire.pieces import Pieces
 from proxy.wire.records import Compression, Record, batches, compress, read, write_batch, write_message_set
 from proxy.wire.records.batch import BATCH_HEAD
+from recorder.replay.versions import batches as of_versions
 from recorder.replay.versions.batches import (
     Numbering,
     as_batch,
@@ -24,8 +26,6 @@ from recorder.replay.versions.batches import (
     filled,
     magics_of,
     producers_of,
-    renumbered,
-    shifted,
 )
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, plain_records, record_lists
 
@@ -65,7 +65,26 @@ def told(data: bytes) -> list[tuple[object, ...]]:
     return found
 
 
+def renumbered(data: bytes, numberings: Iterable[Numbering]) -> bytes:
+    return bytes(of_versions.renumbered(data, numberings))
+
+
+def shifted(data: bytes, by: int, budget: Budget | None = None) -> bytes:
+    return bytes(of_versions.shifted(data, by, budget=budget))
+
+
 # producers
+
+
+def test_of_a_large_batch_nothing_but_the_header_is_copied() -> None:
+    data = write_batch([Record(0, value=bytes(1 << 20))], producer_id=77, producer_epoch=3, base_sequence=41)
+    for found in (of_versions.renumbered(data, [Numbering(1, 2, 3)]), of_versions.shifted(data, 5)):
+        assert isinstance(found, Pieces)
+        head, rest = found.buffers
+        assert isinstance(rest, memoryview)
+        assert rest.obj is data
+        assert len(head) == BATCH_HEAD.size
+        assert [record.value for record in read(bytes(found))] == [bytes(1 << 20)]
 
 
 @every_codec

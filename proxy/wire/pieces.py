@@ -1,0 +1,44 @@
+"""Bytes that stand in several buffers: what was made anew, and what stays where it is.
+
+A request of a megabyte leaves with another head and the records that it came with; copying these takes longer than
+everything else that is done to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+
+from proxy.wire.primitives import Buffer
+
+# Fewer bytes than these are copied: a list of small pieces costs more than their bytes.
+LARGE = 16 << 10
+
+
+class Pieces:
+    """Buffers of bytes, one behind the other. `bytes()` copies them; its length is that of all bytes."""
+
+    __slots__ = ("_size", "buffers")
+
+    def __init__(self, buffers: Sequence[Buffer | Pieces]) -> None:
+        """Small neighbours become one buffer."""
+        self._size = sum(map(len, buffers))
+        flat = chain.from_iterable(one.buffers if isinstance(one, Pieces) else (one,) for one in buffers)
+        self.buffers: tuple[Buffer, ...] = (b"".join(flat),) if self._size < LARGE else tuple(_gathered(flat))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.buffers)
+
+    def __repr__(self) -> str:
+        return f"<Pieces of {', '.join(str(len(one)) for one in self.buffers)} bytes>"
+
+
+def _gathered(buffers: Iterable[Buffer]) -> Iterator[Buffer]:
+    for is_large, run in groupby(buffers, lambda one: len(one) >= LARGE):
+        if is_large:
+            yield from run
+        else:
+            yield b"".join(run)
