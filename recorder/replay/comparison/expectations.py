@@ -11,6 +11,7 @@ from recorder.replay.names import Names
 from recorder.replay.plan import Exchange
 
 _NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE, What.COORDINATOR_KEY})
+_NOTHING: frozenset[What] = frozenset()
 # org.apache.kafka.common.config.ConfigResource.Type: topics and groups have names of ours
 _OURS = frozenset({2, 32})
 _OF_MEMBERS = frozenset({What.GENERATION, What.MEMBER_EPOCH})
@@ -21,6 +22,11 @@ class Expectations:
 
     def __init__(self, names: Names, pairs: Pairs, offsets: Offsets, exchange: Exchange) -> None:
         self._names, self._pairs, self._offsets, self._exchange = names, pairs, offsets, exchange
+
+    @property
+    def same(self) -> frozenset[What]:
+        """What is called the same on both sides: names, without a prefix."""
+        return _NOTHING if self._names.prefix else _NAMES
 
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The target's value; None: no answer gave one."""

@@ -28,12 +28,18 @@ NO_ID = bytes(16)
 class Known(Protocol):
     """The target's values, as far as its answers told them."""
 
+    @property
+    def same(self) -> frozenset[What]:
+        """What is called the same on both sides, whatever it is called."""
+
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The value that stands for a recorded one on the target; None: no answer gave one."""
 
 
 class Unknown:
     """Of nothing is it known what stands for it: for comparisons without a replay's state."""
+
+    same: frozenset[What] = frozenset()
 
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """None."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
-from recorder.replay.comparison.elements import frozen
+from recorder.replay.comparison.elements import Ways, frozen
 from recorder.replay.comparison.known import Known
 from recorder.replay.comparison.lines import Line, Lines, lines
 from recorder.replay.comparison.places import around
 from recorder.replay.comparison.terms import ASKED, NOWHERE, Around, expected, with_epoch
-from recorder.replay.comparison.volatile import MOST_RESPONSES
+from recorder.replay.comparison.volatile import MOST_RESPONSES, How
+from recorder.replay.mapping import What
 from recorder.replay.plan import Values
 
 # whose answers hold what members of classic groups tell each other: blobs, with names of their own
@@ -29,7 +30,7 @@ def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Kn
     """
     if api_key in WITH_BLOBS:
         return False
-    named = _named(api_key, version)
+    named = _named(api_key, version, known.same)
     return not named or _all_stand(named, answer, known, NOWHERE)
 
 
@@ -38,13 +39,16 @@ _Named = tuple[tuple[Line, "_Named"], ...]
 
 
 @lru_cache(MOST_RESPONSES)
-def _named(api_key: int, version: int) -> _Named:
-    return _of(lines(api_key, version))
+def _named(api_key: int, version: int, same: frozenset[What]) -> _Named:
+    return _of(lines(api_key, version), (), ASKED - same)
 
 
-def _of(found: Lines) -> _Named:
-    each = ((line, _of(line.inner)) for line in found)
-    return tuple((line, inner) for line, inner in each if inner or line.what in ASKED)
+def _of(found: Lines, ways: Ways, looked_up: frozenset[What]) -> _Named:
+    """`ways`: which of these fields name the element that they stand in."""
+    names = {field for way in ways for field in way}
+    looked_at = [line for line in found if line.how is not How.LEFT_OUT or line.name in names]
+    each = ((line, _of(line.inner, line.named or (), looked_up)) for line in looked_at)
+    return tuple((line, inner) for line, inner in each if inner or line.what in looked_up)
 
 
 def _all_stand(named: _Named, values: Values, known: Known, where: Around) -> bool:

@@ -22,15 +22,18 @@ their like; beyond that the longest stream makes sums of its own.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 from proxy.wire import records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
-from proxy.wire.records import Batch, Record, TimestampType
+from proxy.wire.records import Batch, Compression, TimestampType
 from recorder.replay.consumers.digests import content, with_time
 from recorder.replay.consumers.matching import NO_PRODUCER, Matching, Side
+from recorder.replay.messages import MOST_MESSAGES, SMALL
 
 # about 140 MB
 MOST_WAITING = 1_000_000
@@ -155,7 +158,7 @@ class Streams:
             stream.unreadable[side] += 1
         return at
 
-    def _add_batch(self, stream: _Stream, side: Side, producer_id: int, each: Iterator[Record]) -> None:
+    def _add_batch(self, stream: _Stream, side: Side, producer_id: int, each: Iterator[_Digest]) -> None:
         producer = stream.number_of(producer_id) if side is Side.RECORDED else NO_PRODUCER
         try:
             for record in each:
@@ -171,11 +174,39 @@ class Streams:
         self._waiting = sum(stream.matching.waiting_count for stream in self._streams.values())
 
 
-def _wanted(data: bytes, batch: Batch, budget: Budget, ranges: Sequence[Range]) -> Iterator[Record]:
-    for record in records.read_batch(data, batch, budget=budget):
+def _wanted(data: bytes, batch: Batch, budget: Budget, ranges: Sequence[Range]) -> Iterator[_Digest]:
+    for record in _digests(data, batch, budget):
         place = bisect_right(ranges, (record.offset, _LAST)) - 1
         if place >= 0 and record.offset <= ranges[place][1]:
             yield record
+
+
+def _digests(data: bytes, batch: Batch, budget: Budget) -> Iterable[_Digest]:
+    if batch.end - batch.start <= SMALL and batch.codec is Compression.NONE:
+        with suppress(WireError):
+            return _remembered_digests(bytes(data[batch.start : batch.end]))
+    return _read_digests(data, batch, budget)
+
+
+@lru_cache(MOST_MESSAGES)
+def _remembered_digests(data: bytes) -> tuple[_Digest, ...]:
+    """The digests of a small batch: both sides have the same ones, and all who consume it."""
+    (batch,) = records.batches(data)
+    return tuple(_read_digests(data, batch, Budget(MOST_UNFOLDED)))
+
+
+def _read_digests(data: bytes, batch: Batch, budget: Budget) -> Iterator[_Digest]:
+    for record in records.read_batch(data, batch, budget=budget):
+        yield _Digest(record.offset, content(record), record.timestamp, record.timestamp_type)
+
+
+class _Digest(NamedTuple):
+    """A record: its offset, the number of its content, and its time."""
+
+    offset: int
+    number: int
+    timestamp: int
+    timestamp_type: TimestampType
 
 
 class _Stream:
@@ -189,10 +220,10 @@ class _Stream:
         self._compares_times = compares_times
         self._producers: dict[int, int] = {}
 
-    def add(self, side: Side, record: Record, producer: int) -> int:
+    def add(self, side: Side, record: _Digest, producer: int) -> int:
         """Matches a record. Returns by how many more records wait now."""
         waited = self.matching.waiting_count
-        number = content(record)
+        number = record.number
         if self._compares_times and record.timestamp_type is not TimestampType.CREATE:
             self._compares_times = False
             self.matching.forget_times()

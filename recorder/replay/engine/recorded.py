@@ -7,7 +7,7 @@ from collections.abc import Callable
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Play
 from recorder.replay.plan import Exchange, Place
-from recorder.replay.requests.apis import GROUP_APIS, LONG_POLLS
+from recorder.replay.requests.apis import LONG_POLLS, TOLD_WHEN_DUE
 from recorder.replay.requests.order import Order, given
 from recorder.replay.stream import Answered, Asked, Closed, Happening
 
@@ -63,7 +63,7 @@ class Recorded:
         else:
             play.waiting.told(item)
         play.world.counts(exchange).recorded += 1
-        if exchange.api_key in GROUP_APIS:
+        if exchange.api_key in TOLD_WHEN_DUE:
             play.timers.at(item.due, lambda _: play.world.due(exchange))
         lane.queue.append(item)
         play.ready[lane] = None

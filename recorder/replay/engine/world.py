@@ -342,7 +342,8 @@ class World:
         counts.answered += 1
         known = Expectations(self.names, self._pairs, self._offsets, exchange)
         found = verdict(exchange.api_key, exchange.version, exchange.answer, answer, known, dropped=exchange.dropped)
-        if found.kind.is_mismatch:
+        is_mismatch = found.kind.is_mismatch
+        if is_mismatch:
             self.result.add_mismatch(
                 kept.mismatch(
                     exchange,
@@ -354,7 +355,7 @@ class World:
                 )
             )
         self._count_latency(item, answer)
-        return found.kind.is_mismatch
+        return is_mismatch
 
     def _count_latency(self, item: Item, answer: Values) -> None:
         exchange = item.exchange

@@ -32,6 +32,7 @@ from recorder.replay.groups.members import (
 )
 from recorder.replay.groups.rejoins import Rejoins
 from recorder.replay.plan import Again, Exchange, Hold, Reason, Refusal, Values, Withheld
+from recorder.replay.requests.apis import TOLD_WHEN_DUE
 
 # nanoseconds in a millisecond, and heartbeats in a session timeout: what clients do by default
 MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
@@ -53,6 +54,8 @@ class ClassicGroups:
 
     def due(self, exchange: Exchange) -> None:
         """The time of a request has come: what the recording says of its generation is known from now on."""
+        if exchange.api_key not in TOLD_WHEN_DUE:
+            return
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == SYNC_GROUP:
             self._keep_assignments(group, exchange.request)

@@ -213,8 +213,10 @@ class Memberships:
 
     def group(self, name: str) -> Group:
         """The group of this recorded name."""
-        found = self.groups.setdefault(name, Group(name))
-        self.touch(found)
+        found = self.groups.get(name)
+        if found is None:
+            found = self.groups[name] = Group(name)
+        self.touched = found.touched = True
         return found
 
     def touch(self, group: Group) -> None:

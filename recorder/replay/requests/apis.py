@@ -235,6 +235,8 @@ OPENING = frozenset(
         *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE),
     }
 )
+# What these say of a generation, members of its group need to know from when they are due, though they still wait.
+TOLD_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
 # Requests that say how long the broker may wait for records. (Joins and syncs wait for other members, in any case.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 

@@ -12,7 +12,7 @@ Metadata or FindCoordinator as made requests. A partition that the target lacks 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.wire.keys import (
     ALTER_PARTITION_REASSIGNMENTS,
@@ -33,20 +33,19 @@ __all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_home
 
 # org.apache.kafka.common.config.ConfigResource.Type: resources that are nodes
 _BROKER, _BROKER_LOGGER = 4, 8
+_WITH_REPLICAS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS, ALTER_PARTITION_REASSIGNMENTS})
 # a node id is an int32
 _NODE_DIGITS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What one node takes of a request."""
 
     node: int
     values: Values
 
 
-@dataclass(frozen=True, slots=True)
-class _Router:
+class _Router(NamedTuple):
     """One request on its way. `mapped`: the target's nodes that stand for its recorded one."""
 
     exchange: Exchange
@@ -216,6 +215,9 @@ def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
 def fitted(api_key: int, values: Values, cluster: Cluster, nodes: Nodes) -> Values:
     """A request's values with replicas that the target can have; the same values where they name none."""
 
+    if api_key not in _WITH_REPLICAS:
+        return values
+
     def replicas(recorded: list[int] | None) -> list[int] | None:
         return recorded and nodes.replicas(recorded, cluster)
 
@@ -229,6 +231,4 @@ def fitted(api_key: int, values: Values, cluster: Cluster, nodes: Nodes) -> Valu
         return values | {"topics": [assigned(each, "assignments", "broker_ids") for each in topics]}
     if api_key == CREATE_PARTITIONS:
         return values | {"topics": [assigned(each, "assignments", "broker_ids") for each in values["topics"]]}
-    if api_key == ALTER_PARTITION_REASSIGNMENTS:
-        return values | {"topics": [assigned(each, "partitions", "replicas") for each in values["topics"]]}
-    return values
+    return values | {"topics": [assigned(each, "partitions", "replicas") for each in values["topics"]]}

@@ -54,12 +54,16 @@ seeds = st.integers(0, 10_000)
 class Unchanged:
     """Everything is the same on both sides."""
 
+    same: frozenset[What] = frozenset()
+
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable:
         return recorded
 
 
 class Pairs:
     """What is known of some values."""
+
+    same: frozenset[What] = frozenset()
 
     def __init__(self, pairs: dict[tuple[What, Hashable, Hashable], Hashable]) -> None:
         self.pairs = pairs
