@@ -16,7 +16,7 @@ from recorder.replay.outcome import Latency, Result, Verdict
 from recorder.replay.results import report, words
 from recorder.report import plots
 from recorder.report.page import page
-from recorder.terminal import count, milliseconds
+from recorder.terminal import count, duration, milliseconds, moment, percent
 
 # Rows of a table of names that others have made up.
 MOST_ROWS = 200
@@ -42,6 +42,7 @@ def html(result: Result, path: str) -> str:
         words=words,
         count=count,
         ms=words.milliseconds,
+        moment=moment,
         percentiles=PERCENTILES,
         tone=_TONES.get(result.verdict, "bad"),
         figures=[*_figures(result)],
@@ -65,15 +66,15 @@ def _figures(result: Result) -> Iterator[Figure]:
     yield Figure("answered", count(totals.answered), beside, _bad(totals.lost))
     yield Figure("answers differ", count(differ), words.kinds(result), _bad(differ))
     withheld = totals.withheld.total()
-    beside = words.percent(result.withheld_percent) if withheld else ""
+    beside = percent(result.withheld_percent) if withheld else ""
     yield Figure("withheld", count(withheld), beside, "warn")
     if streams:
         equal = sum(one.equal for one in streams)
         beside = f"{count(unlike)} of {count(len(streams), 'stream')} differ" if unlike else "in all streams"
         yield Figure("records equal", count(equal), beside, _bad(unlike))
     if result.late.count:
-        beside = f"most {words.duration(result.late.most_ns)}"
-        yield Figure("late at p99", words.duration(result.late.quantile(0.99)), beside)
+        beside = f"most {duration(result.late.most_ns)}"
+        yield Figure("late at p99", duration(result.late.quantile(0.99)), beside)
 
 
 def _bad(number: int) -> str:
