@@ -7,29 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from markupsafe import Markup
 
 from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Latency, Result, Verdict
 from recorder.replay.results import report, words
-from recorder.report import plots
+from recorder.report.figure import Figure
 from recorder.report.page import page
+from recorder.report.plots import dumbbells as plots
+from recorder.report.plots.drawing import svg
 from recorder.terminal import count, duration, milliseconds, moment, percent
 
 # Rows of a table of names that others have made up.
 MOST_ROWS = 200
 _TONES = {Verdict.EQUAL: "good", Verdict.TOLERATED: "warn"}
-
-
-class Figure(NamedTuple):
-    """A number that stands large at the head of the page. `tone`, of what is beside it: good, warn, bad, or ""."""
-
-    name: str
-    number: str
-    beside: str = ""
-    tone: str = ""
 
 
 def html(result: Result, path: str) -> str:
@@ -95,7 +87,7 @@ def latency_plots(result: Result) -> list[Markup]:
         return []
     domain = plots.domain(values)
     drawn = {name: pairs for name, pairs in of_percentile.items() if pairs}
-    return [plots.svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
+    return [svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
 
 
 def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:
