@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
+from typing import Any
 
 from recorder.analysis.summary.finding import Findings
 from recorder.analysis.summary.whole import Summary
@@ -18,6 +19,11 @@ from recorder.report.sections import findings as words
 from recorder.report.sections.every import sections
 from recorder.terminal import count, duration, moment, size
 
+# A page that a browser opens at once, and a mail takes. Names of others decide how much a row takes, so a page that
+# would be larger has shorter tables.
+MAX_BYTES = 4_000_000
+_ROWS = (200, 100, 50, 25)
+
 
 def html(summary: Summary, path: str | None = None) -> str:
     """The page. `path`: the capture's folder as commands in the page name it, if not as the summary does."""
@@ -26,21 +32,34 @@ def html(summary: Summary, path: str | None = None) -> str:
     from recorder.report.page import page, script
 
     sort = script("sort.js")
+    values = {
+        "title": f"Capture: {words.verdict(summary.findings)}",
+        "verdict": words.verdict(summary.findings),
+        "tone": _tone(summary.findings),
+        "lead": lead(summary),
+        "figures": [*_figures(summary)],
+        "judged": words.judged(summary.findings),
+        "plots": plots(summary),
+        "script": sort,
+        "script_hash": f"sha256-{b64encode(sha256(sort.encode()).digest()).decode()}",
+    }
     folder = path if path is not None else summary.coverage.capture
-    return page(
-        "capture.html",
-        title=f"Capture: {words.verdict(summary.findings)}",
-        verdict=words.verdict(summary.findings),
-        tone=_tone(summary.findings),
-        lead=lead(summary),
-        figures=[*_figures(summary)],
-        judged=words.judged(summary.findings),
-        findings=words.findings(summary, folder),
-        sections=sections(summary),
-        plots=plots(summary),
-        script=sort,
-        script_hash=f"sha256-{b64encode(sha256(sort.encode()).digest()).decode()}",
-    )
+    for most in _ROWS:
+        found = page("capture.html", **values, **_rows(summary, folder, most))
+        if len(found.encode()) <= MAX_BYTES:
+            break
+    return found
+
+
+def _rows(summary: Summary, folder: str, most: int) -> dict[str, Any]:
+    """What of a page has rows, with at most so many."""
+    found = words.findings(summary, folder)[:most]
+    left_out = summary.findings.found.total - len(found)
+    return {
+        "findings": found,
+        "more": count(left_out, "further finding") if left_out else "",
+        "sections": [one.with_rows(most) for one in sections(summary)],
+    }
 
 
 def markdown(summary: Summary, path: str | None = None) -> str:

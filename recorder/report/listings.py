@@ -17,7 +17,7 @@ from recorder.terminal import count, duration, moment, percent, size
 
 UNKNOWN = "\N{EN DASH}"
 # Kafka's topics have up to 249 letters, principals any number; a table's cell shows a beginning that tells them apart.
-LONGEST_NAME = 72
+LONGEST_NAME = 90
 _DAY_NS = 86_400 * 10**9
 Words = Callable[[Any], str]
 

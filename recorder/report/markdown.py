@@ -19,6 +19,7 @@ from recorder.report.sections.findings import FindingText
 MOST_ROWS = 10
 # What has a meaning anywhere in a line, also to GitHub; what begins a list or a heading; what becomes a link.
 _OBEYED = re.compile(r"([\\`*_{}\[\]<>#|~&!^$]|^[-+=]|:(?=//)|(?<=www)\.)")
+_NUMBERED = re.compile(r"^([0-9]+)([.)])")
 
 
 def text(summary: Summary, folder: str) -> str:
@@ -38,8 +39,8 @@ def text(summary: Summary, folder: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return _OBEYED.sub(r"\\\1", printable(text))
+    """Text that Markdown shows as it is, without blanks at its ends."""
+    return _NUMBERED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", printable(text.strip())))
 
 
 def _finding(found: FindingText) -> Iterator[str]:

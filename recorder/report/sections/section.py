@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recorder.analysis.summary.bounds import Section
 from recorder.report.listings import Listing
@@ -20,6 +20,10 @@ class SectionText:
     lead: tuple[str, ...] = ()
     listings: tuple[Listing, ...] = ()
     nothing: str = ""
+
+    def with_rows(self, most: int) -> SectionText:
+        """The section with at most so many rows in each of its tables."""
+        return replace(self, listings=tuple(replace(one, rows=one.rows[:most]) for one in self.listings))
 
 
 def section(id: str, title: str, of: Section, lead: tuple[str, ...], *listings: Listing, nothing: str) -> SectionText:

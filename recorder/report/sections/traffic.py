@@ -32,7 +32,7 @@ _WAITS = {"wait": "waiting", "includes_wait": "waiting or not"}
 def coverage(summary: Summary) -> SectionText:
     """How much traffic the capture holds, and what it lacks."""
     found = summary.coverage
-    lead = (_held(found), _lacking(found.missing))
+    lead = (_held(found), _lacking(found.missing)) if found.frames or found.missing else ()
     unread = [one for one in found.read if one.read < one.responses]
     return section(
         "coverage",

@@ -6,6 +6,7 @@ logs, throws, asks of the network or is refused by its own policy is kept.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium", "google-chrome")
 _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
@@ -33,14 +34,14 @@ class Browser:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        commands, self._commands = os.pipe()
-        self._answers, answers = os.pipe()
+        commands, self._commands = _pipe()
+        self._answers, answers = _pipe()
         program = next((found for name in NAMES if (found := shutil.which(name))), None)
         assert program, "Chromium is needed: make setup installs it"
         arguments = [program, *_FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"]
         self._process = subprocess.Popen(
             # the browser reads from descriptor 3 and writes to 4
-            ["sh", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "sh", *arguments],
+            ["bash", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "bash", *arguments],
             pass_fds=(commands, answers),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -55,7 +56,7 @@ class Browser:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.ask("Browser.close")
+        self._process.terminate()
         self._process.wait()
         os.close(self._commands)
         os.close(self._answers)
@@ -89,6 +90,15 @@ class Browser:
         message, _, self._received = self._received.partition(b"\0")
         found: dict[str, Any] = json.loads(message)
         return found
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends of a pipe, away from the descriptors that the browser wants to have."""
+    ends = os.pipe()
+    reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    return reading, writing
 
 
 class Tab:
