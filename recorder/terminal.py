@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group
@@ -19,6 +20,9 @@ from proxy.terminal import printable
 # The width of tables that go to a pipe or a file, where no terminal says how wide it is.
 PIPE_WIDTH = 140
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+_SECOND = 10**9
+_LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
+_SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
 
 
 class _Console(Console):
@@ -115,6 +119,45 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def duration(nanoseconds: int | None) -> str:
+    """Up to three digits and a unit; from a minute on the two largest units: "1 h 5 min"."""
+    if nanoseconds is None:
+        return ""
+    if nanoseconds >= 60 * _SECOND:
+        return _long(nanoseconds)
+    for unit, long in (_LONGER[-1], *_SHORTER):
+        if nanoseconds >= long:
+            return f"{_digits(nanoseconds / long)} {unit}"
+    return "0"
+
+
+def _long(nanoseconds: int) -> str:
+    parts, left = [], round(nanoseconds, -9)
+    for unit, long in _LONGER:
+        number, left = divmod(left, long)
+        parts += [f"{number:,} {unit}".replace(",", " ")] if number else []
+    return " ".join(parts[:2])
+
+
+def _digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}".removesuffix(".0") if value >= 9.995 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def moment(at_ns: int) -> str:
+    """Nanoseconds since 1970 as UTC, to the second; a report that others wrote may hold any number."""
+    try:
+        return f"{datetime.fromtimestamp(at_ns // _SECOND, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ns} ns"
+
+
+def percent(share: float) -> str:
+    """A share in percent: up to two digits behind the point, and never 0 for what there is."""
+    return "less than 0.01 %" if 0 < share < 0.01 else f"{share:.2f}".rstrip("0").rstrip(".") + " %"
 
 
 def pip_install(extra: str) -> str:

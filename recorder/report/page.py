@@ -20,6 +20,13 @@ def page(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
+def script(name: str) -> Markup:
+    """A script of `templates/`, as it stands there: a page's policy names its hash."""
+    loader = _environment().loader
+    assert loader is not None
+    return Markup(loader.get_source(_environment(), name)[0])
+
+
 @cache
 def _environment() -> Environment:
     return Environment(

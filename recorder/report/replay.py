@@ -7,29 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from markupsafe import Markup
 
 from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Latency, Result, Verdict
 from recorder.replay.results import report, words
-from recorder.report import plots
+from recorder.report.figure import Figure
 from recorder.report.page import page
-from recorder.terminal import count, milliseconds
+from recorder.report.plots import dumbbells as plots
+from recorder.report.plots.drawing import svg
+from recorder.terminal import count, duration, milliseconds, moment, percent
 
 # Rows of a table of names that others have made up.
 MOST_ROWS = 200
 _TONES = {Verdict.EQUAL: "good", Verdict.TOLERATED: "warn"}
-
-
-class Figure(NamedTuple):
-    """A number that stands large at the head of the page. `tone`, of what is beside it: good, warn, bad, or ""."""
-
-    name: str
-    number: str
-    beside: str = ""
-    tone: str = ""
 
 
 def html(result: Result, path: str) -> str:
@@ -42,6 +34,7 @@ def html(result: Result, path: str) -> str:
         words=words,
         count=count,
         ms=words.milliseconds,
+        moment=moment,
         percentiles=PERCENTILES,
         tone=_TONES.get(result.verdict, "bad"),
         figures=[*_figures(result)],
@@ -65,15 +58,15 @@ def _figures(result: Result) -> Iterator[Figure]:
     yield Figure("answered", count(totals.answered), beside, _bad(totals.lost))
     yield Figure("answers differ", count(differ), words.kinds(result), _bad(differ))
     withheld = totals.withheld.total()
-    beside = words.percent(result.withheld_percent) if withheld else ""
+    beside = percent(result.withheld_percent) if withheld else ""
     yield Figure("withheld", count(withheld), beside, "warn")
     if streams:
         equal = sum(one.equal for one in streams)
         beside = f"{count(unlike)} of {count(len(streams), 'stream')} differ" if unlike else "in all streams"
         yield Figure("records equal", count(equal), beside, _bad(unlike))
     if result.late.count:
-        beside = f"most {words.duration(result.late.most_ns)}"
-        yield Figure("late at p99", words.duration(result.late.quantile(0.99)), beside)
+        beside = f"most {duration(result.late.most_ns)}"
+        yield Figure("late at p99", duration(result.late.quantile(0.99)), beside)
 
 
 def _bad(number: int) -> str:
@@ -94,7 +87,7 @@ def latency_plots(result: Result) -> list[Markup]:
         return []
     domain = plots.domain(values)
     drawn = {name: pairs for name, pairs in of_percentile.items() if pairs}
-    return [plots.svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
+    return [svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
 
 
 def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:

@@ -5,9 +5,26 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from recorder.terminal import PIPE_WIDTH, Column, cell, console, count, fitted, milliseconds, pip_install, size
+from recorder.terminal import (
+    PIPE_WIDTH,
+    Column,
+    cell,
+    console,
+    count,
+    duration,
+    fitted,
+    milliseconds,
+    moment,
+    percent,
+    pip_install,
+    size,
+)
+
+SECOND = 10**9
 
 
 @pytest.mark.parametrize(
@@ -78,3 +95,38 @@ def test_what_is_to_be_installed_goes_where_this_runs(monkeypatch: pytest.Monkey
     """A system's own pip may refuse (externally-managed-environment), or install for another Python."""
     monkeypatch.setattr("sys.executable", "/home/me/a venv/bin/python")
     assert pip_install("demo") == "in the project's folder, '/home/me/a venv/bin/python' -m pip install '.[demo]'"
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (None, ""),
+        (0, "0"),
+        (999, "999 ns"),
+        (1_500, "1.5 µs"),
+        (99_960, "100 µs"),
+        (4_310_000, "4.31 ms"),
+        (59 * SECOND + SECOND // 2, "59.5 s"),
+        (60 * SECOND, "1 min"),
+        (3725 * SECOND, "1 h 2 min"),
+        (3_600_000 * SECOND, "1 000 h"),
+    ],
+)
+def test_a_duration_has_three_digits_or_two_units(nanoseconds: int | None, text: str) -> None:
+    assert duration(nanoseconds) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0, "0 %"), (0.001, "less than 0.01 %"), (0.15, "0.15 %"), (100, "100 %")])
+def test_a_share_is_never_0_where_there_is_some(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+@given(st.integers())
+def test_any_number_is_a_moment(at_ns: int) -> None:
+    """A report or a capture may come from anywhere."""
+    assert moment(at_ns)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 60 * SECOND])
+def test_a_duration_of_any_sign_has_words(number: int) -> None:
+    assert duration(number)

@@ -40,11 +40,10 @@ from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.results.live import LiveProgress, Standstill
 from recorder.replay.results.planned import planned
 from recorder.replay.results.summary import summary
-from recorder.replay.results.words import percent
 from recorder.replay.settings import BadReplaySettings, FileSettings
 from recorder.replay.stream import Happening, Reads, happenings, in_steps
 from recorder.replay.survey import Survey, survey
-from recorder.terminal import console
+from recorder.terminal import console, percent
 
 SECOND = 10**9
 

@@ -28,7 +28,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.errors import in_bytes
 from recorder.replay.outcome import Frame, Mismatch, Result
 from recorder.replay.results import words
-from recorder.terminal import count
+from recorder.terminal import count, moment
 
 # The narrowest terminal that shows two trees beside each other.
 BESIDE = 100
@@ -65,7 +65,7 @@ def shown(result: Result, number: int, width: int, budget: Budget) -> Iterator[R
 def _head(result: Result, number: int, found: Mismatch, width: int) -> Iterator[Text]:
     api = f"{printable(found.api)} version {found.version} ({printable(found.kind)})"
     yield Text(f"Mismatch {number} of {len(result.mismatches)}: {api}", style="bold")
-    told = f"exchange {words.exchange_id(found)}, {words.moment(found.at_ns)} UTC, client {found.client}"
+    told = f"exchange {words.exchange_id(found)}, {moment(found.at_ns)} UTC, client {found.client}"
     yield Text(printable(told))
     yield Text(f"as recorded: {harmless(words.command(result, number, None))}", style="dim")
     for one in found.differences:

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from proxy.wire.error_codes import is_error_code, kafka_error
@@ -24,61 +23,19 @@ from recorder.replay.outcome import (
     Target,
     Verdict,
 )
-from recorder.terminal import count
+from recorder.terminal import count, duration, moment, percent
 
-_SECOND = 10**9
 # so many fit two lines of a terminal
 _MOST_WAITS = 3
-_LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
-_SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
 # the code of an error
 _CODE = re.compile(r"-1|[1-9][0-9]{0,4}")
 # the element of an array, in a difference's path; brackets may stand in its name
 _ELEMENT = re.compile(r"\[.*?\](?=\.|$)")
 
 
-def duration(nanoseconds: int | None) -> str:
-    """Up to three digits and a unit; from a minute on the two largest units: "1 h 5 min"."""
-    if nanoseconds is None:
-        return ""
-    if nanoseconds >= 60 * _SECOND:
-        return _long(nanoseconds)
-    for unit, size in (_LONGER[-1], *_SHORTER):
-        if nanoseconds >= size:
-            return f"{_digits(nanoseconds / size)} {unit}"
-    return "0"
-
-
-def _long(nanoseconds: int) -> str:
-    parts, left = [], round(nanoseconds, -9)
-    for unit, size in _LONGER:
-        number, left = divmod(left, size)
-        parts += [f"{number:,} {unit}".replace(",", " ")] if number else []
-    return " ".join(parts[:2])
-
-
-def _digits(value: float) -> str:
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}".removesuffix(".0") if value >= 9.995 else f"{value:.2f}".rstrip("0").rstrip(".")
-
-
 def milliseconds(nanoseconds: int | None) -> str:
     """Milliseconds without their unit, for columns that have it."""
     return terminal.milliseconds(None if nanoseconds is None else nanoseconds / 1e6)
-
-
-def moment(at_ns: int) -> str:
-    """Nanoseconds since 1970 as UTC, to the second; a report that others wrote may hold any number."""
-    try:
-        return f"{datetime.fromtimestamp(at_ns // _SECOND, UTC):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ns} ns"
-
-
-def percent(share: float) -> str:
-    """A share in percent: up to two digits behind the point, and never 0 for what there is."""
-    return "less than 0.01 %" if 0 < share < 0.01 else f"{share:.2f}".rstrip("0").rstrip(".") + " %"
 
 
 def source(played: Source) -> str:

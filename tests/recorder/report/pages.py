@@ -54,7 +54,13 @@ class Page(HTMLParser):
 def fetched(html: str) -> list[str]:
     """Everything that a browser would fetch or follow for this page."""
     page = Page(html)
-    linked = [f"{tag} {name}" for tag, attributes in page.elements for name in attributes if name in _ADDRESSES]
+    linked = [
+        f"{tag} {name}"
+        for tag, attributes in page.elements
+        for name, value in attributes.items()
+        # a place in the page itself is followed without asking anyone
+        if name in _ADDRESSES and not (value or "").startswith("#")
+    ]
     styles = "".join(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))
     styles += "".join(
         value or "" for _, attributes in page.elements for name, value in attributes.items() if name == "style"

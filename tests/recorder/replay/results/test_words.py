@@ -6,49 +6,10 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from recorder.replay.outcome import Assigned, Difference, Stream, Verdict
 from recorder.replay.results import words
 from tests.recorder.replay import some_results as results
-
-SECOND = 10**9
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [
-        (None, ""),
-        (0, "0"),
-        (999, "999 ns"),
-        (1_500, "1.5 µs"),
-        (99_960, "100 µs"),
-        (4_310_000, "4.31 ms"),
-        (59 * SECOND + SECOND // 2, "59.5 s"),
-        (60 * SECOND, "1 min"),
-        (3725 * SECOND, "1 h 2 min"),
-        (3_600_000 * SECOND, "1 000 h"),
-    ],
-)
-def test_a_duration_has_three_digits_or_two_units(nanoseconds: int | None, text: str) -> None:
-    assert words.duration(nanoseconds) == text
-
-
-@pytest.mark.parametrize(("share", "text"), [(0, "0 %"), (0.001, "less than 0.01 %"), (0.15, "0.15 %"), (100, "100 %")])
-def test_a_share_is_never_0_where_there_is_some(share: float, text: str) -> None:
-    assert words.percent(share) == text
-
-
-@given(st.integers())
-def test_any_number_is_a_moment(at_ns: int) -> None:
-    """A report may come from anywhere."""
-    assert words.moment(at_ns)
-
-
-@pytest.mark.parametrize("number", [-1, 0, 60 * SECOND])
-def test_a_duration_of_any_sign_has_words(number: int) -> None:
-    assert words.duration(number)
 
 
 def test_mismatches_are_alike_whatever_their_element() -> None:

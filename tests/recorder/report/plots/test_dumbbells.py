@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.report.plots import MOST_ROWS, Pair, decades, domain, dumbbells, svg
+from recorder.report.plots.drawing import svg
+from recorder.report.plots.dumbbells import MOST_ROWS, Pair, decades, domain, dumbbells
 from tests.hostile_text import TEXT
 from tests.recorder.report.pages import Page, fetched, obeyed
 

@@ -1,0 +1,101 @@
+"""A finding: what is wrong, since when, how badly, what to do about it, and the exchanges that show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from recorder.analysis.summary.bounds import Section, Table
+
+# Evidence of a finding: the worst ones, as many as a person opens.
+MAX_EVIDENCE = 5
+
+
+class Severity(StrEnum):
+    """How bad a finding is, the worst first. The value stands in reports."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return tuple(Severity).index(self)
+
+
+class Unit(StrEnum):
+    """What a measure and its threshold count. The value stands in JSON."""
+
+    COUNT = "count"
+    MS = "ms"
+    BYTES = "bytes"
+    SHARE = "share"
+    PER_SECOND = "per_second"
+    RATIO = "ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What `kafka-wiretap inspect show` opens: a connection, one of its exchanges, or one of its frames.
+
+    `sequence` is read where there is no `exchange`. `measure`: of this one, in the unit of its finding.
+    """
+
+    session: str
+    connection: int
+    exchange: int | None = None
+    sequence: int | None = None
+    at_ns: int | None = None
+    measure: float | None = None
+
+    @property
+    def id(self) -> str:
+        """SESSION/4, SESSION/4/e8 or SESSION/4/17."""
+        base = f"{self.session}/{self.connection}" if self.session else str(self.connection)
+        if self.exchange is not None:
+            return f"{base}/e{self.exchange}"
+        return base if self.sequence is None else f"{base}/{self.sequence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found about a subject, in a stretch of time. `share`: of all cases, as far as the rule has such."""
+
+    rule: str
+    severity: Severity
+    subject: str
+    sentence: str
+    advice: str
+    from_ns: int | None = None
+    to_ns: int | None = None
+    measure: float | None = None
+    threshold: float | None = None
+    unit: Unit = Unit.COUNT
+    share: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "evidence", tuple(self.evidence[:MAX_EVIDENCE]))
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A rule that this capture can't answer, and why."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings(Section):
+    """All findings, the worst first. `quiet`: rules that were judged and found nothing; `unjudged`: all others."""
+
+    found: Table[Finding] = field(default_factory=Table)
+    quiet: tuple[str, ...] = ()
+    unjudged: Table[Unjudged] = field(default_factory=Table)
+
+    @property
+    def in_order(self) -> list[Finding]:
+        """By severity, then by share; else as they came."""
+        return sorted(self.found, key=lambda one: (one.severity.rank, -(one.share or 0)))

@@ -1,0 +1,79 @@
+"""All sections of a capture's report, to JSON and back.
+
+format, version   of this document: a reader of later versions ignores keys that it doesn't know
+timeline          first_at_ns, bin_ns, bins: every series of values is one value a bin
+coverage …        one object a section; its fields are those of the module that declares it
+                  (rows, total): a table with its first rows, and how many there are in all
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from recorder.analysis.summary.bounds import Timeline
+from recorder.analysis.summary.cluster import Groups, Metadata, Partitions, Topics
+from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.peers import Clients, Connections, Events, Method
+from recorder.analysis.summary.traffic import Coverage, Delivery, Errors, Latency, Traffic
+
+FORMAT, VERSION = "kafka-wiretap capture report", 1
+
+
+class NoSummary(ValueError):
+    """JSON that is no report of a capture. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A capture's report, in its sections."""
+
+    timeline: Timeline = field(default_factory=Timeline)
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: Findings = field(default_factory=Findings)
+    latency: Latency = field(default_factory=Latency)
+    delivery: Delivery = field(default_factory=Delivery)
+    errors: Errors = field(default_factory=Errors)
+    traffic: Traffic = field(default_factory=Traffic)
+    topics: Topics = field(default_factory=Topics)
+    groups: Groups = field(default_factory=Groups)
+    partitions: Partitions = field(default_factory=Partitions)
+    clients: Clients = field(default_factory=Clients)
+    metadata: Metadata = field(default_factory=Metadata)
+    connections: Connections = field(default_factory=Connections)
+    events: Events = field(default_factory=Events)
+    method: Method = field(default_factory=Method)
+
+    def as_json(self) -> str:
+        """The report, indented, with a line feed at its end: ASCII, since a folder's name need not be UTF-8."""
+        tree = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self)}
+        return json.dumps(_finite(tree), indent=1, allow_nan=False) + "\n"
+
+
+def of_json(data: bytes | str) -> Summary:
+    """The report that `as_json` wrote. Errors: NoSummary."""
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise NoSummary(f"no JSON: {error}") from None
+    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+        raise NoSummary("no report of `kafka-wiretap report`")
+    if tree.get("version") != VERSION:
+        raise NoSummary(f"version {str(tree.get('version'))[:20]} of the report; known is {VERSION}")
+    try:
+        return msgspec.convert(tree, Summary)
+    except (ValueError, RecursionError) as error:
+        raise NoSummary(f"no whole report of `kafka-wiretap report`: {error}") from None
+
+
+def _finite(value: Any) -> Any:
+    """`value` without numbers that JSON lacks: a division by nothing is unknown."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,113 @@
+"""A capture's report: one HTML page, or Markdown for a pull request or a chat.
+
+The page begins with what is wrong, in sentences; then come the sections, each with plots and tables. Its only script
+sorts tables, stands in the page, and is the only one that the page's policy lets run.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.whole import Summary
+from recorder.report.figure import Figure
+from recorder.report.listings import short
+from recorder.report.sections import findings as words
+from recorder.report.sections.every import sections
+from recorder.terminal import count, duration, moment, size
+
+# A page that a browser opens at once, and a mail takes. Names of others decide how much a row takes, so a page that
+# would be larger has shorter tables.
+MAX_BYTES = 4_000_000
+_ROWS = (200, 100, 50, 25)
+
+
+def html(summary: Summary, path: str | None = None) -> str:
+    """The page. `path`: the capture's folder as commands in the page name it, if not as the summary does."""
+    # packages of an extra, which Markdown does without
+    from recorder.report.capture_plots import plots
+    from recorder.report.page import page, script
+
+    sort = script("sort.js")
+    values = {
+        "title": f"Capture: {words.verdict(summary.findings)}",
+        "verdict": words.verdict(summary.findings),
+        "tone": _tone(summary.findings),
+        "lead": lead(summary),
+        "figures": [*_figures(summary)],
+        "judged": words.judged(summary.findings),
+        "plots": plots(summary),
+        "script": sort,
+        "script_hash": f"sha256-{b64encode(sha256(sort.encode()).digest()).decode()}",
+    }
+    folder = path if path is not None else summary.coverage.capture
+    for most in _ROWS:
+        found = page("capture.html", **values, **_rows(summary, folder, most))
+        if len(found.encode()) <= MAX_BYTES:
+            break
+    return found
+
+
+def _rows(summary: Summary, folder: str, most: int) -> dict[str, Any]:
+    """What of a page has rows, with at most so many."""
+    found = words.findings(summary, folder)[:most]
+    left_out = summary.findings.found.total - len(found)
+    return {
+        "findings": found,
+        "more": count(left_out, "further finding") if left_out else "",
+        "sections": [one.with_rows(most) for one in sections(summary)],
+    }
+
+
+def markdown(summary: Summary, path: str | None = None) -> str:
+    """Findings and the small tables. `path` as for `html`."""
+    from recorder.report.markdown import text
+
+    return text(summary, path if path is not None else summary.coverage.capture)
+
+
+def _tone(found: Findings) -> str:
+    """The colour of the verdict."""
+    if found.not_judged is not None:
+        return "warn"
+    return words.TONES[found.in_order[0].severity] if found.in_order else "good"
+
+
+def lead(summary: Summary) -> str:
+    """What was recorded, when, and for how long."""
+    found = summary.coverage
+    if found.first_at_ns is None or found.last_at_ns is None:
+        return short(found.capture, 200)
+    lasted = duration(found.last_at_ns - found.first_at_ns) or "0 s"
+    return f"{short(found.capture, 200)}: {lasted} of traffic from {moment(found.first_at_ns)} UTC on."
+
+
+def _figures(summary: Summary) -> Iterator[Figure]:
+    coverage = summary.coverage
+    lost = sum(gap.frames for gap in coverage.missing.gaps)
+    beside = f"{count(lost)} frames missing" if lost else "nothing missing" if not coverage.missing else "not complete"
+    yield Figure(
+        "exchanges", count(coverage.exchanges), beside, "bad" if lost else "good" if not coverage.missing else "warn"
+    )
+    yield Figure("bytes", size(coverage.bytes), f"{count(coverage.frames)} frames")
+    yield Figure("connections", count(summary.connections.total), f"{count(summary.clients.clients.total, 'client')}")
+    yield from _of_cluster(summary)
+
+
+def _of_cluster(summary: Summary) -> Iterator[Figure]:
+    """Numbers that take bodies, if there are any."""
+    if summary.topics.totals.total:
+        yield Figure(
+            "topics", count(summary.topics.totals.total), f"{count(summary.partitions.partitions.total)} partitions"
+        )
+    if summary.groups.groups.total:
+        behind = sum(bool(one.last_lag) for one in summary.groups.groups)
+        yield Figure(
+            "groups", count(summary.groups.groups.total), f"{count(behind)} behind", "warn" if behind else "good"
+        )
+    real = sum(one.count for one in summary.errors.errors if not one.is_flow)
+    if summary.errors.not_judged is None:
+        yield Figure("errors", count(real), "" if real else "none but normal ones", "" if real else "good")

@@ -1,0 +1,327 @@
+"""The plots of a capture's report, by section: each asks a question in its title and answers it in a sentence.
+
+A plot that needs the page's whole width is drawn twice, for wide and for narrow screens: letters keep their size, and
+the page's style shows one of the two. The sentence is the drawing's text, too, for those who don't see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from recorder.analysis.summary.bounds import Series, Timeline
+from recorder.analysis.summary.cluster import Group, Partition, Rebalance, TopicTotals
+from recorder.analysis.summary.traffic import LatencyOfApi
+from recorder.analysis.summary.whole import Summary
+from recorder.report.listings import clock, milliseconds, share, short, times
+from recorder.report.plots import lanes, over_time
+from recorder.report.plots.drawing import svg
+from recorder.report.plots.dumbbells import domain
+from recorder.report.plots.lanes import Bar, Cells, Lane, Piece, Span
+from recorder.report.plots.over_time import Canvas, Line
+from recorder.report.plots.style import BAD, HEAT, HUES, MUTED, REST, WARN, Spec
+from recorder.report.sections.traffic import label_of, slowest
+from recorder.terminal import count, duration, size
+
+# The content of a wide page, of a phone of 380 pixels, and a third of the former.
+WIDE, NARROW, SMALL = 1000, 336, 322
+# Plots beside each other, and series upon each other: more are no longer told apart.
+MOST_SMALL, MOST_STACKED = 6, len(HUES)
+# Partitions of up to so many times an even share have the colour of that level.
+_SKEWS = (0.25, 0.75, 1.25, 2, 3)
+# Causes of rebalances that nobody wanted.
+_BAD_CAUSES = ("lost", "fenced", "unknown")
+
+
+class Key(NamedTuple):
+    """A colour of a plot, and what it stands for."""
+
+    name: str
+    colour: str
+
+
+class Drawing(NamedTuple):
+    """A drawing under a name of its own, if it has neighbours; `narrow`: the same for narrow screens."""
+
+    wide: Markup
+    narrow: Markup | None = None
+    name: str = ""
+
+
+class Plot(NamedTuple):
+    """A question, the sentence that answers it, drawings, and what their colours stand for."""
+
+    question: str
+    answer: str
+    drawings: tuple[Drawing, ...]
+    keys: tuple[Key, ...] = ()
+
+
+def plots(summary: Summary) -> dict[str, list[Plot]]:
+    """The plots of each section, by the section's id."""
+    judged = (section for section in _PLOTS if getattr(summary, section).not_judged is None)
+    return {section: [*_PLOTS[section](summary)] for section in judged}
+
+
+def _both(draw: Callable[[int], Spec], answer: str) -> tuple[Drawing, ...]:
+    return (Drawing(svg(draw(WIDE), answer), svg(draw(NARROW), answer)),)
+
+
+def _coverage(summary: Summary) -> Iterator[Plot]:
+    found = summary.coverage
+    if not any(found.exchanges_over_time.known):
+        return
+    lost = found.lost_over_time
+    answer = _busiest(summary.timeline, found.exchanges_over_time, " requests")
+    answer += " Frames are missing where the ground is red." if any(lost.known) else ""
+    shown = [(found.exchanges_over_time, HUES[0])]
+
+    def draw(width: int) -> Spec:
+        return over_time.bars(Canvas(summary.timeline, width, 130), shown, "requests", lost)
+
+    yield Plot("How busy was it, and is all of it here?", answer, _both(draw, answer))
+
+
+def _busiest(timeline: Timeline, series: Series, unit: str, words: Callable[[int], str] = count) -> str:
+    """The sentence on a series' largest bin."""
+    known = [(value, at) for at, value in enumerate(series.values) if value]
+    if not known:
+        return f"No{unit} at all."
+    most, at = max(known)
+    usual = sorted(value for value, _ in known)[len(known) // 2]
+    when = clock(timeline)(timeline.begin_ns(at))
+    each = duration(timeline.bin_ns)
+    return f"Usually {words(round(usual))}{unit} in {each}, and up to {words(round(most))} (from {when} on)."
+
+
+def _latency(summary: Summary) -> Iterator[Plot]:
+    rows = [row for row in summary.latency.apis if row.wait is None and any(row.slow_ms.known)][:MOST_SMALL]
+    if rows:
+        values = [value for row in rows for one in (row.usual_ms, row.slow_ms) for value in one.known if value > 0]
+        over = domain(values or [1])
+        drawings = tuple(_of_api(summary.timeline, row, over) for row in rows)
+        keys = Key("p50, half of the answers", MUTED), Key("p99, the slowest hundredth", HUES[0])
+        yield Plot("Which API was slow, and when?", f"{slowest(summary.latency.apis.rows)}.", drawings, keys)
+    yield from _heat(summary)
+
+
+def _of_api(timeline: Timeline, row: LatencyOfApi, over: tuple[float, float]) -> Drawing:
+    series = [Line(_positive(row.usual_ms), MUTED, is_thin=True), Line(_positive(row.slow_ms), HUES[0])]
+    spec = over_time.lines(Canvas(timeline, SMALL, 120), series, "ms", over)
+    most = max(row.slow_ms.known)
+    return Drawing(svg(spec, f"{label_of(row)}: p99 up to {milliseconds(most)}"), name=label_of(row))
+
+
+def _positive(series: Series) -> Series:
+    """A logarithmic axis has no place for 0, which no answer takes."""
+    return Series(series.name, tuple(value or None for value in series.values))
+
+
+def _heat(summary: Summary) -> Iterator[Plot]:
+    cells = summary.latency.heat.rows
+    if not cells:
+        return
+    total = sum(cell.count for cell in cells)
+    slow = sum(cell.count for cell in cells if cell.from_ms >= 100)
+    answer = f"{share(slow / total)} of {count(total)} answers took 100 ms or longer." if total else ""
+
+    def draw(width: int) -> Spec:
+        return over_time.heat(Canvas(summary.timeline, width, 240), cells)
+
+    most = max(cell.count for cell in cells)
+    keys = tuple(Key("1 answer" if not at else "", colour) for at, colour in enumerate(HEAT[:-1]))
+    yield Plot(
+        "Was all work slow, or only some?", answer, _both(draw, answer), (*keys, Key(f"up to {count(most)}", HEAT[-1]))
+    )
+
+
+def _delivery(summary: Summary) -> Iterator[Plot]:
+    found = summary.delivery
+    values = [value for one in (found.usual_ms, found.slow_ms) for value in one.known if value > 0]
+    if not values:
+        return
+    usual = sorted(found.usual_ms.known or [0])
+    answer = f"Half of the batches usually arrive within {milliseconds(usual[len(usual) // 2])}"
+    answer += f"; p99 was up to {milliseconds(max(found.slow_ms.known))}." if found.slow_ms.known else "."
+    series = [Line(_positive(found.usual_ms), MUTED, is_thin=True), Line(_positive(found.slow_ms), HUES[0])]
+
+    def draw(width: int) -> Spec:
+        return over_time.lines(Canvas(summary.timeline, width, 160), series, "ms", domain(values))
+
+    keys = Key("p50", MUTED), Key("p99", HUES[0])
+    yield Plot("How long did records take to a consumer?", answer, _both(draw, answer), keys)
+
+
+def _errors(summary: Summary) -> Iterator[Plot]:
+    yield from _stacked(
+        summary, summary.errors.over_time.rows, summary.errors.over_time.other, "When were errors answered?", "errors"
+    )
+
+
+def _stacked(
+    summary: Summary,
+    rows: tuple[Series, ...],
+    other: Series | None,
+    question: str,
+    unit: str,
+    words: Callable[[int], str] = count,
+) -> Iterator[Plot]:
+    """Bars of the largest series and of all others together."""
+    shown = [*_coloured(summary.timeline, rows, other)]
+    if not shown:
+        return
+    total = _sum(summary.timeline, [series for series, _ in shown])
+    answer = _busiest(summary.timeline, total, "" if words is size else f" {unit}", words)
+
+    def draw(width: int) -> Spec:
+        return over_time.bars(Canvas(summary.timeline, width, 170), shown, unit)
+
+    keys = tuple(Key(short(series.name, 40), colour) for series, colour in shown)
+    yield Plot(question, answer, _both(draw, answer), keys)
+
+
+def _coloured(timeline: Timeline, rows: Iterable[Series], other: Series | None) -> Iterator[tuple[Series, str]]:
+    known = [series for series in rows if any(series.known)]
+    yield from zip(known, HUES, strict=False)
+    rest = known[MOST_STACKED:] + ([other] if other else [])
+    if any(any(series.known) for series in rest):
+        yield Series("other", _sum(timeline, rest).values), REST
+
+
+def _sum(timeline: Timeline, series: list[Series]) -> Series:
+    padded = [(*one.values, *[None] * timeline.bins)[: timeline.bins] for one in series]
+    return Series("all", tuple(sum(value or 0 for value in values) for values in zip(*padded, strict=True)))
+
+
+def _traffic(summary: Summary) -> Iterator[Plot]:
+    found = summary.traffic
+    yield from _stacked(
+        summary,
+        found.bytes_over_time.rows,
+        found.bytes_over_time.other,
+        "Which APIs carry the bytes, and when?",
+        "bytes",
+        size,
+    )
+
+
+def _topics(summary: Summary) -> Iterator[Plot]:
+    rows = [row for row in summary.topics.totals if row.written_bytes or row.read_bytes]
+    if not rows:
+        return
+    unread = [row.topic for row in rows if row.written_bytes and not row.read_bytes]
+    answer = f"{count(len(unread))} of {count(len(rows), 'topic')} were written and never read"
+    answer += f": {', '.join(short(name, 40) for name in unread[:3])}." if unread else "."
+    bars = [_bar_of_topic(row) for row in rows]
+    keys = Key("written", HUES[0]), Key("read", HUES[1])
+    drawn = _both(lambda width: lanes.bars(bars, width), answer)
+    yield Plot("What is written, and how often is it read?", answer, drawn, keys)
+
+
+def _bar_of_topic(row: TopicTotals) -> Bar:
+    written = f"{count(row.writers, 'writer')} {size(row.written_bytes)}"
+    read = f"{count(row.readers, 'reader')} {size(row.read_bytes)}"
+    return Bar(row.topic, f"{written}, {read}", (Piece(row.written_bytes, HUES[0]), Piece(row.read_bytes, HUES[1])))
+
+
+def _groups(summary: Summary) -> Iterator[Plot]:
+    found = summary.groups
+    if not found.groups.rows:
+        return
+    behind = [row.group for row in found.groups if row.last_lag]
+    answer = f"{count(len(behind))} of {count(len(found.groups), 'group')} are behind at the end"
+    answer += f": {', '.join(short(name, 40) for name in behind[:3])}." if behind else "."
+    shown = [_lane(summary.timeline, row, found.rebalances.rows) for row in found.groups]
+    keys = Key("lag, relative to the group's most", HUES[0]), Key("rebalance", WARN), Key("member lost or fenced", BAD)
+    drawn = _both(lambda width: lanes.lanes(summary.timeline, shown, width), answer)
+    yield Plot("Which groups fall behind, and what did rebalances do?", answer, drawn, keys)
+
+
+def _lane(timeline: Timeline, row: Group, rebalances: Iterable[Rebalance]) -> Lane:
+    most = f"lag up to {count(row.most_lag)}, {count(row.last_lag or 0)} at the end" if row.most_lag else ""
+    beside = most or ("no lag" if row.most_lag == 0 else "lag not known")
+    spans = tuple(_span(one) for one in rebalances if one.group == row.group)
+    return Lane(row.group, beside, row.lag.values, spans)
+
+
+def _span(one: Rebalance) -> Span:
+    return Span(one.from_ns, one.to_ns or one.from_ns, BAD if one.cause in _BAD_CAUSES else WARN)
+
+
+def _partitions(summary: Summary) -> Iterator[Plot]:
+    by_topic: dict[str, list[Partition]] = {}
+    for one in summary.partitions.partitions:
+        by_topic.setdefault(one.topic, []).append(one)
+    if not by_topic:
+        return
+    worst = max(summary.partitions.partitions, key=lambda one: one.skew or 0)
+    answer = "No partition carries more than its share."
+    if (worst.skew or 0) >= _SKEWS[3]:
+        answer = (
+            f"{short(worst.topic, 60)} {worst.partition} carries {times(worst.skew or 0)} an even share of its topic."
+        )
+    shown = [_cells(topic, sorted(rows, key=lambda one: one.partition)) for topic, rows in by_topic.items()]
+    names = ("a quarter of an even share or less", "", "an even share", "", "", f"{times(_SKEWS[-1])} and more")
+    keys = [Key(*both) for both in zip(names, HEAT, strict=True)]
+    used = {colour for one in shown for colour in one.colours}
+    keys += [key for key in (Key("short of replicas", BAD), Key("no traffic", REST)) if key.colour in used]
+    drawn = _both(lambda width: lanes.cells(shown, width), answer)
+    yield Plot("Is the load even over a topic's partitions?", answer, drawn, tuple(keys))
+
+
+def _cells(topic: str, rows: list[Partition]) -> Cells:
+    colours = tuple(BAD if row.is_short_of_replicas else _heat_of(row.skew) for row in rows)
+    return Cells(topic, count(len(rows), "partition"), colours)
+
+
+def _heat_of(skew: float | None) -> str:
+    if skew is None:
+        return REST
+    return HEAT[sum(skew > limit for limit in _SKEWS)]
+
+
+def _clients(summary: Summary) -> Iterator[Plot]:
+    rows = [row for row in summary.clients.software if row.requests]
+    if not rows:
+        return
+    cut = sum(row.cut for row in rows)
+    answer = f"{count(cut, 'client')} would be refused by a broker of Kafka 4." if cut else ""
+    bars = [
+        Bar(
+            " ".join(filter(None, (row.software, row.version))),
+            f"{count(row.clients, 'client')}, {count(row.requests, 'request')}",
+            (Piece(row.requests, BAD if row.cut else HUES[0]),),
+        )
+        for row in rows
+    ]
+    keys = (Key("refused by Kafka 4", BAD),) if cut else ()
+    drawn = _both(lambda width: lanes.bars(bars, width), answer or "Requests by software.")
+    yield Plot("With what software do clients come?", answer, drawn, keys)
+
+
+def _connections(summary: Summary) -> Iterator[Plot]:
+    found = summary.connections
+    if not any(found.opened.known):
+        return
+    answer = _busiest(summary.timeline, found.opened, " connections opened")
+
+    def draw(width: int) -> Spec:
+        return over_time.bars(Canvas(summary.timeline, width, 120), [(found.opened, HUES[0])], "opened")
+
+    yield Plot("When did clients connect?", answer, _both(draw, answer))
+
+
+_PLOTS: dict[str, Callable[[Summary], Iterator[Plot]]] = {
+    "coverage": _coverage,
+    "latency": _latency,
+    "delivery": _delivery,
+    "errors": _errors,
+    "traffic": _traffic,
+    "topics": _topics,
+    "groups": _groups,
+    "partitions": _partitions,
+    "clients": _clients,
+    "connections": _connections,
+}

@@ -1,0 +1,160 @@
+"""Tables of a report as values: columns declared once, for HTML, which sorts by raw values, and for Markdown.
+
+A column takes its value from a row and says it in words; None is a dash. Names of others are cut where nobody reads on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from proxy.terminal import printable
+from recorder.analysis.summary.bounds import Bounded, Timeline
+from recorder.terminal import count, duration, moment, percent, size
+
+UNKNOWN = "\N{EN DASH}"
+# Kafka's topics have up to 249 letters, principals any number; a table's cell shows a beginning that tells them apart.
+LONGEST_NAME = 90
+_DAY_NS = 86_400 * 10**9
+Words = Callable[[Any], str]
+
+
+def short(text: str, longest: int = LONGEST_NAME) -> str:
+    """A foreign text, raw, cut so that it takes at most `longest` letters, however many its escapes take."""
+    kept = text[:longest]
+    if len(printable(kept)) > longest:
+        # an escape takes up to ten letters
+        kept = text[: longest // 10]
+    return kept if len(kept) == len(text) else f"{kept}…"
+
+
+def milliseconds(value: float) -> str:
+    """Milliseconds as up to three digits and a unit."""
+    return duration(round(value * 1e6))
+
+
+def share(value: float) -> str:
+    """A share of 1 in percent."""
+    return percent(value * 100)
+
+
+def times(value: float) -> str:
+    """A ratio."""
+    return f"{value:.1f} \N{MULTIPLICATION SIGN}"
+
+
+def clock(timeline: Timeline) -> Words:
+    """Moments of a capture in UTC: with their day if the capture has several."""
+    first, last = timeline.first_at_ns // _DAY_NS, (timeline.last_at_ns - 1) // _DAY_NS
+    return moment if first != last else _of_day
+
+
+def _of_day(at_ns: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return moment(at_ns)
+
+
+class Cell(NamedTuple):
+    """What stands in a table. `sort`: a number's raw value, by which a table is sorted; `tone`: good, warn, bad."""
+
+    text: str
+    sort: str = ""
+    tone: str = ""
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if nobody can tell."""
+        return self.text == UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ListingColumn:
+    """A column. `words` says a value that there is; `tone`: of a row.
+
+    `is_number`: stands to the right. `is_name`: has room for a name. `is_fixed`: is never broken. `is_spare`: left out
+    on a phone.
+    """
+
+    title: str
+    value: Callable[[Any], Any]
+    words: Words = short
+    is_number: bool = False
+    is_spare: bool = False
+    is_name: bool = False
+    is_fixed: bool = False
+    tone: Callable[[Any], str] | None = None
+
+    def cell(self, row: Any) -> Cell:
+        """The cell of a row."""
+        value = self.value(row)
+        if value is None or value == "" or (isinstance(value, float) and not math.isfinite(value)):
+            return Cell(UNKNOWN)
+        return Cell(
+            self.words(value),
+            repr(value) if isinstance(value, int | float) else "",
+            self.tone(row) if self.tone else "",
+        )
+
+
+def name(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColumn:
+    """A column of text."""
+    return ListingColumn(title, value, lambda text: short(str(text)), **more)
+
+
+def number(title: str, value: Callable[[Any], Any], words: Words = count, **more: Any) -> ListingColumn:
+    """A column of numbers, in words that have their unit."""
+    return ListingColumn(title, value, words, is_number=True, **more)
+
+
+def moment_of(title: str, value: Callable[[Any], Any], when: Words, **more: Any) -> ListingColumn:
+    """A column of times; `when` says them."""
+    return ListingColumn(title, value, when, is_fixed=True, **more)
+
+
+def id_of(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColumn:
+    """A column of numbers that count nothing: nodes, partitions."""
+    return ListingColumn(title, value, str, is_fixed=True, **more)
+
+
+def bytes_of(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColumn:
+    """A column of sizes."""
+    return number(title, value, size, **more)
+
+
+def time_of(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColumn:
+    """A column of milliseconds."""
+    return number(title, value, milliseconds, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A table: its title, its columns, its rows; `note`: what is to be said below it. `is_small`: fits into a chat."""
+
+    title: str
+    columns: Sequence[ListingColumn]
+    rows: Sequence[Any]
+    total: int
+    note: str = ""
+    is_small: bool = False
+
+    @property
+    def cells(self) -> Iterator[list[Cell]]:
+        """The rows."""
+        for row in self.rows:
+            yield [column.cell(row) for column in self.columns]
+
+    @property
+    def left_out(self) -> str:
+        """How many rows are not here, in words; "" for none."""
+        return f"the first {count(len(self.rows))} of {count(self.total)}" if self.total > len(self.rows) else ""
+
+
+def listing(title: str, columns: Iterable[ListingColumn], rows: Bounded[Any], **more: Any) -> Listing:
+    """A table of all rows that there are; columns of which no row knows anything are left out."""
+    known = [column for column in columns if any(column.cell(row).text != UNKNOWN for row in rows)]
+    return Listing(title, known, rows.rows, rows.total, **more)

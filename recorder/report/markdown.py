@@ -1,0 +1,84 @@
+"""A capture's report as Markdown: findings and the small tables, for a pull request or a chat.
+
+Names of others are text: what Markdown or HTML would obey is escaped, and stands on one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from proxy.terminal import printable
+from recorder.analysis.summary.whole import Summary
+from recorder.report.listings import Listing
+from recorder.report.sections import findings as words
+from recorder.report.sections.every import sections
+from recorder.report.sections.findings import FindingText
+
+# Rows of a table in a chat.
+MOST_ROWS = 10
+# What has a meaning anywhere in a line, also to GitHub; what begins a list or a heading; what becomes a link.
+_OBEYED = re.compile(r"([\\`*_{}\[\]<>#|~&!^$]|^[-+=]|:(?=//)|(?<=www)\.)")
+_NUMBERED = re.compile(r"^([0-9]+)([.)])")
+
+
+def text(summary: Summary, folder: str) -> str:
+    """The report. `folder`: the capture, as commands in it name it."""
+    found = words.findings(summary, folder)
+    lines = [f"# {escaped(words.verdict(summary.findings))}", "", escaped(words.judged(summary.findings)), ""]
+    lines += [line for one in found for line in _finding(one)]
+    for section in sections(summary):
+        small = [one for one in section.listings if one.is_small]
+        if small or section.nothing.startswith("not judged"):
+            lines += [f"## {escaped(section.title)}", ""]
+            lines += [
+                line for sentence in (*section.lead, section.nothing) if sentence for line in (escaped(sentence), "")
+            ]
+            lines += [line for one in small for line in _table(one)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, without blanks at its ends."""
+    return _NUMBERED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", printable(text.strip())))
+
+
+def _finding(found: FindingText) -> Iterator[str]:
+    yield f"## {found.number}. {escaped(found.sentence)}"
+    yield ""
+    facts = (found.severity, found.rule, found.subject, found.when, found.measured)
+    yield ", ".join(escaped(fact) for fact in facts if fact)
+    yield ""
+    if found.advice:
+        yield f"**What to do:** {escaped(found.advice)}"
+        yield ""
+    if found.commands:
+        yield from _code(command.line for command in found.commands)
+
+
+def _code(lines: Iterable[str]) -> Iterator[str]:
+    """Commands as they are typed: indented by four, a line ends nothing."""
+    yield from (f"    {printable_command(line)}" for line in lines)
+    yield ""
+
+
+def printable_command(line: str) -> str:
+    """A command, without what a terminal would obey."""
+    return printable(line).replace("\\\\", "\\")
+
+
+def _table(listing: Listing) -> Iterator[str]:
+    """The first rows; numbers to the right."""
+    shown = [*listing.cells][:MOST_ROWS]
+    yield _row(column.title for column in listing.columns)
+    yield "|" + "|".join("---:" if column.is_number else "---" for column in listing.columns) + "|"
+    for row in shown:
+        yield _row(cell.text for cell in row)
+    if listing.total > len(shown):
+        yield ""
+        yield escaped(f"{listing.total - len(shown)} more rows in the report")
+    yield ""
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(map(escaped, cells)) + " |"

@@ -1,0 +1,49 @@
+"""A specification -> an SVG that may stand in a page.
+
+A heat map has thousands of cells in six colours. Those that stand behind each other and differ in nothing but their
+place become one path, tenths of a pixel are enough, and what Vega says to screen readers of each mark goes: the
+drawing as a whole has its summary. Together that takes a tenth of the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+import vl_convert
+from markupsafe import Markup, escape
+
+from proxy.terminal import printable
+from recorder.report.plots.style import Spec
+
+_SIZE = re.compile(r' (?:width|height)="[\d.]+"')
+_TAG = re.compile(r"<[a-z]+ [^<>]*>")
+_NEEDLESS = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events|display)="[^"]*"')
+_FRACTION = re.compile(r"(\.\d)\d+")
+_INVISIBLE = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"/>')
+# a mark's path, without a transformation of its own
+_PATH = re.compile(r'<path d="([^"]*)"((?: [\w-]+="[^"]*")*)/>')
+_RUN = re.compile(r'(?:<path d="[^"]*"(?: [\w-]+="[^"]*")*/>){2,}')
+
+
+def svg(spec: Spec, summary: str) -> Markup:
+    """The drawing, as wide as there is room; `summary`: what it shows, for those who don't see it."""
+    drawn: str = vl_convert.vegalite_to_svg(vl_spec=spec)
+    head, rest = drawn[drawn.index("<svg") :].split(">", 1)
+    # only a picture of its own needs its name space; in a page the view box gives the size
+    own = _SIZE.sub("", re.sub(r' (?:xmlns(?::\w+)?|version|class)="[^"]*"', "", head))
+    size = re.search(r'width="([\d.]+)"', head)
+    style = f' style="max-width:{size[1]}px"' if size else ""
+    return Markup(f'{own} role="img" aria-label="{escape(printable(summary))}"{style}>{smaller(rest)}')
+
+
+def smaller(markup: str) -> str:
+    """The markup of a drawing without what nobody sees."""
+    tags = _TAG.sub(lambda tag: _FRACTION.sub(r"\1", _NEEDLESS.sub("", tag[0])), markup)
+    return _RUN.sub(lambda run: "".join(_joined(run[0])), _INVISIBLE.sub("", tags))
+
+
+def _joined(run: str) -> Iterator[str]:
+    for attributes, paths in groupby(_PATH.finditer(run), key=lambda path: path[2]):
+        yield f'<path d="{"".join(path[1] for path in paths)}"{attributes}/>'

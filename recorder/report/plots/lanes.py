@@ -1,0 +1,184 @@
+"""Rows that stand below each other, each under its name: bars, groups along time, partitions as a map.
+
+A name stands above its row, not beside it: so a long one has room on a phone too, and rows of the same shortened name
+stay apart. Places are in pixels, and worked out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from recorder.analysis.summary.bounds import Timeline
+from recorder.report.plots.style import FONT_SIZE, HUES, INK, LINE, MUTED, Spec, dressed, label
+
+PADDING = {"left": 2, "right": 8, "top": 2, "bottom": 2}
+# A line of letters, and the room below a row.
+_NAME_HEIGHT, _ROOM = 18, 10
+_BAR_HEIGHT, _LANE_HEIGHT = 12, 34
+# A partition: small enough for thousands, large enough for a finger's eye.
+_CELL, _CELL_ROOM = 13, 2
+# Pixels of a letter on average, to know what two texts of one line have room for.
+_LETTER = 6.2
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A length in a row, in any unit that all rows share, and its colour."""
+
+    length: float
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A row: its name, what stands to the right of it, its lengths."""
+
+    name: str
+    beside: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time that is marked in a lane."""
+
+    from_ns: int
+    to_ns: int
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A row along time: its name, what stands to the right of it, a value a bin, and marked stretches."""
+
+    name: str
+    beside: str
+    values: tuple[float | None, ...]
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A row of a map: its name, what stands to the right of it, a colour a cell."""
+
+    name: str
+    beside: str
+    colours: tuple[str, ...]
+
+
+def bars(shown: Sequence[Bar], width: int) -> Spec:
+    """The pieces of a row below each other, all rows on one scale."""
+    longest = max((piece.length for bar in shown for piece in bar.pieces), default=0) or 1
+    step = _NAME_HEIGHT + _BAR_HEIGHT + _ROOM
+    names = [_name(bar.name, bar.beside, at * step) for at, bar in enumerate(shown)]
+    rows = [row for at, bar in enumerate(shown) for row in _pieces(bar, at * step + _NAME_HEIGHT, width / longest)]
+    return _drawn(width, step * len(shown), _rectangles(rows), *_texts(names, width))
+
+
+def _pieces(bar: Bar, y: int, scale: float) -> Iterator[dict[str, Any]]:
+    height = _BAR_HEIGHT // max(len(bar.pieces), 1)
+    for at, piece in enumerate(bar.pieces):
+        if piece.length > 0:
+            top = y + at * height
+            # what there is, is seen
+            yield {"x": 0, "x2": max(piece.length * scale, 1), "y": top, "y2": top + height, "colour": piece.colour}
+
+
+def lanes(timeline: Timeline, shown: Sequence[Lane], width: int) -> Spec:
+    """A lane a row; each value's height is relative to its lane's largest one."""
+    step = _NAME_HEIGHT + _LANE_HEIGHT + _ROOM
+    names = [_name(lane.name, lane.beside, at * step) for at, lane in enumerate(shown)]
+    base = [_ground(at * step + _NAME_HEIGHT + _LANE_HEIGHT, width) for at in range(len(shown))]
+    placed = [(lane, at * step + _NAME_HEIGHT) for at, lane in enumerate(shown)]
+    spans = [row for lane, y in placed for row in _spans(timeline, lane, y, width)]
+    values = [row for lane, y in placed for row in _values(timeline, lane, y, width)]
+    return _drawn(width, step * len(shown), _rectangles(base + spans + values), *_texts(names, width))
+
+
+def _ground(y: int, width: int) -> dict[str, Any]:
+    return {"x": 0, "x2": width, "y": y, "y2": y + 1, "colour": LINE}
+
+
+def _spans(timeline: Timeline, lane: Lane, y: int, width: int) -> Iterator[dict[str, Any]]:
+    for span in lane.spans:
+        x, x2 = (_x(timeline, at_ns, width) for at_ns in (span.from_ns, span.to_ns))
+        # a rebalance of a second in a day is seen too
+        yield {"x": x, "x2": max(x2, x + 2), "y": y, "y2": y + _LANE_HEIGHT, "colour": span.colour}
+
+
+def _values(timeline: Timeline, lane: Lane, y: int, width: int) -> Iterator[dict[str, Any]]:
+    most = max((value for value in lane.values if value), default=0)
+    for at, value in enumerate(lane.values[: timeline.bins]):
+        if value and most > 0:
+            x, x2 = (_x(timeline, timeline.begin_ns(index), width) for index in (at, at + 1))
+            # half of a lane's height is enough to compare by; the rest shows what is marked
+            height = max(value / most * _LANE_HEIGHT * 0.8, 1)
+            bottom = y + _LANE_HEIGHT
+            yield {"x": x, "x2": x2, "y": bottom - height, "y2": bottom, "colour": HUES[0]}
+
+
+def _x(timeline: Timeline, at_ns: int, width: int) -> float:
+    share = (at_ns - timeline.first_at_ns) / (timeline.last_at_ns - timeline.first_at_ns)
+    return round(min(max(share, 0), 1) * width, 1)
+
+
+def cells(shown: Sequence[Cells], width: int) -> Spec:
+    """A square a cell, in as many lines as a row takes."""
+    a_line = max((width + _CELL_ROOM) // (_CELL + _CELL_ROOM), 1)
+    names, rows, y = [], [], 0
+    for one in shown:
+        names.append(_name(one.name, one.beside, y))
+        rows += _cells(one, y + _NAME_HEIGHT, a_line)
+        y += _NAME_HEIGHT + -(-len(one.colours) // a_line) * (_CELL + _CELL_ROOM) + _ROOM
+    return _drawn(width, y, _rectangles(rows), *_texts(names, width))
+
+
+def _cells(one: Cells, top: int, a_line: int) -> list[dict[str, Any]]:
+    """Squares by colour, so that alike ones stand behind each other."""
+    squares = [_square(at % a_line, at // a_line, top, colour) for at, colour in enumerate(one.colours)]
+    return sorted(squares, key=lambda row: str(row["colour"]))
+
+
+def _square(column: int, line: int, top: int, colour: str) -> dict[str, Any]:
+    x, y = column * (_CELL + _CELL_ROOM), top + line * (_CELL + _CELL_ROOM)
+    return {"x": x, "x2": x + _CELL, "y": y, "y2": y + _CELL, "colour": colour}
+
+
+def _name(name: str, beside: str, y: int) -> dict[str, Any]:
+    return {"name": name, "beside": beside, "y": y + _NAME_HEIGHT / 2}
+
+
+def _texts(names: Iterable[dict[str, Any]], width: int) -> Iterator[alt.Chart]:
+    """Each name to the left, what stands beside it to the right; a name that has too little room is shortened."""
+    rows = [{**row, "name": label(row["name"], _letters(row["beside"], width)), "x": 0, "x2": width} for row in names]
+    yield _text(rows, "name", "x", align="left", color=INK)
+    yield _text(rows, "beside", "x2", align="right", color=MUTED)
+
+
+def _text(rows: list[dict[str, Any]], field: str, x: str, **style: Any) -> alt.Chart:
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_text(baseline="middle", fontSize=FONT_SIZE + 1, **style)
+    placed: alt.Chart = chart.encode(x=f"{x}:Q", y="y:Q", text=f"{field}:N")
+    return placed
+
+
+def _letters(beside: str, width: int) -> int:
+    return max(int(width / _LETTER) - len(beside) - 4, 12)
+
+
+def _rectangles(rows: Sequence[dict[str, Any]]) -> alt.Chart:
+    chart = alt.Chart(alt.InlineData(values=list(rows))).mark_rect(strokeWidth=0)
+    colour = alt.Color("colour:N", scale=None)
+    placed: alt.Chart = chart.encode(x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q", color=colour)
+    return placed
+
+
+def _drawn(width: int, height: int, *layers: alt.Chart) -> Spec:
+    """The layers in pixels: x from the left, y from the top."""
+    x = alt.X(axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
+    y = alt.Y(axis=None, scale=alt.Scale(domain=[0, max(height, 1)], nice=False, zero=False, reverse=True))
+    chart = alt.layer(*layers).encode(x=x, y=y)
+    return dressed(chart.properties(width=width, height=max(height, 1)), PADDING)

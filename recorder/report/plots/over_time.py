@@ -1,0 +1,158 @@
+"""Values along the capture's timeline: lines, bars upon each other, the cells of a heat map; with lost stretches.
+
+Times are UTC. What is stacked is stacked here, because a specification of plain rectangles says the same in every
+version of Vega.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from recorder.analysis.summary.bounds import Series, Timeline
+from recorder.analysis.summary.traffic import HeatCell
+from recorder.report.plots.dumbbells import decades
+from recorder.report.plots.style import BAD, HEAT, Spec, dressed
+
+PADDING = {"left": 2, "right": 12, "top": 6, "bottom": 2}
+# A label of the time axis takes some 60 pixels, and wants room beside it.
+_PIXELS_A_TIME = 110
+_MS = 10**6
+# The shortest spans (in ms) that are read with the given format of d3.
+_FORMATS = ((3 * 86_400_000, "%d %b"), (600_000, "%H:%M"), (0, "%H:%M:%S"))
+# One pixel between bars that are wide enough to lose it.
+_GAP = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A series as a line. `is_thin`: what stands behind the one that matters."""
+
+    series: Series
+    colour: str
+    is_thin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """Where a plot over time is drawn: the timeline, and the size of the drawing with its axes, in pixels."""
+
+    timeline: Timeline
+    width: int
+    height: int
+
+    def x(self, field: str) -> alt.X:
+        """The time axis: of the whole timeline, whatever is drawn."""
+        first, last = self.timeline.first_at_ns // _MS, self.timeline.last_at_ns // _MS
+        shown = next(shown for least, shown in _FORMATS if last - first >= least)
+        axis = alt.Axis(format=shown, tickCount=max(2, self.width // _PIXELS_A_TIME), grid=False, labelFlush=True)
+        scale = alt.Scale(type="utc", domain=[first, last], nice=False)
+        return alt.X(f"{field}:T", title=None, axis=axis, scale=scale)
+
+    def drawn(self, *layers: alt.Chart) -> Spec:
+        """The specification of these layers."""
+        sized = alt.layer(*layers).properties(
+            width=self.width, height=self.height, autosize=alt.AutoSizeParams(type="fit", contains="padding")
+        )
+        return dressed(sized, PADDING)
+
+
+def lines(canvas: Canvas, shown: Sequence[Line], unit: str, domain: tuple[float, float] | None = None) -> Spec:
+    """A line a series; on a logarithmic axis over `domain`, if there is one."""
+    y = _log_axis(unit, domain) if domain else _linear_axis(unit)
+    return canvas.drawn(*(layer for line in shown for layer in _line(canvas, line, y)))
+
+
+def _line(canvas: Canvas, line: Line, y: alt.Y) -> Iterator[alt.Chart]:
+    rows = [*_points(canvas.timeline, line.series.values)]
+    chart = alt.Chart(alt.InlineData(values=rows)).encode(x=canvas.x("at"), y=y)
+    yield chart.mark_line(
+        color=line.colour, strokeWidth=1.2 if line.is_thin else 1.8, strokeJoin="round", interpolate="linear"
+    )
+    lone = alt.InlineData(values=[row for row in rows if row["lone"]])
+    yield alt.Chart(lone).mark_point(color=line.colour, filled=True, size=16, opacity=1).encode(x=canvas.x("at"), y=y)
+
+
+def _points(timeline: Timeline, values: Sequence[float | None]) -> Iterator[dict[str, Any]]:
+    """A row a bin, at its middle. A value between two unknown ones is `lone`: a line would not show it."""
+    around = [None, *map(_known, values[: timeline.bins]), None]
+    for at, value in enumerate(around[1:-1]):
+        middle = (timeline.begin_ns(at) + timeline.bin_ns // 2) // _MS
+        yield {
+            "at": middle,
+            "value": value,
+            "lone": value is not None and around[at] is None and around[at + 2] is None,
+        }
+
+
+def _known(value: float | None) -> float | None:
+    """None for what has no place on an axis."""
+    return value if value is not None and math.isfinite(value) and value >= 0 else None
+
+
+def bars(canvas: Canvas, shown: Sequence[tuple[Series, str]], unit: str, lost: Series | None = None) -> Spec:
+    """A bar a bin, of the series upon each other in their order; where frames are `lost`, the ground is marked."""
+    values = [*_stacked(canvas.timeline, shown)]
+    chart = alt.Chart(alt.InlineData(values=values)).mark_rect(strokeWidth=0)
+    bar = chart.encode(
+        x=canvas.x("from"), x2="to:T", y=_linear_axis(unit, "low"), y2="high:Q", color=alt.Color("colour:N", scale=None)
+    )
+    return canvas.drawn(*([_marked(canvas, lost)] if lost and any(lost.known) else []), bar)
+
+
+def _stacked(timeline: Timeline, shown: Sequence[tuple[Series, str]]) -> Iterator[dict[str, Any]]:
+    """A rectangle a value that is not 0, series by series."""
+    heights = [0.0] * timeline.bins
+    for series, colour in shown:
+        for at, value in enumerate(map(_known, series.values[: timeline.bins])):
+            if value:
+                low, heights[at] = heights[at], heights[at] + value
+                yield {**_span(timeline, at, _GAP), "low": low, "high": heights[at], "colour": colour}
+
+
+def _span(timeline: Timeline, at: int, gap: float = 0) -> dict[str, Any]:
+    begin, length = timeline.begin_ns(at) / _MS, timeline.bin_ns / _MS
+    return {"from": begin + length * gap / 2, "to": begin + length * (1 - gap / 2)}
+
+
+def _marked(canvas: Canvas, lost: Series) -> alt.Chart:
+    """The stretches in which frames are lost, over the whole height."""
+    stretches = [_span(canvas.timeline, at) for at, value in enumerate(lost.values[: canvas.timeline.bins]) if value]
+    chart = alt.Chart(alt.InlineData(values=stretches)).mark_rect(color=BAD, opacity=0.22, strokeWidth=0)
+    marked: alt.Chart = chart.encode(x=canvas.x("from"), x2="to:T")
+    return marked
+
+
+def heat(canvas: Canvas, cells: Iterable[HeatCell]) -> Spec:
+    """A rectangle a cell: when, how long, and in its colour how many."""
+    found = [cell for cell in cells if 0 < cell.from_ms < cell.to_ms and cell.bin < canvas.timeline.bins]
+    most = max((cell.count for cell in found), default=1)
+    rows = [
+        {**_span(canvas.timeline, cell.bin), "low": cell.from_ms, "high": cell.to_ms, "colour": HEAT[level]}
+        for level, cell in sorted(((level_of(cell.count, most), cell) for cell in found), key=lambda both: both[0])
+    ]
+    over = (min((row["low"] for row in rows), default=1), max((row["high"] for row in rows), default=10))
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_rect(strokeWidth=0)
+    y, colour = _log_axis("ms", over, "low"), alt.Color("colour:N", scale=None)
+    return canvas.drawn(chart.encode(x=canvas.x("from"), x2="to:T", y=y, y2="high:Q", color=colour))
+
+
+def level_of(count: int, most: int) -> int:
+    """The place of a count's colour: each colour stands for as many times as many as the one before it."""
+    share = math.log(max(count, 1)) / math.log(most) if most > 1 else 1
+    return min(int(share * len(HEAT)), len(HEAT) - 1)
+
+
+def _linear_axis(unit: str, field: str = "value") -> alt.Y:
+    axis = alt.Axis(format="~s", tickCount=4, grid=True, titleAnchor="end", labelPadding=6)
+    return alt.Y(f"{field}:Q", title=unit, axis=axis, scale=alt.Scale(zero=True, nice=True))
+
+
+def _log_axis(unit: str, domain: tuple[float, float], field: str = "value") -> alt.Y:
+    named = decades(domain)
+    axis = alt.Axis(format="~g", values=named, grid=True, titleAnchor="end", labelPadding=6)
+    return alt.Y(f"{field}:Q", title=unit, axis=axis, scale=alt.Scale(type="log", domain=list(domain), nice=False))

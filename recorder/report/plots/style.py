@@ -1,0 +1,56 @@
+"""The colours, letters and sizes of all plots; and labels, which others have chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from proxy.terminal import printable
+
+INK, MUTED, LINE, PANEL = "var(--ink)", "var(--muted)", "var(--line)", "var(--panel)"
+GOOD, WARN, BAD = "var(--good)", "var(--warn)", "var(--bad)"
+# One after the other, for things that have no order; what is left has the last one.
+HUES = tuple(f"var(--{name})" for name in ("blue", "teal", "amber", "rose", "violet"))
+REST = "var(--grey)"
+# From few to many.
+HEAT = tuple(f"var(--heat{level})" for level in range(1, 7))
+# Letters of a label: the longest name of an API has 27.
+LONGEST_LABEL = 28
+FONT_SIZE = 11
+
+Spec = dict[str, Any]
+# altair's charts have no common type that can be dressed
+Chart = alt.LayerChart | alt.FacetChart
+
+_AXIS = {
+    "labelColor": MUTED,
+    "labelFontSize": FONT_SIZE,
+    "labelLimit": 220,
+    "titleColor": MUTED,
+    "titleFontSize": FONT_SIZE,
+    "titleFontWeight": "normal",
+    "gridColor": LINE,
+    "domainColor": LINE,
+    "tickColor": LINE,
+}
+
+
+def dressed(chart: Chart, padding: dict[str, int]) -> Spec:
+    """The specification, in the page's colours and letters."""
+    found: Spec = (
+        chart.configure(background="transparent", font="system-ui, sans-serif", padding=padding)
+        .configure_view(stroke=None)
+        .configure_mark(aria=False)
+        .configure_title(color=INK, fontSize=13, anchor="start", fontWeight=600)
+        .configure_axis(**_AXIS)
+        .configure_axisY(grid=False, ticks=False, domain=False, labelColor=INK, labelPadding=8)
+        .to_dict()
+    )
+    return found
+
+
+def label(text: str, longest: int = LONGEST_LABEL) -> str:
+    """Printable, and not too long: what XML has no character for ends the whole process that draws it."""
+    shown = printable(text)
+    return shown if len(shown) <= longest else f"{shown[:longest]}…"

@@ -1,0 +1,155 @@
+"""Sections of what the cluster keeps, in words and tables: topics, groups, partitions, metadata."""
+
+from __future__ import annotations
+
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.cluster import Group, TopicTotals
+from recorder.analysis.summary.whole import Summary
+from recorder.report.listings import bytes_of, clock, id_of, listing, moment_of, name, number, time_of, times
+from recorder.report.sections.section import SectionText, section
+from recorder.terminal import count, duration, size
+
+
+def topics(summary: Summary) -> SectionText:
+    """Who writes and who reads each topic."""
+    found, when = summary.topics, clock(summary.timeline)
+    columns = (
+        name("topic", lambda row: row.topic, is_name=True),
+        name("does", lambda row: row.side.value),
+        name("client id", lambda row: row.client_id, is_name=True),
+        name("software", lambda row: row.software, is_spare=True),
+        name("principal", lambda row: row.principal, is_spare=True),
+        name("group", lambda row: row.group, is_spare=True),
+        bytes_of("bytes", lambda row: row.bytes),
+        number("records", lambda row: row.records),
+        moment_of("last", lambda row: row.last_at_ns, when, is_spare=True),
+    )
+    lead = ""
+    if found.totals.rows:
+        lead = f"{count(found.totals.total, 'topic')}: {_carried(found.totals.rows)}."
+    return section(
+        "topics",
+        "Topics",
+        found,
+        (lead,),
+        listing("Topics", _TOPICS, found.totals, is_small=True),
+        listing("Who writes, who reads", columns, found.use),
+        nothing="No records were written or read.",
+    )
+
+
+def _carried(rows: tuple[TopicTotals, ...]) -> str:
+    written, read = sum(row.written_bytes for row in rows), sum(row.read_bytes for row in rows)
+    return f"{size(written)} written, {size(read)} read"
+
+
+_TOPICS = (
+    name("topic", lambda row: row.topic, is_name=True),
+    number("partitions", lambda row: row.partitions, is_spare=True),
+    number("writers", lambda row: row.writers, is_spare=True),
+    number("readers", lambda row: row.readers, is_spare=True),
+    bytes_of("written", lambda row: row.written_bytes),
+    bytes_of("read", lambda row: row.read_bytes),
+    number("records written", lambda row: row.written_records, is_spare=True),
+    number("records read", lambda row: row.read_records, is_spare=True),
+)
+
+
+def groups(summary: Summary) -> SectionText:
+    """Groups, their lag, and why they rebalanced."""
+    found, when = summary.groups, clock(summary.timeline)
+    columns = (
+        name("group", lambda row: row.group, is_name=True),
+        name("protocol", lambda row: row.protocol, is_spare=True),
+        number("members", lambda row: row.members, is_spare=True),
+        number("lag, last", lambda row: row.last_lag, tone=_lagging),
+        number("most", lambda row: row.most_lag),
+        time_of("behind, last", lambda row: row.last_lag_ms, is_spare=True),
+        number("rebalances", lambda row: row.rebalances, is_spare=True),
+        number("commits", lambda row: row.commits, is_spare=True),
+        moment_of("stalled since", lambda row: row.stalled_from_ns, when, tone=lambda row: "bad"),
+        name("topics", lambda row: ", ".join(row.topics), is_spare=True),
+    )
+    rebalances = (
+        moment_of("began", lambda row: row.from_ns, when),
+        name("group", lambda row: row.group, is_name=True),
+        number("took", lambda row: row.to_ns and row.to_ns - row.from_ns, duration),
+        name("cause", lambda row: row.cause),
+        number("members", lambda row: row.members, is_spare=True),
+        number("generation", lambda row: row.generation, is_spare=True),
+    )
+    behind = [one for one in found.groups if one.last_lag]
+    lead = f"{count(found.groups.total, 'group')}, {count(len(behind))} behind at the end." if found.groups.rows else ""
+    return section(
+        "groups",
+        "Groups",
+        found,
+        (lead,),
+        listing("By group", columns, found.groups, note=_OF_LAG, is_small=True),
+        listing("Rebalances", rebalances, found.rebalances),
+        nothing="No consumer group was seen.",
+    )
+
+
+_OF_LAG = "Lag: records between the last commit and the end of the log, as kafka-consumer-groups counts them."
+
+
+def _lagging(row: Group) -> str:
+    return "warn" if row.last_lag else ""
+
+
+def partitions(summary: Summary) -> SectionText:
+    """Where the load lies, and which partitions lack replicas."""
+    found = summary.partitions
+    short = [one for one in found.partitions if one.is_short_of_replicas]
+    uneven = sorted((one for one in found.partitions if one.skew), key=lambda one: -(one.skew or 0))
+    lead = ""
+    if found.partitions.rows:
+        lead = f"{count(found.partitions.total, 'partition')} on {count(len(found.nodes), 'node')}"
+        lead += f"; {count(len(short))} short of replicas." if short else "."
+    return section(
+        "partitions",
+        "Partitions",
+        found,
+        (lead,),
+        listing("Short of replicas", _PARTITIONS, Table(tuple(short))),
+        listing("Busiest for their topic", _PARTITIONS, Table(tuple(uneven[:_BUSIEST]), total=len(uneven))),
+        listing("Nodes", _NODES, found.nodes),
+        nothing="No partition was written to or read from.",
+    )
+
+
+# Rows of the table of uneven partitions: the map shows the others.
+_BUSIEST = 20
+_PARTITIONS = (
+    name("topic", lambda row: row.topic, is_name=True),
+    id_of("partition", lambda row: row.partition),
+    id_of("leader", lambda row: row.leader, is_spare=True),
+    number("of an even share", lambda row: row.skew, times),
+    bytes_of("written", lambda row: row.written_bytes, is_spare=True),
+    bytes_of("read", lambda row: row.read_bytes, is_spare=True),
+    number("in sync", lambda row: row.in_sync, is_spare=True),
+    number("replicas", lambda row: row.replicas, is_spare=True),
+)
+_NODES = (
+    id_of("node", lambda row: row.node),
+    number("leads partitions", lambda row: row.partitions),
+    bytes_of("written", lambda row: row.written_bytes),
+    bytes_of("read", lambda row: row.read_bytes),
+)
+
+
+def metadata(summary: Summary) -> SectionText:
+    """What changed in the cluster."""
+    found, when = summary.metadata, clock(summary.timeline)
+    columns = (
+        moment_of("at", lambda row: row.at_ns, when),
+        name("what", lambda row: row.what),
+        name("of", lambda row: row.subject, is_name=True),
+        name("before", lambda row: row.before),
+        name("after", lambda row: row.after),
+        name("cluster", lambda row: row.cluster, is_spare=True),
+    )
+    lead = f"{count(found.changes.total, 'change')} that a client was told of." if found.changes.rows else ""
+    changes = listing("Changes", columns, found.changes)
+    return section("metadata", "Metadata changes", found, (lead,), changes, nothing="No leader or replica changed.")

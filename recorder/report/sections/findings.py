@@ -1,0 +1,144 @@
+"""Findings as a reader takes them in: what, since when, how badly, what to do, and the commands that show it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit
+from recorder.analysis.summary.whole import Summary
+from recorder.report.listings import Words, clock, milliseconds, share, short, times
+from recorder.terminal import count, size
+
+# Sentences and advice are ours, with names of others in them.
+LONGEST_SENTENCE = 300
+# A command that is longer is not typed, nor copied; a foreign capture may name its sessions as it likes.
+LONGEST_COMMAND = 300
+TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.NOTICE: "note"}
+Show = Callable[[Evidence], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, and what it shows."""
+
+    line: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingText:
+    """A finding in words."""
+
+    number: int
+    severity: str
+    tone: str
+    rule: str
+    sentence: str
+    subject: str
+    when: str
+    measured: str
+    advice: str
+    commands: tuple[Command, ...]
+
+
+def findings(summary: Summary, folder: str) -> list[FindingText]:
+    """All findings, the worst first. `folder`: the capture, as the commands name it."""
+    when = clock(summary.timeline)
+    show = partial(shown, folder, is_only_session=summary.coverage.sessions.total == 1)
+    return [_finding(number, one, show, when) for number, one in enumerate(summary.findings.in_order, 1)]
+
+
+def _finding(number: int, found: Finding, show: Show, when: Words) -> FindingText:
+    return FindingText(
+        number=number,
+        severity=found.severity.value,
+        tone=TONES[found.severity],
+        rule=short(found.rule),
+        sentence=_full(found.sentence),
+        subject=short(found.subject),
+        when=_period(found, when),
+        measured=_measured(found),
+        advice=_full(found.advice),
+        commands=tuple(command for one in found.evidence if (command := _command(one, found.unit, show, when))),
+    )
+
+
+def _full(text: str) -> str:
+    """A sentence with its full stop."""
+    shown = short(text, LONGEST_SENTENCE)
+    return shown if not shown or shown[-1] in ".!?…" else f"{shown}."
+
+
+def _period(found: Finding, when: Words) -> str:
+    if found.from_ns is None:
+        return ""
+    began = when(found.from_ns)
+    return f"{began} to {when(found.to_ns)}" if found.to_ns not in (None, found.from_ns) else f"since {began}"
+
+
+def _measured(found: Finding) -> str:
+    """The measure beside its threshold."""
+    if found.measure is None:
+        return ""
+    limit = f"; the rule fires at {measure(found.threshold, found.unit)}" if found.threshold else ""
+    return measure(found.measure, found.unit) + limit
+
+
+def measure(value: float, unit: Unit) -> str:
+    """A value with its unit."""
+    match unit:
+        case Unit.MS:
+            return milliseconds(value)
+        case Unit.BYTES:
+            return size(value)
+        case Unit.SHARE:
+            return share(value)
+        case Unit.RATIO:
+            return times(value)
+        case Unit.PER_SECOND:
+            return f"{value:.3g}/s"
+    return count(round(value))
+
+
+def _command(one: Evidence, unit: Unit, show: Show, when: Words) -> Command | None:
+    line = show(one)
+    if len(line) > LONGEST_COMMAND:
+        return None
+    about = [when(one.at_ns)] if one.at_ns is not None else []
+    about += [measure(one.measure, unit)] if one.measure is not None else []
+    return Command(line, ", ".join(about))
+
+
+def shown(folder: str, one: Evidence, *, is_only_session: bool = False) -> str:
+    """The command that shows a piece of evidence; of a capture's only session, whose name needs no saying."""
+    found = one.id.removeprefix(f"{one.session}/") if is_only_session else one.id
+    return shlex.join(["kafka-wiretap", "inspect", "show", folder, found])
+
+
+def verdict(found: Findings) -> str:
+    """What was found, in a few words."""
+    if found.not_judged is not None and not found.found.total:
+        return "Not judged"
+    if not found.found.total:
+        return "Nothing to report"
+    worst = [one.severity for one in found.found]
+    parts = [_counted(worst.count(severity), severity) for severity in Severity if severity in worst]
+    return f"{count(found.found.total, 'finding')}: {', '.join(parts)}"
+
+
+def _counted(number: int, severity: Severity) -> str:
+    """A critical one is an adjective, the others are nouns."""
+    return f"{count(number)} critical" if severity is Severity.CRITICAL else count(number, severity.value)
+
+
+def judged(found: Findings) -> str:
+    """How many rules were asked, and how many could not be, in a sentence."""
+    if found.not_judged is not None:
+        return f"Rules were not judged: {found.not_judged}."
+    fired = len({one.rule for one in found.found})
+    asked = fired + len(found.quiet)
+    open_ = f"; {count(found.unjudged.total)} could not be judged" if found.unjudged.total else ""
+    return f"{count(asked, 'rule')} {'was' if asked == 1 else 'were'} judged, {count(fired)} fired{open_}."

@@ -1,0 +1,111 @@
+"""Findings in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit, Unjudged
+from recorder.analysis.summary.traffic import Coverage
+from recorder.analysis.summary.whole import Summary
+from recorder.report.sections.findings import FindingText, findings, judged, measure, verdict
+from tests.recorder.report import some_summaries as summaries
+
+FOUND = Finding("slow", Severity.CRITICAL, "node 2", "Produce was slow", "Look at its disk!")
+
+
+def words(found: Finding, **coverage: object) -> FindingText:
+    summary = replace(
+        summaries.quiet(),
+        findings=Findings(Table((found,))),
+        coverage=Coverage(**coverage),  # type: ignore[arg-type]
+    )
+    (text,) = findings(summary, "my capture")
+    return text
+
+
+def test_a_sentence_has_one_full_stop() -> None:
+    text = words(FOUND)
+    assert (text.sentence, text.advice) == ("Produce was slow.", "Look at its disk!")
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((None, None), ""),
+        ((summaries.START, None), "since 13:05:00"),
+        ((summaries.START, summaries.START + 9 * summaries.SECOND), "13:05:00 to 13:05:09"),
+        ((0, 0), "since 00:00:00"),
+    ],
+    ids=["unknown", "goes on", "ended", "1970"],
+)
+def test_when_it_was_is_said(ends: tuple[int | None, int | None], said: str) -> None:
+    assert words(replace(FOUND, from_ns=ends[0], to_ns=ends[1])).when == said
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (412.0, Unit.MS, "412 ms"),
+        (61_000_000, Unit.BYTES, "61.0 MB"),
+        (0.125, Unit.SHARE, "12.5 %"),
+        (3.4, Unit.RATIO, "3.4 \N{MULTIPLICATION SIGN}"),
+        (2.34, Unit.PER_SECOND, "2.34/s"),
+        (41_208, Unit.COUNT, "41 208"),
+    ],
+    ids=[unit.value for unit in (Unit.MS, Unit.BYTES, Unit.SHARE, Unit.RATIO, Unit.PER_SECOND, Unit.COUNT)],
+)
+def test_a_measure_has_its_unit(value: float, unit: Unit, said: str) -> None:
+    assert measure(value, unit) == said
+
+
+def test_a_measure_stands_beside_its_threshold() -> None:
+    assert (
+        words(replace(FOUND, measure=412, threshold=100, unit=Unit.MS)).measured == "412 ms; the rule fires at 100 ms"
+    )
+    assert words(replace(FOUND, measure=7, threshold=0)).measured == "7"
+
+
+def test_the_command_names_the_capture_and_the_exchange() -> None:
+    found = replace(FOUND, evidence=(Evidence("20261120T130500-7f3a", 4, exchange=17),))
+    (command,) = words(found, sessions=Table(("one", "two"))).commands
+    assert command.line == "kafka-wiretap inspect show 'my capture' 20261120T130500-7f3a/4/e17"
+
+
+def test_the_only_session_need_not_be_named() -> None:
+    found = replace(FOUND, evidence=(Evidence("20261120T130500-7f3a", 4, sequence=17),))
+    (command,) = words(found, sessions=Table(("20261120T130500-7f3a",))).commands
+    assert command.line == "kafka-wiretap inspect show 'my capture' 4/17"
+
+
+def test_a_command_that_nobody_could_type_is_left_out() -> None:
+    assert words(replace(FOUND, evidence=(Evidence("x" * 4000, 4),))).commands == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Findings(), "Nothing to report"),
+        (Findings(not_judged="no bodies"), "Not judged"),
+        (Findings(Table((FOUND,))), "1 finding: 1 critical"),
+        (
+            Findings(Table((FOUND, *[replace(FOUND, severity=Severity.WARNING)] * 2))),
+            "3 findings: 1 critical, 2 warnings",
+        ),
+    ],
+    ids=["none", "not judged", "one", "some"],
+)
+def test_the_verdict_says_how_many_and_how_bad(found: Findings, said: str) -> None:
+    assert verdict(found) == said
+
+
+def test_rules_that_fired_that_were_quiet_and_that_are_open_are_counted() -> None:
+    twice = Findings(Table((FOUND, FOUND)), ("gaps", "churn"), Table((Unjudged("clock", "too short"),)))
+    assert judged(twice) == "3 rules were judged, 1 fired; 1 could not be judged."
+    assert judged(Findings(quiet=("gaps",))) == "1 rule was judged, 0 fired."
+
+
+def test_an_empty_summary_has_no_findings() -> None:
+    assert findings(Summary(), "capture") == []

@@ -1,0 +1,126 @@
+"""The page of a capture: every section with much, little, nothing, and names that mean harm."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import fields, replace
+from hashlib import sha256
+
+import pytest
+
+from recorder.analysis.summary.whole import Summary
+from recorder.report.capture import MAX_BYTES, html
+from recorder.report.sections.every import sections
+from tests import hostile_text
+from tests.recorder.report import some_summaries as summaries
+from tests.recorder.report.pages import Page, fetched, obeyed
+
+NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def each(request: pytest.FixtureRequest) -> str:
+    """The page of one of the summaries."""
+    return html(getattr(summaries, request.param)())
+
+
+@pytest.fixture(scope="module")
+def lively() -> Page:
+    return Page(html(summaries.lively(), "my capture"))
+
+
+def test_it_fetches_nothing(each: str) -> None:
+    assert fetched(each) == []
+
+
+def test_the_only_script_is_ours_and_the_policy_names_its_hash(each: str) -> None:
+    (script,) = re.findall(r"<script>(.*?)</script>", each, re.DOTALL)
+    assert script.startswith('"use strict";')
+    policy = next(one["content"] or "" for one in Page(each).named("meta") if "http-equiv" in one)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def test_nothing_else_runs(each: str) -> None:
+    assert obeyed(re.sub(r"<script>.*?</script>", "", each, flags=re.DOTALL)) == []
+
+
+def test_what_is_opened_is_closed(each: str) -> None:
+    found = Page(each)
+    assert (found.unclosed, found.astray) == ([], [])
+
+
+def test_every_section_has_a_place_that_the_contents_lead_to(each: str) -> None:
+    page = Page(each)
+    places = [one["id"] for one in page.named("section")]
+    assert [(one["href"] or "").removeprefix("#") for one in page.named("a")] == places
+    assert set(places) == {one.name for one in fields(Summary)} - {"timeline"}
+
+
+def test_hostile_names_are_shown_as_text() -> None:
+    found = html(summaries.hostile())
+    assert "<img src=http://evil.example/x" in Page(found).text
+    assert Page(found).named("img", "image") == []
+    assert hostile_text.obeyed(found) == []
+
+
+def test_a_page_has_no_colour_that_is_not_there(each: str) -> None:
+    assert set(re.findall(r"var\((--[a-z0-9]+)\)", each)) <= set(re.findall(r"--[a-z0-9]+(?=:)", each))
+
+
+def test_the_verdict_stands_first_and_findings_before_everything_else(lively: Page) -> None:
+    words = lively.words
+    said = [
+        "6 findings: 3 critical, 2 warnings, 1 notice",
+        "Produce on node 2 took 412 ms at p99",
+        "kafka-wiretap inspect show 'my capture' 12/e4117 # 13:40:00, 981 ms",
+        "kafka-python 1.4.7 sends Produce v2",
+        "Which API was slow, and when?",
+    ]
+    places = [words.index(sentence) for sentence in said]
+    assert places == sorted(places)
+
+
+def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
+    labels = [one["aria-label"] or "" for one in lively.named("svg")]
+    assert all(len(label) > 15 for label in labels)
+    assert len(lively.named("figure")) == 11
+    # two for each of ten plots, for wide and narrow screens; six of one that is small anyway
+    assert len(labels) == 10 * 2 + 6
+
+
+def test_a_section_without_rows_says_so() -> None:
+    words = Page(html(summaries.nothing())).words
+    assert "Nothing to report" in words
+    assert "No consumer group was seen." in words
+    assert "No response holds an error." in words
+    assert Page(html(summaries.nothing())).named("table", "svg") == []
+
+
+def test_a_section_that_could_not_be_judged_says_why() -> None:
+    words = Page(html(summaries.quiet())).words
+    assert words.count("not judged: the capture holds no bodies") == 5
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Summary) if one.name not in ("timeline", "findings")])
+def test_each_section_alone_makes_a_page(name: str) -> None:
+    """None of them takes from another what may not be there."""
+    whole = summaries.lively()
+    alone = Summary(timeline=whole.timeline, **{name: getattr(whole, name)})
+    filled = [section.id for section in sections(alone) if not section.nothing]
+    assert filled == [name]
+    assert Page(html(alone)).unclosed == []
+
+
+def test_a_page_keeps_to_its_size_whatever_the_names() -> None:
+    page = html(summaries.largest())
+    assert 1_000_000 < len(page.encode()) <= MAX_BYTES
+    assert re.search(r"the first \d+ of 1 000 000 000", page)
+    assert "further findings are left out here" in page
+
+
+def test_a_capture_with_several_sessions_names_them_in_its_commands() -> None:
+    summary = summaries.lively()
+    two = replace(summary, coverage=replace(summary.coverage, sessions=replace(summary.coverage.sessions, total=2)))
+    assert f"inspect show {summaries.CAPTURE} {summaries.SESSION}/12/e4117" in Page(html(two)).words
