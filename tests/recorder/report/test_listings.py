@@ -87,6 +87,10 @@ def test_any_number_is_a_time_of_day(at_ns: int) -> None:
     assert clock(Timeline())(at_ns)
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0123, "12.3 µs"), (5.0, "5 ms"), (90_000, "1 min 30 s")], ids=str)
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0123, "12.3 µs"), (5.0, "5 ms"), (90_000, "1 min 30 s")],
+    ids=["microseconds", "milliseconds", "minutes"],
+)
 def test_milliseconds_are_said_in_the_unit_that_fits(value: float, text: str) -> None:
     assert milliseconds(value) == text
