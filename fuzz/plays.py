@@ -126,7 +126,7 @@ class Side:
 
     half_closes = True
     is_tls = False
-    taken = 0
+    sent_slowly = 0
 
     def __init__(self, script: Script, direction: Direction) -> None:
         self.peer = direction.name

@@ -231,7 +231,7 @@ def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: b
         step = (conversation.responses if direction else conversation.requests)(chunk, number + 2)
         tap._limit = -1 if gap and number % 3 == 1 else 1 << 40
         tap.arrived(1, direction, chunk, number + 2, step)
-        for asked in step.answered:
+        for asked in step.to_answer:
             answer = api_versions.unsupported(asked.correlation_id or 0)
             conversation.answer(asked, answer)
             tap.answered(1, asked.correlation_id or 0, answer, number + 2)

@@ -17,18 +17,18 @@ class Common:
 
     `own_answers_waiting`: the number of requests in flight that the proxy has answered itself.
     `spare`: finished exchanges that may be reused.
-    `opaque_one_way`: the broker left so many opaque requests unanswered that no answer to any is expected.
+    `broker_ignores_opaque`: the broker left so many opaque requests unanswered that no answer to any is expected.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
     `max_frames`: the number of a chunk's frames that one step handles.
     """
 
     __slots__ = (
+        "broker_ignores_opaque",
         "in_flight",
         "limits",
         "login",
         "max_frames",
         "next_frames",
-        "opaque_one_way",
         "own_answers_waiting",
         "routes",
         "spare",
@@ -42,7 +42,7 @@ class Common:
         self.in_flight: deque[Exchange] = deque()
         self.own_answers_waiting = 0
         self.spare: list[Exchange] = []
-        self.opaque_one_way = False
+        self.broker_ignores_opaque = False
         self.next_frames = [0, 0]
 
     def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:

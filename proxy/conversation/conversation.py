@@ -75,7 +75,7 @@ class Conversation:
         """
         in_flight = self.in_flight
         while in_flight and in_flight[0].may_go_unanswered:
-            self._common.opaque_one_way = True
+            self._common.broker_ignores_opaque = True
             step.unanswered.append(in_flight.popleft())
 
     @property
@@ -148,7 +148,7 @@ class Conversation:
             | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
             "response_open": _saved_open(self.responses_side.open),
             "login": self.login.state(),
-            "opaque_one_way": self._common.opaque_one_way,
+            "opaque_one_way": self._common.broker_ignores_opaque,
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
@@ -186,7 +186,7 @@ class Conversation:
         conversation.responses_side.restore(responses, _restored(routes, response_open) if response_open else None)
         conversation.login.restore(state["login"])
         # states of earlier versions lack this key
-        conversation._common.opaque_one_way = state.get("opaque_one_way", False)
+        conversation._common.broker_ignores_opaque = state.get("opaque_one_way", False)
         return conversation
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:

@@ -2,7 +2,7 @@
 
 A busy proxy spends its time in the loop of `_frames`. A frame whose route is not plain leaves the loop: more than its
 head must be read. A head that a chunk's end has cut is held back until it is whole, because a request must be known
-before it is passed on: its answer may arrive before the next line runs.
+before it is passed on: its response may arrive at once.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class RequestSide(Side):
         # the number that the connection's next request gets
         self.number = 0
 
-    def _go_on(self, step: Step, at_ns: int) -> int:
+    def _resume_frame(self, step: Step, at_ns: int) -> int:
         exchange, is_withheld = self.open, self.open is not None and self.open.route.answered
-        at = self._continue(step)
+        at = self._take_piece(step)
         if is_withheld:
             # the proxy answers: the broker is sent nothing
             step.edits.append(Edit(0, at, b""))
@@ -55,11 +55,11 @@ class RequestSide(Side):
             if exchange is not None:
                 self._complete(step, exchange, at_ns)
             else:
-                self._end_token(step, at)
+                self._end_without_exchange(step, at)
         return at
 
-    def _is_looked_through(self, exchange: Exchange) -> bool:
-        return exchange.route.looks_through_request
+    def _is_searched(self, exchange: Exchange) -> bool:
+        return exchange.route.search_request
 
     def _complete(self, step: Step, exchange: Exchange, at_ns: int) -> None:
         if exchange.request_last_ns == NOT_ARRIVED:
@@ -67,7 +67,7 @@ class RequestSide(Side):
         if not exchange.awaits:
             step.one_way.append(exchange)
         elif exchange.route.answered:
-            step.answered.append(exchange)
+            step.to_answer.append(exchange)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
@@ -75,7 +75,7 @@ class RequestSide(Side):
         append, limit, number = self.common.in_flight.append, self._limit, self.number
         spare = self.common.spare
         exchange = None
-        for _ in self._turns:
+        for _ in self._up_to_max_frames:
             if end - at < 12:
                 break
             size, api_and_version, correlation_id = unpack(data, at)
@@ -108,7 +108,7 @@ class RequestSide(Side):
         return self._take_special(step, at, first_ns, at_ns)
 
     def _take_special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads one frame that left the loop. Returns the next frame's offset; `at` if more bytes are needed."""
+        """Reads a frame that left the loop. Returns the next one's offset; `at` if it is cut or ends the connection."""
         data, have = step.data, len(step.data) - at
         if have < 4:
             return at
@@ -122,7 +122,7 @@ class RequestSide(Side):
         if size < SHORTEST_REQUEST:
             # too short for a correlation id: no response is expected
             step.opaque.append(OpaqueReason.UNREADABLE)
-            return self._take_other(step, at, size, FrameKind.BYTES)
+            return self._take_without_exchange(step, at, size, FrameKind.BYTES)
         if have < 12:
             return at
         _, api_and_version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
@@ -195,14 +195,14 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Puts a request that awaits a response in flight. Marks one that its route names or that may hold a secret."""
+        """Queues a request if it awaits a response. Marks it if its route says so, or if it may hold a secret."""
         stop = at + 4 + size
-        self._look_through(step, exchange, at, stop)
+        self._charge_search(step, exchange, at, stop)
         end = len(step.data)
         self.number += 1
         if exchange.opaque is not None:
             step.opaque.append(exchange.opaque)
-            if self.common.opaque_one_way and exchange.may_go_unanswered:
+            if self.common.broker_ignores_opaque and exchange.may_go_unanswered:
                 exchange.awaits = False
         if exchange.awaits:
             self.common.in_flight.append(exchange)

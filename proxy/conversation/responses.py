@@ -42,17 +42,17 @@ class ResponseSide(Side):
             self._answer(step, 0, at_ns)
         return step
 
-    def _go_on(self, step: Step, at_ns: int) -> int:
+    def _resume_frame(self, step: Step, at_ns: int) -> int:
         exchange = self.open
         if exchange is not None:
             exchange.response_at = self.begin - step.offset
-        at = self._continue(step)
+        at = self._take_piece(step)
         if not self.left:
             self.open = None
             if exchange is not None:
                 self._complete(step, exchange, step.offset + at, at_ns)
             else:
-                self._end_token(step, at)
+                self._end_without_exchange(step, at)
         return at
 
     def _complete(self, step: Step, exchange: Exchange, next_offset: int, at_ns: int) -> None:
@@ -77,7 +77,7 @@ class ResponseSide(Side):
         popleft, finish = in_flight.popleft, finished.append
         # the number of the proxy's own answers that wait; none is added while this loop runs
         own_answers_waiting = self.common.own_answers_waiting
-        for _ in self._turns:
+        for _ in self._up_to_max_frames:
             if end - at < 8:
                 self._check_cut_head(step, at)
                 break
@@ -92,9 +92,9 @@ class ResponseSide(Side):
                 if exchange is not None:
                     in_flight.appendleft(exchange)
                 if not self._give_up_until(step, at, correlation_id, at_ns):
-                    if self.common.opaque_one_way:
+                    if self.common.broker_ignores_opaque:
                         # a late response, to an opaque request that no longer awaits one
-                        at = self._take_other(step, at, size, FrameKind.BYTES)
+                        at = self._take_without_exchange(step, at, size, FrameKind.BYTES)
                     else:
                         step.cause = Cause.UNEXPECTED_RESPONSE
                     break
@@ -128,7 +128,7 @@ class ResponseSide(Side):
 
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
         """Reads a response that is not plain. Marks it if its route says so or it may hold a secret."""
-        self._look_through(step, exchange, at, stop)
+        self._charge_search(step, exchange, at, stop)
         hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
         marked = exchange.route.mark_response or hidden
         if marked:
@@ -138,8 +138,8 @@ class ResponseSide(Side):
         else:
             self._complete(step, exchange, step.offset + stop, at_ns)
 
-    def _is_looked_through(self, exchange: Exchange) -> bool:
-        return exchange.route.looks_through_response
+    def _is_searched(self, exchange: Exchange) -> bool:
+        return exchange.route.search_response
 
     def _read_error(self, data: bytes, at: int, size: int) -> bool:
         """Notes whether the broker refused a SaslHandshake. False: more bytes are needed."""

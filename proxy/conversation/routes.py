@@ -48,8 +48,8 @@ class Route:
     known: bool
     mark_request: bool
     mark_response: bool
-    looks_through_request: bool
-    looks_through_response: bool
+    search_request: bool
+    search_response: bool
     answered: bool
     refused: bool
     plain_request: bool
@@ -62,7 +62,7 @@ class Routes:
 
     Args:
         mark_request, mark_response: predicates of the versions whose frames are marked.
-        looks_through_request, looks_through_response: predicates of those that are searched for secrets to their end.
+        search_request, search_response: predicates of those that are searched for secrets to their end.
         answered: requests that are not forwarded, because the proxy answers them.
         refused: requests that end the connection, as a broker would.
     """
@@ -74,16 +74,16 @@ class Routes:
         *,
         mark_request: ByVersion = never,
         mark_response: ByVersion = never,
-        looks_through_request: ByVersion = never,
-        looks_through_response: ByVersion = never,
+        search_request: ByVersion = never,
+        search_response: ByVersion = never,
         answered: ByVersion = never,
         refused: ByVersion = never,
     ) -> None:
         self.table: dict[int, Route] = {}
         self._mark_request = mark_request
         self._mark_response = mark_response
-        self._looks_through_request = looks_through_request
-        self._looks_through_response = looks_through_response
+        self._search_request = search_request
+        self._search_response = search_response
         self._answered = answered
         self._refused = refused
 
@@ -106,8 +106,8 @@ class Routes:
             mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
             mark_response=lambda key, version: rewritten(key, version) or _holds_secret("response", key, version),
             # the recorder looks for the secrets in these; in those of unknown versions it masks everything
-            looks_through_request=lambda key, version: bool(catalog.secrets("request", key, version)),
-            looks_through_response=lambda key, version: bool(catalog.secrets("response", key, version)),
+            search_request=lambda key, version: bool(catalog.secrets("request", key, version)),
+            search_response=lambda key, version: bool(catalog.secrets("response", key, version)),
             answered=answered,
             refused=refused,
         )
@@ -134,8 +134,8 @@ class Routes:
             known=known,
             mark_request=marked,
             mark_response=mark_response,
-            looks_through_request=self._looks_through_request(key, version),
-            looks_through_response=self._looks_through_response(key, version),
+            search_request=self._search_request(key, version),
+            search_response=self._search_response(key, version),
             answered=answered,
             refused=refused,
             plain_request=not special,

@@ -13,7 +13,7 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# so many bytes of a frame that is read from end to end count as a plain frame: they may hold two values
+# so many bytes of a frame that is searched for secrets count as a plain frame: they may hold two values
 BYTES = 8
 
 
@@ -28,7 +28,7 @@ class Side(ABC):
         "_kind",
         "_limit",
         "_marked",
-        "_turns",
+        "_up_to_max_frames",
         "allowance",
         "begin",
         "common",
@@ -46,10 +46,10 @@ class Side(ABC):
         self.offset = 0
         self.held = b""
         self.held_at = 0
-        # the number of plain frames that this step may still handle; and a sequence of that length, because a loop
-        # over it is cheaper than counting
+        # the number of plain frames that this step may still handle; and a sequence of `max_frames` items, because a
+        # loop over it is cheaper than counting
         self.allowance = common.max_frames
-        self._turns = repeat(None) if common.max_frames == sys.maxsize else (None,) * common.max_frames
+        self._up_to_max_frames = repeat(None) if common.max_frames == sys.maxsize else (None,) * common.max_frames
         # the frame that the last chunk ended in: bytes to come, exchange, offset of its beginning
         self.left = 0
         self.open: Exchange | None = None
@@ -64,7 +64,7 @@ class Side(ABC):
         data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
         self.held = b""
         step = Step(data, self.offset)
-        at = self._go_on(step, at_ns) if self.left else 0
+        at = self._resume_frame(step, at_ns) if self.left else 0
         end = len(step.data)
         while end - at >= LENGTH.size and step.cause is None:
             before = at
@@ -87,12 +87,12 @@ class Side(ABC):
             self.allowance = self.common.max_frames
 
     @abstractmethod
-    def _is_looked_through(self, exchange: Exchange) -> bool:
-        """True if this exchange's frame of this direction is read from end to end as it arrives."""
+    def _is_searched(self, exchange: Exchange) -> bool:
+        """True if the recorder searches this exchange's frame of this direction for secrets, from end to end."""
 
-    def _look_through(self, step: Step, exchange: Exchange, at: int, stop: int) -> None:
-        """If the frame at `data[at:stop]` is read from end to end, leaves bytes beyond the allowance to later steps."""
-        if not self._is_looked_through(exchange):
+    def _charge_search(self, step: Step, exchange: Exchange, at: int, stop: int) -> None:
+        """If the frame at `data[at:stop]` is searched, charges the allowance; bytes beyond it wait for later steps."""
+        if not self._is_searched(exchange):
             return
         here, affordable = min(stop, len(step.data)) - at, max(self.allowance, 1) * BYTES
         self.allowance -= here // BYTES
@@ -101,7 +101,7 @@ class Side(ABC):
             self.allowance = self.common.max_frames
 
     @abstractmethod
-    def _go_on(self, step: Step, at_ns: int) -> int:
+    def _resume_frame(self, step: Step, at_ns: int) -> int:
         """Goes on with the frame that the last chunk ended in. Returns the number of its bytes in the step."""
 
     @abstractmethod
@@ -154,10 +154,10 @@ class Side(ABC):
             self.open, self._kind, self._marked = exchange, kind, marked
             self.begin = step.offset + at
 
-    def _continue(self, step: Step) -> int:
-        """Steps over the open frame's bytes in this step; returns their number."""
+    def _take_piece(self, step: Step) -> int:
+        """Marks the open frame's piece in this step if need be; returns the number of its bytes."""
         if self._marked and self.open is not None:
-            self._look_through(step, self.open, 0, self.left)
+            self._charge_search(step, self.open, 0, self.left)
         here = min(self.left, len(step.data))
         if self._marked:
             end = step.offset + self.left
@@ -189,12 +189,12 @@ class Side(ABC):
 
     def _take_token(self, step: Step, at: int, size: int) -> int:
         """Marks a bare token of a login; no response is expected to it."""
-        stop = self._take_other(step, at, size, FrameKind.TOKEN)
+        stop = self._take_without_exchange(step, at, size, FrameKind.TOKEN)
         if stop <= len(step.data):
             self.common.token_complete(self.direction, size, step.offset + stop, step)
         return stop
 
-    def _take_other(self, step: Step, at: int, size: int, kind: FrameKind) -> int:
+    def _take_without_exchange(self, step: Step, at: int, size: int, kind: FrameKind) -> int:
         """Counts and marks a frame without an exchange. Returns the next frame's offset."""
         stop = at + 4 + size
         self.others += 1
@@ -202,7 +202,7 @@ class Side(ABC):
         self._leave_open(step, at, stop, kind, None, marked=True)
         return stop
 
-    def _end_token(self, step: Step, at: int) -> None:
+    def _end_without_exchange(self, step: Step, at: int) -> None:
         """The open frame ended at `data[at]`. If it was a token, the login may be over."""
         if self._kind is FrameKind.TOKEN:
             self.common.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)

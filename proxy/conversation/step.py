@@ -12,7 +12,7 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, O
 
 
 class Mark(NamedTuple):
-    """A piece of a frame that its route marks; each step that holds bytes of the frame has one.
+    """A piece of a frame that the recorder may mask or the relay rewrite; each step that holds bytes of it has one.
 
     `begin` and `end`: stream offsets of the whole frame, its length included. `start` and `stop`: of the piece.
     `before_login`: a login may be under way, so unreadable bytes may be a secret; also True for a response without a
@@ -39,7 +39,10 @@ class Mark(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The decision about a direction's frames from a stream offset on: bare login tokens, or frames with heads."""
+    """The decision about a direction's frames from a stream offset on: bare login tokens, or frames with heads.
+
+    `token`: True for bare tokens. `ended`: a login ends there.
+    """
 
     direction: Direction
     offset: int
@@ -65,7 +68,6 @@ class Step:
     """
 
     __slots__ = (
-        "answered",
         "cause",
         "data",
         "edits",
@@ -76,6 +78,7 @@ class Step:
         "opaque",
         "rest",
         "stop",
+        "to_answer",
         "unanswered",
         "verdicts",
     )
@@ -86,12 +89,14 @@ class Step:
         self.stop = len(data)
         self.rest = b""
         self.marks: list[Mark] = []
-        # exchanges with a complete response; requests that were passed over or given up; complete requests without a
-        # response, and those that the proxy must answer
+        # exchanges whose response is complete
         self.finished: list[Exchange] = []
+        # opaque requests from which no response is expected any more
         self.unanswered: list[Exchange] = []
+        # complete requests that await no response
         self.one_way: list[Exchange] = []
-        self.answered: list[Exchange] = []
+        # complete requests that the proxy must answer
+        self.to_answer: list[Exchange] = []
         self.opaque: list[OpaqueReason] = []
         self.verdicts: list[Verdict] = []
         self.edits: list[Edit] = []

@@ -56,8 +56,8 @@ class Observer(Protocol):
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was found, or has moved."""
 
-    def choice(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
-        """The functions that put the recorder's reloaded settings into effect, where they can change, and undo that."""
+    def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+        """(apply, undo) for the reloaded selection of recorded traffic; other settings of the recorder stay."""
 
     def when_not_full(self, call: Callable[[], None]) -> None:
         """Calls `call` once, in any thread, as soon as `full` may be False or nothing will be recorded any more."""

@@ -245,7 +245,7 @@ class Proxy:
             for cluster, chosen, files in zip(self.clusters, new.settings.clusters, found, strict=True):
                 changes += await cluster.prepared(chosen, files)
             if self._observer is not None:
-                changes.append(Change(*self._observer.choice(new.recording)))
+                changes.append(Change(*self._observer.selection_change(new.recording)))
         except BaseException:
             drop(changes)
             raise

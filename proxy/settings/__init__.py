@@ -3,7 +3,7 @@
 file.py         a file's bytes, and the tables that they say
 sources.py      file, environment, flags: what was given, and where
 reader.py       what was given -> values, or everything that is wrong with it
-wording.py      how a wrong setting is said, in the words of where it was given
+wording.py      the error line for a wrong setting, spelled as its source spells settings
 load.py         all of it together
 reload.py       what changes while the proxy runs
 risks.py        what is allowed and may be regretted

@@ -1,4 +1,4 @@
-"""How a wrong setting is said: in the words of where it was given, with an example that can be copied there.
+"""The error line for a wrong setting, spelled as its source spells settings, with an example that can be copied there.
 
     --listen 127.0.0.1:x has no port ...; right would be --listen 127.0.0.1:19092
     clusters.main.listen = "127.0.0.1:x" has no port ...; right would be listen = "127.0.0.1:19092"
@@ -19,7 +19,7 @@ from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.sources import From, Given, variable_of
 from proxy.units import LARGEST_SIZE
 
-# characters of a name that are shown of it
+# the most characters of a name that a line shows
 MAX_NAMED = 160
 
 
@@ -41,7 +41,7 @@ def named(place: KeyPath) -> str:
 
 
 def wrong_value(place: KeyPath, key: Key, given: Given, reason: str) -> str:
-    """The line for a value that its kind does not read."""
+    """The line for a value that the key's kind can't read."""
     return f"{_as_given(place, key, given)} {reason}; right would be {_example(place, key, given.by, given.where)}"
 
 
@@ -54,7 +54,7 @@ def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
 
 
 def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
-    """The line for a name that isn't one. `nearest`: the name that is most like it; `key`: None if it is a table."""
+    """The line for an unknown name. `nearest`: the known name most like it; `key`: its key, None for a table's name."""
     if given is not None and given.by is From.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
         return f"{cut(given.where, MAX_NAMED)} is no setting; right would be {right}"
@@ -63,7 +63,7 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
 
 
 def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
-    """The line for a name that isn't one, and not like one either."""
+    """The line for an unknown name that resembles no known one."""
     by_environment = given is not None and given.by is From.ENVIRONMENT
     name = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
     return f"{name} is no setting; right would be one of {', '.join(names)}"
@@ -72,6 +72,7 @@ def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> s
 def _as_given(place: KeyPath, key: Key, given: Given) -> str:
     raw = "(hidden)" if key.secret else given.raw
     if given.by is From.FLAG:
+        # --node sets an entry of a table, and names it: --node 1=host:port
         return (
             f"{given.where} {cut(place[-1])}={cut(raw)}" if given.where == "--node" else f"{given.where} {shown(raw)}"
         )
@@ -85,5 +86,5 @@ def _example(place: KeyPath, key: Key, by: From, where: str) -> str:
         return as_flag(where, place[-1], key.example)
     if by is From.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
-    below = key.place if key.each is None else (*key.place, place[-1])
-    return f"{named(below)} = {toml(key.example)}"
+    in_section = key.place if key.each is None else (*key.place, place[-1])
+    return f"{named(in_section)} = {toml(key.example)}"

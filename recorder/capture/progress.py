@@ -1,4 +1,4 @@
-"""The compactor's state files: the next range starts from the newest one.
+"""The compactor's state files: each holds the state after a segment. The next segment starts from the newest one.
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
 
@@ -44,7 +44,7 @@ State = dict[str, Any]
 class Progress:
     """`segment`: the last one whose files are published. `frames` and `bytes`: of the rows made so far.
 
-    `log_bytes`: the log's length up to the end of that segment; None if unknown. `is_damaged`: True if the state behind
+    `log_bytes`: the log's length up to the end of that segment; None if unknown. `is_damaged`: True if the state after
     that segment is lost.
     """
 
@@ -58,7 +58,7 @@ class Progress:
 
 
 def state_name(segment: int) -> str:
-    """The name of the state file behind a segment."""
+    """The name of the file with the state after a segment."""
     return f"{segment:08d}.state"
 
 
@@ -68,7 +68,7 @@ def states(session: Folder) -> list[int]:
 
 
 def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> None:
-    """Writes the state behind `progress.segment`, synced: a restart begins there. Raises OSError."""
+    """Writes the state after `progress.segment`, synced: a restart begins there. Raises OSError."""
     blob = bytearray()
     text = json.dumps({"progress": asdict(progress), "assembly": assembly.state(blob)}).encode()
     content = _HEAD.pack(STATE_MAGIC, STATE_FORMAT, len(text)) + text + blob
@@ -76,7 +76,7 @@ def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> N
 
 
 def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
-    """Restores the state behind a segment.
+    """Restores the state after a segment.
 
     Errors: SenselessEntryError for a state that is damaged or of another segment, after which the assembly must not be
     used; UnknownSpoolError for a newer format; OSError.
@@ -124,7 +124,7 @@ def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     return state_json, blob
 
 
-def _numbered(text: bytes) -> bytes:
+def _from_format_1(text: bytes) -> bytes:
     """Upgrades the JSON of format 1, which had neither numbers of entries nor the log's length."""
     try:
         state_json = json.loads(text)
@@ -140,4 +140,4 @@ def _numbered(text: bytes) -> bytes:
 
 
 # a format's number -> the upgrade of its JSON to the next format
-UPGRADES: Mapping[int, Callable[[bytes], bytes]] = {1: _numbered}
+UPGRADES: Mapping[int, Callable[[bytes], bytes]] = {1: _from_format_1}

@@ -92,7 +92,7 @@ class SegmentReader:
         `limit`: the offset where the segment's entries end, if that is known.
         """
         block = self._read(self.BLOCK, limit)
-        if len(block) >= 8 and len(block) < (size := spool.wanted(block, 0)) <= spool.MAX_ENTRY:
+        if len(block) >= 8 and len(block) < (size := spool.size_at(block, 0)) <= spool.MAX_ENTRY:
             block = self._read(size, limit)
         found = []
         at = 0
@@ -156,7 +156,7 @@ class SegmentReader:
             return end if error.errno == errno.ENXIO else at
 
     def _is_entry(self, at: int, end: int) -> bool:
-        size = spool.wanted(os.pread(self._file.fileno(), 8, at), 0)
+        size = spool.size_at(os.pread(self._file.fileno(), 8, at), 0)
         if size > min(end - at, spool.MAX_ENTRY) or self._readings + size > MAX_READINGS * end:
             return False
         self._readings += size

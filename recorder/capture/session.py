@@ -3,7 +3,7 @@
     FOLDER/_spool/<session>/00000001.log ...   segments
                             writer.lock        held by the proxy as long as the session lives
                             compactor.lock     held by the process that compacts it
-                            00000001.state     the compactor's state behind that segment
+                            00000001.state     the compactor's state after that segment
                             status.json        how far the compactor is
                             .<file>            one of these files while it is made
            _spool/.<session>                   a session that is about to begin

@@ -6,8 +6,8 @@
               monotonic ns; (start, length) of each masked span, in offsets of the bytes; the bytes
 
 Knows bytes, never files or frames. All numbers are big-endian. The log of a process that was killed ends wherever its
-last write ended. A reader must notice every missing part, so the log describes itself. An entry has its number on its
-connection (modulo 2**16). A segment's head tells where the segment before it ends and how long the log is so far. The
+last write ended. A reader must notice every missing part, so the log describes itself. The entries of a connection
+are numbered (modulo 2**16). A segment's head tells where the segment before it ends and how long the log is so far. The
 first entry of a segment (*roll*) lists the open connections, and the totals of the closed ones. An entry's checksum is
 seeded with its segment head's, so bytes of another segment, or of a recorded stream, never pass for an entry.
 
@@ -51,10 +51,10 @@ MAX_ENTRY = 64 * 1024 * 1024
 
 # letters of a name that is on every row of a connection or of a segment: it must not fill the memory
 LONGEST_NAME = 1024
-# masked spans of an entry: none of a chunk's (512 KiB) is less than a byte, nor less than a byte behind the one before
+# masked spans of an entry. Each takes two bytes or more of a chunk, its own and a gap; a chunk has at most 512 KiB
 MAX_SPANS = 1 << 20
 
-# connections that are open at a time: each has a port and two descriptors of the proxy's, and a reader's memory
+# connections that are open at a time: each takes a port and two descriptors in the proxy, and memory in a reader
 MAX_OPEN = 1 << 16
 
 Spans = tuple[tuple[int, int], ...]
@@ -245,7 +245,7 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
         at = end
 
 
-def wanted(buffer: bytes, at: int) -> int:
+def size_at(buffer: bytes, at: int) -> int:
     """The size of the entry at `at`; the size of an entry's head if the length is not in the buffer."""
     if len(buffer) - at < 8:
         return _ENTRY.size

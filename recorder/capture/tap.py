@@ -161,7 +161,7 @@ class Tap:
 
     # the selection
 
-    def choice(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
+    def selection_change(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
         """(apply, undo) for new settings of what is recorded, from the next frame on. Left-out connections stay so."""
         return partial(self._select, Selection(recording)), partial(self._select, self._selection)
 

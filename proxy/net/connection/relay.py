@@ -117,7 +117,7 @@ class Relay:
     @property
     def progress(self) -> int | None:
         """See `Holder`."""
-        moved = sum(self._conversation.offsets) + self._client.taken + self._broker.taken
+        moved = sum(self._conversation.offsets) + self._client.sent_slowly + self._broker.sent_slowly
         return None if self._recording.is_waiting else moved
 
     @property
@@ -229,8 +229,8 @@ class Relay:
             chunk = chunk[: -len(step.rest)]
         self._account.one_way = step.one_way
         waits = self._recording.arrived(Direction.REQUEST, chunk, at_ns, step)
-        if step.answered:
-            self._answer(step.answered, at_ns)
+        if step.to_answer:
+            self._answer(step.to_answer, at_ns)
         if step.unanswered:
             self._account.unanswered(step.unanswered)
             # a response of the proxy's own may have its turn now

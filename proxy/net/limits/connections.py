@@ -15,7 +15,7 @@ from logging import DEBUG, INFO, WARNING
 from proxy.log import log
 from proxy.net.log_throttle import LogThrottle
 
-# the share of the limit below which it can be reached anew: not by each client that comes and goes
+# once fewer than this share of the limit are open, reaching it is logged anew: not for each client that comes and goes
 REARM_BELOW = 0.9
 
 
@@ -24,11 +24,11 @@ class TooManyConnections(Exception):
 
 
 class ConnectionLimit:
-    """A limit on open connections; where hosts are named, on those of each host.
+    """A limit on open connections: on all, or, if `admit` is given hosts, on those of each host.
 
     Args:
         limit: None admits every connection.
-        of: the owner of the limit, for the log, where no host is named.
+        of: the name of the limited cluster or clusters; the log names the host instead, if there is one.
     """
 
     def __init__(self, limit: int | None, of: str) -> None:

@@ -20,17 +20,17 @@ from proxy.threads import NoThread
 
 T = TypeVar("T")
 
-# the largest chunk. Each send wakes a peer, which costs more than to copy the bytes; but a connection holds a chunk in
-# memory, twice
+# the largest chunk. Larger ones mean fewer sends, each of which wakes a peer and costs more than copying the bytes; but
+# a connection holds a chunk in each direction
 RECEIVE_SIZE = 512 * 1024
-# a read allocates memory for all that may come. Up to this size that needs no call to the kernel, which costs more than
-# to pass a small frame on. A peer that fills it gets `RECEIVE_SIZE`
+# the usual size of a read, which allocates all of it. Up to this size, allocating needs no system call; that call would
+# cost more than forwarding a small frame
 SMALL_SIZE = 64 * 1024
 # errors of reading or sending once the peer's machine has not answered for long
 VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 # seconds of silence after which a peer's machine is probed, and the probes without an answer after which it is lost
 KEEPALIVE, PROBES = 60.0, 6
-# the longest time that Linux takes
+# the longest TCP_KEEPIDLE that Linux accepts, in seconds
 LONGEST_KEEPALIVE = 32767
 
 
@@ -60,7 +60,7 @@ class Stream:
     `receive` and `until` give up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
+    __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "sent_slowly", "server_name")
 
     # whether a peer that has sent its end of stream may still receive
     half_closes = True
@@ -77,10 +77,10 @@ class Stream:
         self._woken = False
         # bytes that have been put back
         self._pushback = b""
-        # bytes to be read at a time: SMALL_SIZE, then RECEIVE_SIZE as long as the peer fills it
+        # the size of the next read: RECEIVE_SIZE once a read has filled SMALL_SIZE, until one brings less than that
         self._size = SMALL_SIZE
-        # bytes that the peer has taken slowly, in pieces
-        self.taken = 0
+        # bytes sent after waiting for a slow peer; grows as long as the peer reads
+        self.sent_slowly = 0
         self.peer = peer
         # from a client's TLS handshake: the name that it asked for (SNI), and the subject of its certificate
         self.server_name: str | None = None
@@ -100,7 +100,8 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        (chunk,) = await Stream.until(self, _as_it_is, max_bytes)
+        # not self.until(): that of a subclass calls `receive`
+        (chunk,) = await Stream.until(self, _wrapped, max_bytes)
         return chunk
 
     async def until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
@@ -171,6 +172,7 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
+        # not self.send_now(): that of a subclass sends nothing
         for piece in Stream.send_now(self, list(pieces)):
             await self._send_rest(memoryview(piece))
 
@@ -199,7 +201,7 @@ class Stream:
             self._check_open()
             await self._watch.write()
             sent = self._send_now(rest)
-            self.taken += sent
+            self.sent_slowly += sent
             rest = rest[sent:]
 
     async def send_eof(self) -> None:
@@ -227,7 +229,8 @@ class Stream:
             self._socket.close()
 
 
-def _as_it_is(chunk: bytes | None) -> tuple[bytes | None]:
+def _wrapped(chunk: bytes | None) -> tuple[bytes | None]:
+    # a bare None would mean that the next chunk is awaited
     return (chunk,)
 
 

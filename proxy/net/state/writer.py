@@ -1,4 +1,4 @@
-"""Writes the newest state into its file, in a thread of its own: nothing waits for the disk, however long it takes.
+"""Writes the newest state into its file, in a thread of its own: until `close`, nothing waits for the disk.
 
 Not every state is written: of the changes during a write, only the newest state is written next.
 """

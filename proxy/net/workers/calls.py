@@ -75,7 +75,7 @@ class Calls:
     """One side of a channel. `run` in a task of its own.
 
     Args:
-        now: handles a message at once, in the order of arrival; returns whether it has. Other messages go to `handle`.
+        handle_now: handles a message at once, in order of arrival; returns whether it has. Others go to `handle`.
         handle: handles the others, each in a task of its own, and returns the answer.
     """
 

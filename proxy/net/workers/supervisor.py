@@ -5,8 +5,8 @@ sockets. Another worker takes its place after a pause, which grows while workers
 worker had counted stay counted.
 
 A worker has *joined* once it has reported that it works. From then on the parent tells it whatever it tells all
-workers, and waits until the worker has done so. The parent does not wait for a worker that has ended, nor for long for
-one that hangs: clients that are sent to a node's port find the other workers there.
+workers, and waits until the worker has done so. The parent does not wait for a worker that has ended, and waits only
+briefly for one that hangs, because the other workers accept on the same ports.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ SETTLE_SECONDS = 10.0
 # the longest that a scrape waits for workers' counts before it shows the last ones. /readyz asks for them too, and
 # probes of Kubernetes wait one second by default
 COUNTS_SECONDS = 0.7
-# beyond the deadline of the drain, for a worker's recorder to write the rest; less than systemd is told
+# beyond the deadline of the drain, for a worker's recorder to write the rest; less than systemd is told to wait
 STUCK_SECONDS = RECORDER_SECONDS + 5
-# instead of STUCK_SECONDS after a second signal, and after a third one, when only workers' last counts are waited for
+# from a second signal on, instead of STUCK_SECONDS
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
+# from a third signal on: for the workers' last counts
 AT_ONCE_SECONDS = 2.0
 # a killed process ends when the kernel lets go of it: not while it waits for a disk that hangs
 KILLED_SECONDS = 1.0
-# how often a worker sends its counts, which also shows that it is alive. A killed worker loses the counts since then
+# how often a worker sends its counts, which also shows that it is alive. A killed worker loses later counts
 BEAT_SECONDS = 1.0
 # between the end of a process and the end of its channel, which may hold its last messages
 CHANNEL_END_SECONDS = 1.0
 
-# starts a worker with its number, its slot, and its end of the channel. Raises OSError
+# starts a worker with its number, its slot (a successor takes it over), and its end of the channel. Raises OSError
 Start = Callable[[int, int, socket.socket], Awaitable[Process]]
 
 
@@ -60,7 +61,7 @@ class Supervisor:
         count: how many workers run.
         start: starts a worker's process.
         handle: answers a worker's request.
-        catch_up: sends a worker that has joined what it has missed.
+        catch_up: tells a worker that joins what the others were told before.
         vacate: called with a slot whose worker has ended.
         silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never sent
             a message.
@@ -133,7 +134,7 @@ class Supervisor:
             log(WARNING, "a worker does not answer; the others go on without it")
 
     async def refusals(self, payload: Payload, seconds: float) -> list[str]:
-        """Asks all workers that have joined to prepare something. Returns the reasons of those that do not."""
+        """Asks all workers that have joined to prepare something. Returns the reasons of those that refuse."""
         answers = await self._ask_all(payload, seconds)
         lines = [line for number, answer in answers.items() for line in _refusal(number, answer)]
         return [*dict.fromkeys(lines)]
@@ -233,7 +234,7 @@ class Supervisor:
     async def _run_process(self, worker: WorkerHandle, process: Process) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._receive, worker)
-            # in a task of its own: a worker that hangs may never read its job, and must be noticed
+            # in a task of its own: a worker that hangs may never read its job from standard input, and must be noticed
             nursery.start_soon(process.send_job)
             code = await process.wait()
             # its last messages may not have been read yet
@@ -241,7 +242,7 @@ class Supervisor:
         return code
 
     async def _watch(self, worker: WorkerHandle) -> None:
-        """Kills a worker that hangs. Counts beats, not time: a parent that was itself stopped must kill none."""
+        """Kills a worker that hangs. Counts beats, not time: a parent that was itself suspended must kill none."""
         while worker.silent <= self._max_silence(worker):
             await trio.sleep(BEAT_SECONDS)
             if not self._stopping.is_set():
@@ -265,6 +266,7 @@ class Supervisor:
             watching.cancel_scope.cancel()
 
     def _handle_now(self, worker: WorkerHandle, message: ChannelMessage) -> bool:
+        """See `Calls`."""
         if not worker.has_spoken:
             # from now on the worker may be silent only for the shorter time
             worker.has_spoken, worker.silent = True, 0.0

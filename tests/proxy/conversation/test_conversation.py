@@ -125,10 +125,10 @@ def test_between_frames_that_are_not_plain_there_is_no_room_for_more_plain_ones(
 
 @pytest.mark.parametrize("size", [1, 300, 1500, 1600, 1601, 5000])
 @pytest.mark.parametrize("from_client", [True, False], ids=["requests", "answers"])
-def test_of_frames_that_are_looked_through_a_step_holds_so_many_bytes(from_client: bool, size: int) -> None:
+def test_of_frames_that_are_searched_a_step_holds_so_many_bytes(from_client: bool, size: int) -> None:
     most = 100
     marked = {"mark_request": always, "mark_response": always}
-    routes = Routes(**marked, looks_through_request=always, looks_through_response=always)
+    routes = Routes(**marked, search_request=always, search_response=always)
     asked, answered = request(HEARTBEAT, 3, 1, bytes(size)), response(1, bytes(size))
     run = InTurns(routes, most).feed([Chunk(True, asked * 20, 1), Chunk(False, answered * 20, 2)])
     assert run.frames(from_client) == [asked if from_client else answered] * 20
@@ -266,7 +266,7 @@ def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:
     talk = Conversation(Routes(answered=lambda key, version: key == 18))
     talk.requests(request(HEARTBEAT, 3, 1), 10)
     step = talk.requests(request(18, 9, 2) + request(HEARTBEAT, 3, 3), 20)
-    (answered,) = step.answered
+    (answered,) = step.to_answer
     assert answered.correlation_id == 2
     assert b"".join(map(bytes, step.outgoing())) == request(HEARTBEAT, 3, 3)
     talk.answer(answered, response(2, b"ours"))
@@ -278,7 +278,7 @@ def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:
 
 def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> None:
     talk = Conversation(Routes(answered=lambda key, version: key == 18))
-    (answered,) = talk.requests(request(18, 9, 2), 10).answered
+    (answered,) = talk.requests(request(18, 9, 2), 10).to_answer
     talk.answer(answered, response(2, b"ours"))
     step = talk.due(20)
     assert b"".join(map(bytes, step.outgoing())) == response(2, b"ours")
@@ -291,7 +291,7 @@ def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> Non
 
 def test_an_answer_of_our_own_never_cuts_into_a_response() -> None:
     talk = Conversation(Routes(answered=lambda key, version: key == 18))
-    (answered,) = talk.requests(request(HEARTBEAT, 3, 1) + request(18, 9, 2), 10).answered
+    (answered,) = talk.requests(request(HEARTBEAT, 3, 1) + request(18, 9, 2), 10).to_answer
     talk.answer(answered, response(2, b"ours"))
     whole_response = response(1, b"a long body")
     first = talk.responses(whole_response[:10], 20)

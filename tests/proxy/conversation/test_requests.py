@@ -132,7 +132,7 @@ def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> 
         talk = Conversation(Routes(answered=lambda key, version: key == 18))
         steps = [talk.requests(piece, 10) for piece in (frame[:cut], frame[cut:]) if piece]
         assert b"".join(bytes(piece) for step in steps for piece in step.outgoing()) == b""
-        assert [e.correlation_id for step in steps for e in step.answered] == [2]
+        assert [e.correlation_id for step in steps for e in step.to_answer] == [2]
 
 
 def test_opaque_requests_that_nobody_answers_are_given_up_and_no_more_are_awaited(

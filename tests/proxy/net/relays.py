@@ -94,7 +94,7 @@ class Watcher:
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         self.events.append(("node", node_id, upstream, listener))
 
-    def choice(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+    def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
         return partial(self._choose, recording), partial(self._choose, "as before")
 
     def _choose(self, recording: Any) -> None:

@@ -91,7 +91,7 @@ async def test_a_fault_while_settings_are_put_into_effect_leaves_all_of_the_old_
     taken = Change(faulty if where == "taken" else lambda: None, lambda: None)
     watcher = Watcher()
     if where == "recorder":
-        watcher.choice = lambda recording: (faulty, lambda: None)
+        watcher.selection_change = lambda recording: (faulty, lambda: None)
     async with proxying(
         settings(broker.address),
         watcher=watcher,

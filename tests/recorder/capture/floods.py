@@ -50,7 +50,7 @@ class Recorded:
         cuts = [] if self.line.sieve is None else self.line.sieve.cuts(direction, step)
         offset = step.offset + len(step.data) - len(chunk)
         self.items += self.line.take(direction, offset, chunk, self.now, step, cuts)
-        for exchange in step.answered:
+        for exchange in step.to_answer:
             number = exchange.correlation_id or 0
             frame = api_versions.unsupported(number)
             self.talk.answer(exchange, frame)

@@ -215,7 +215,7 @@ def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of:
         number = rng.choice([number for number, left in enumerate(chunks) if left])
         player.play(number, chunks[number].pop())
         if rng.random() < 0.1:
-            take, take_back = tap.choice(RecordSettings(**rng.choice([*CHOICES, {}])))
+            take, take_back = tap.selection_change(RecordSettings(**rng.choice([*CHOICES, {}])))
             take()
             if rng.random() < 0.2:
                 take_back()
@@ -248,7 +248,7 @@ def test_when_everything_is_kept_again_chunks_take_the_short_way(tap_of: TapOf) 
     for chunk in talk.chunks[:4]:
         player.play(1, chunk)
     assert tap._special == {1}
-    take, _ = tap.choice(RecordSettings())
+    take, _ = tap.selection_change(RecordSettings())
     take()
     for chunk in talk.chunks[4:]:
         player.play(1, chunk)

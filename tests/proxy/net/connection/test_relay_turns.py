@@ -98,7 +98,7 @@ async def test_of_a_flood_of_answers_others_wait_for_no_more_than_a_turn(asked: 
     assert b"".join(log.of("flood")) == answers
 
 
-async def test_a_large_frame_of_settings_is_looked_through_in_pieces_and_others_wait_for_no_more_than_one():
+async def test_a_large_frame_of_settings_is_searched_in_pieces_and_others_wait_for_no_more_than_one():
     configs = [{"name": "", "value": "x"}] * PIECE
     frame = framed(catalog.encode_request(CREATE_TOPICS, 5, 1, "c", {"topics": [{"name": "t", "configs": configs}]}))
     log = Log()
@@ -109,7 +109,7 @@ async def test_a_large_frame_of_settings_is_looked_through_in_pieces_and_others_
     assert all(len(chunk) <= PIECE for chunk in log.of("flood"))
 
 
-async def test_a_large_frame_that_nobody_looks_through_passes_as_it_comes():
+async def test_a_large_frame_that_nobody_searches_passes_as_it_comes():
     frame = request(HEARTBEAT, 3, 1, bytes(6 * PIECE))
     log = Log()
     async with relaying(log.watcher("flood")) as talk, relaying(log.watcher("other")) as other:

@@ -391,7 +391,7 @@ async def test_a_worker_that_can_not_have_what_the_others_have_ends(parent, brok
 
 async def test_a_worker_in_which_a_fault_keeps_settings_from_being_taken_over_ends(parent, broker, logs, caplog):
     await joined(parent)
-    parent.watcher.choice = lambda recording: (lambda: 1 // 0, lambda: None)
+    parent.watcher.selection_change = lambda recording: (lambda: 1 // 0, lambda: None)
     parent.calls.tell(changed(broker, "settings", 1))
     await parent.worker_ends_with(0)
     assert "settings can't be taken over" in caplog.text
