@@ -93,7 +93,8 @@ class Supervisor:
         # the last order to stop that all workers were given; None before the first
         self._stop_order: Payload | None = None
         self._ended = trio.Event()
-        self._pending_starts = count
+        # numbers of the first workers that have neither joined nor ended
+        self._starting = set(range(1, count + 1))
         self._complete = trio.Event()
         self._codes: list[int] = []
 
@@ -195,7 +196,7 @@ class Supervisor:
             self.newest = number = next(self._numbers)
             ended = await self._run_worker(number, slot)
             self._vacate(slot)
-            self._start_is_over()
+            self._start_is_over(number)
             if self._stopping.is_set():
                 return
             if trio.current_time() - started > WELL_SECONDS:
@@ -279,7 +280,7 @@ class Supervisor:
                 worker.joined = True
                 worker.silent = 0.0
                 log(INFO, "worker works", worker=worker.number)
-                self._start_is_over()
+                self._start_is_over(worker.number)
             case "counted":
                 worker.counted(message.payload)
                 worker.silent = 0.0
@@ -287,9 +288,9 @@ class Supervisor:
                 return False
         return True
 
-    def _start_is_over(self) -> None:
-        self._pending_starts -= 1
-        if self._pending_starts == 0:
+    def _start_is_over(self, number: int) -> None:
+        self._starting.discard(number)
+        if not self._starting:
             self._complete.set()
 
 

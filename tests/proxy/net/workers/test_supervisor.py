@@ -107,6 +107,20 @@ async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump
     assert "no memory" in caplog.records[0].keys["reason"]
 
 
+async def test_the_start_is_over_when_each_first_worker_has_joined_or_ended(team, autojump_clock):
+    await wait_all_tasks_blocked()
+    well, starting = team.workers
+    well.join()
+    await wait_all_tasks_blocked()
+    well.end(KILLED)
+    (await team.replaced()).join()
+    with trio.move_on_after(1) as waiting:
+        await team.supervisor.complete()
+    assert waiting.cancelled_caught
+    starting.join()
+    await team.supervisor.complete()
+
+
 NONSENSE = {
     "no JSON": "{x}",
     "no object": "[]",
