@@ -180,11 +180,9 @@ class Codec:
         return encoder(self.message, self.version)
 
     @cached_property
-    def encode_pieces(self) -> Callable[[Mapping[str, Any]], Pieces]:
+    def encode_pieces(self) -> Callable[[Mapping[str, Any]], Pieces | bytes]:
         """As `encode`, for values whose records may be `Pieces`: large ones are not copied."""
-        if self._has_records:
-            return encoder(self.message, self.version, pieces=True)
-        return lambda values: Pieces((self.encode(values),))
+        return encoder(self.message, self.version, pieces=True) if self._has_records else self.encode
 
     def decode(
         self, buf: Buffer, at: int = 0, budget: Budget | None = None, *, views: bool = False

@@ -23,8 +23,12 @@ class Pieces:
     def __init__(self, buffers: Sequence[Buffer | Pieces]) -> None:
         """Small neighbours become one buffer."""
         self._size = sum(map(len, buffers))
-        flat = chain.from_iterable(one.buffers if isinstance(one, Pieces) else (one,) for one in buffers)
-        self.buffers: tuple[Buffer, ...] = (b"".join(flat),) if self._size < LARGE else tuple(_gathered(flat))
+        self.buffers: tuple[Buffer, ...]
+        if self._size < LARGE:
+            self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
+        else:
+            flat = chain.from_iterable(one.buffers if isinstance(one, Pieces) else (one,) for one in buffers)
+            self.buffers = tuple(_gathered(flat))
 
     def __len__(self) -> int:
         return self._size

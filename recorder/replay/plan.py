@@ -16,9 +16,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from proxy.wire.errors import WireError
+from proxy.wire.keys import PRODUCE
 from recorder.capture.frames import Origin as Origin
+from recorder.replay.messages import SMALL, answer_values, decoded_request, request_values
 from recorder.replay.messages import Values as Values
-from recorder.replay.messages import answer_values, decoded_request, request_values
 
 NANOSECONDS = 10**9
 # why something at the end did not succeed, in reports, where the target does not say why
@@ -171,7 +172,12 @@ class Exchange:
 
     def decoded(self) -> Values:
         """The recorded request's values, to change. Errors: WireError."""
-        return decoded_request(self.api_key, self.version, self.frame or b"")
+        found, frame = self._request, self.frame or b""
+        if found is None or self.api_key != PRODUCE:
+            return decoded_request(self.api_key, self.version, frame)
+        # of batches, nobody keeps what was read: who reads them once more decodes anew
+        self._request = None
+        return found
 
     @property
     def answer(self) -> Values | None:
@@ -194,6 +200,11 @@ class Exchange:
     def forget_values(self) -> None:
         """Drops what was decoded: it is made again when it is asked for."""
         self._request = self._answer = None
+
+    def forget_large_values(self) -> None:
+        """Drops them unless they take little memory."""
+        if self.frame is None or len(self.frame) > SMALL:
+            self.forget_values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,8 @@ from recorder.replay.arrow_rows import quick_rows
 from recorder.replay.plan import Exchange, Origin, Peer, Place, Reason
 
 Connection = tuple[str, int]
+# connections whose names are made once
+_PEERS = 10_000
 _EVENTS = (c.SESSION, c.CLUSTER, c.CONNECTION, c.MONO_NS, c.KIND, c.DETAIL)
 _BY_TIME = ((c.MONO_NS, "ascending"), (c.CONNECTION, "ascending"), (c.SEQUENCE, "ascending"))
 # What is read at a time: so many bytes of frames, or so many frames. The thread that serves the sockets waits for its
@@ -198,9 +201,9 @@ class _Merge:
                 self._open(heapq.heappop(self._unread))
             if not self._heads:
                 continue
-            _, row, rest = self._heads[0]
+            order, row, rest = self._heads[0]
             if self._clusters is None or row.cluster in self._clusters:
-                found = self._frame(row) if isinstance(row, FrameRow) else self._event(row)
+                found = self._frame(row, order[0]) if isinstance(row, FrameRow) else self._event(row)
                 if found is not None:
                     yield found
             if rest.must_read:
@@ -238,17 +241,16 @@ class _Merge:
             return Opened(self._time(row), connection, _text(_facts(row), "upstream"), row.cluster)
         return Closed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
 
-    def _frame(self, row: FrameRow) -> Happening | None:
+    def _frame(self, row: FrameRow, ns: int) -> Happening | None:
         if row.exchange is None or row.connection is None:
             return None
         origin = Origin(row.session, row.connection, row.exchange)
         if row.kind == c.REQUEST:
-            exchange = _exchange(row, origin, self._time(row), self._ahead[row.session])
-            return Asked(self._time(row), exchange, row.cluster)
+            return Asked(ns, _exchange(row, origin, ns, self._ahead[row.session]), row.cluster)
         key, version = _number(row.api_key), _number(row.api_version)
         frame = None if fault_of(row) else row.frame
         by_proxy = row.made_by == c.BY_PROXY
-        return Answered(self._time(row), origin, key, version, frame, by_proxy, row.place, row.cluster)
+        return Answered(ns, origin, key, version, frame, by_proxy, row.place, row.cluster)
 
 
 def _node(ns: int, row: EventRow) -> Node | None:
@@ -345,7 +347,6 @@ def _by_time(table: Any) -> Any:
 
 def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange:
     first = row.first_mono_ns
-    host, _, _ = (row.client or "").rpartition(":")
     return Exchange(
         origin,
         _number(row.api_key),
@@ -353,17 +354,23 @@ def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange
         row.frame,
         at_ns if first is None else min(first + ahead, at_ns),
         at_ns,
-        Peer(host, row.client_id),
+        _peer(row.client or "", row.client_id),
         node=row.node,
         principal=row.principal,
         wall_ns=row.at_ns,
         client=row.client or "",
         awaits=row.awaits is not False,
         fault=fault_of(row),
-        masked=_spans(row.masked),
-        omitted=_spans(row.omitted),
+        masked=_spans(row.masked) if row.masked else (),
+        omitted=_spans(row.omitted) if row.omitted else (),
         place=row.place,
     )
+
+
+@lru_cache(_PEERS)
+def _peer(client: str, client_id: str | None) -> Peer:
+    """`client`: an address with its port."""
+    return Peer(client.rpartition(":")[0], client_id)
 
 
 def fault_of(row: FrameRow) -> Reason | None:

@@ -152,12 +152,14 @@ class Offsets:
 
     def _fetch(self, exchange: Exchange, values: Values) -> Refusal | None:
         moved = self._moved[exchange.origin] = {}
-        errors = self._recorded_errors(exchange)
+        errors: dict[Place, int] | None = None
         for place, each in self._places(FETCH, values):
             offset = each.values["fetch_offset"]
             reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
             goes_on = reader.position if reader.is_at(offset) else None
-            target = goes_on.target if goes_on else self._found(place, offset, errors)
+            if goes_on is None and errors is None:
+                errors = self._recorded_errors(exchange)
+            target = goes_on.target if goes_on else self._found(place, offset, errors or {})
             each.values["fetch_offset"] = target
             moved[place] = _Moved(offset, target, reader)
         return None

@@ -33,7 +33,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.records import Batch, Compression, TimestampType
 from recorder.replay.consumers.digests import content, with_time
 from recorder.replay.consumers.matching import NO_PRODUCER, Matching, Side
-from recorder.replay.messages import MOST_MESSAGES, SMALL
+from recorder.replay.messages import MOST_MESSAGES, SMALL, batches
 
 # about 140 MB
 MOST_WAITING = 1_000_000
@@ -149,7 +149,7 @@ class Streams:
         """Adds what an answer holds in these ranges. Returns the offset behind its last batch, else the first asked."""
         budget, at = Budget(MOST_UNFOLDED), ranges[0][0] if ranges else 0
         try:
-            for batch in records.batches(data):
+            for batch in _batches(data):
                 at = max(at, batch.last_offset + 1)
                 if not batch.control and ranges and batch.last_offset >= ranges[0][0]:
                     producer_id = batch.producer_id if is_ordered else -1
@@ -172,6 +172,13 @@ class Streams:
         longest = max((stream.matching for stream in self._streams.values()), key=lambda one: one.waiting_count)
         longest.sum_up()
         self._waiting = sum(stream.matching.waiting_count for stream in self._streams.values())
+
+
+def _batches(data: bytes) -> Iterable[Batch]:
+    """The batches of an answer, up to one that can't be read, which is an error then."""
+    with suppress(WireError):
+        return batches(data)
+    return records.batches(data)
 
 
 def _wanted(data: bytes, batch: Batch, budget: Budget, ranges: Sequence[Range]) -> Iterator[_Digest]:

@@ -38,7 +38,7 @@ class Memory:
     @property
     def has_room(self) -> bool:
         """True if more may be read."""
-        return not self._is_full or (self._reads_on and self.used < self._limit + BEYOND)
+        return self.used < self._limit or (self._reads_on and self.used < self._limit + BEYOND)
 
     @property
     def _is_full(self) -> bool:
@@ -96,7 +96,7 @@ class Memory:
     def _take(self, item: Item, size: int, now: int) -> None:
         item.size += size
         self.used += size
-        if self._is_full and not self._is_watched:
+        if self.used >= self._limit and not self._is_watched:
             self._watch(now)
 
     def _watch(self, now: int) -> None:

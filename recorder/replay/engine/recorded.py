@@ -52,8 +52,8 @@ class Recorded:
             return
         lane = play.lane(exchange.connection)
         item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))
-        # the order has looked at the values; they are made again when it is sent
-        exchange.forget_values()
+        # the order has looked at the values; large ones are made again when it is sent
+        exchange.forget_large_values()
         play.memory.asked(item, now)
         play.waiting.asked(item)
         # what awaits nothing has no answer to be read
@@ -90,8 +90,8 @@ class Recorded:
         play.memory.answered(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        # a poll waits until its answer was read, what its connection ended without is lost
-        if item.exchange.api_key in LONG_POLLS or item.lane.closes_at is not None:
+        if item.hold is not None or item.exchange.api_key in LONG_POLLS or item.lane.closes_at is not None:
+            # a room, a poll, or the end of the connection may have waited for it
             play.ready[item.lane] = None
 
     def _close(self, lane: Lane, ns: int, now: int) -> None:

@@ -69,6 +69,8 @@ class Waiting:
 
     def left(self, item: Item) -> list[Lane]:
         """An item has left, or never will. Returns lanes whose head may go now."""
+        if not item.followers:
+            return []
         followers, item.followers = item.followers, []
         return followers
 

@@ -92,8 +92,8 @@ class Produces:
         """Writes pairs and numbers. `producer`: that of the transactional id."""
         flight = self._flights.setdefault(exchange.origin, _Flight(producer))
         flight.written.clear()
-        transactional_id = values.get("transactional_id")
-        if not partitions.drop(exchange, values, lambda each: self._repeat(exchange, transactional_id, flight, each)):
+        may_repeat = flight.repeated or not self._repeats.is_empty
+        if may_repeat and not self._drop_repeats(exchange, values, flight):
             return Withheld(Reason.REPEATED)
         asked = partitions.asked(PRODUCE, values)
         found = [numbered for each in asked if (numbered := self._numbered(each, producer))]
@@ -151,6 +151,11 @@ class Produces:
             self._repeats.forget(place)
         producer.refused.clear()
 
+    def _drop_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
+        """False if nothing is left."""
+        name = values.get("transactional_id")
+        return partitions.drop(exchange, values, lambda each: self._repeat(exchange, name, flight, each))
+
     def _repeat(self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: Asked) -> Reason | None:
         topic = self._names.topic(each.topic)
         if topic is None or not each.values["records"]:
@@ -189,7 +194,9 @@ class Produces:
             else:
                 flight.written[each.place] = _Sent(each, pair, base)
                 each.asked.values["records"] = _written(each.asked.values["records"], pair, base)
-        return None if self._without_repeats(exchange, values, flight) else Withheld(Reason.REPEATED)
+        if not flight.repeated or self._without_repeats(exchange, values, flight):
+            return None
+        return Withheld(Reason.REPEATED)
 
     def _without_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
         def reason(each: Asked) -> Reason | None:

@@ -27,6 +27,11 @@ class Repeats:
     def __init__(self) -> None:
         self._owed: OrderedDict[Hashable, list[list[bytes]]] = OrderedDict()
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no batch may be a repeat."""
+        return not self._owed
+
     def refused(self, place: Hashable, data: Buffer) -> None:
         """The recording refused these batches, and the target has taken them."""
         found = _digests(data)

@@ -166,6 +166,8 @@ class NamesTranslator:
     # topic ids
 
     def _put_ids(self, exchange: Exchange, values: Values) -> Withheld | None:
+        if not marked("request", exchange.api_key, exchange.version, "topic_id"):
+            return None
         elements = body("request", exchange.api_key)
         if not self._map_ids(exchange, values, elements) or _names_topics(values, elements):
             return None
