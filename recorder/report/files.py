@@ -34,7 +34,11 @@ def check(path: Path) -> None:
 def write(result: Result, path: Path) -> None:
     """Writes the report. Errors: OSError; CantReport as for `check`."""
     check(path)
-    text = _html(result, path) if path.suffix.lower() == HTML else as_json(result)
+    put(_html(result, path) if path.suffix.lower() == HTML else as_json(result), path)
+
+
+def put(text: str, path: Path) -> None:
+    """Writes the text of a report: the file has all of it, or stays as it was. Errors: OSError."""
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         temporary = Path(file.name)
         try:

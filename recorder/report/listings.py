@@ -6,6 +6,7 @@ A column takes its value from a row and says it in words; None is a dash. Names 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,12 +24,10 @@ Words = Callable[[Any], str]
 
 
 def short(text: str, longest: int = LONGEST_NAME) -> str:
-    """A foreign text, raw, cut so that it takes at most `longest` letters, however many its escapes take."""
+    """A foreign text, raw, cut so that it takes at most `longest` letters with its escapes, and an ellipsis."""
     kept = text[:longest]
-    if len(printable(kept)) > longest:
-        # an escape takes up to ten letters
-        kept = text[: longest // 10]
-    return kept if len(kept) == len(text) else f"{kept}…"
+    fits = bisect_right(range(len(kept) + 1), longest, key=lambda length: len(printable(kept[:length]))) - 1
+    return text if fits == len(text) else f"{kept[:fits]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def milliseconds(value: float) -> str:

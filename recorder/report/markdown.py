@@ -14,6 +14,7 @@ from recorder.report.listings import Listing
 from recorder.report.sections import findings as words
 from recorder.report.sections.every import sections
 from recorder.report.sections.findings import FindingText
+from recorder.report.sections.section import NOT_JUDGED
 
 # Rows of a table in a chat.
 MOST_ROWS = 10
@@ -29,7 +30,7 @@ def text(summary: Summary, folder: str) -> str:
     lines += [line for one in found for line in _finding(one)]
     for section in sections(summary):
         small = [one for one in section.listings if one.is_small]
-        if small or section.nothing.startswith("not judged"):
+        if small or section.nothing.startswith(NOT_JUDGED):
             lines += [f"## {escaped(section.title)}", ""]
             lines += [
                 line for sentence in (*section.lead, section.nothing) if sentence for line in (escaped(sentence), "")

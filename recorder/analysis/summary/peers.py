@@ -69,11 +69,10 @@ class CloseCause:
 
 @dataclass(frozen=True, slots=True)
 class Connections(Section):
-    """Connections over time, by client, and why they ended. `opened`: in a bin; `open`: at its end."""
+    """Connections over time, by client, and why they ended. `opened`: in a bin."""
 
     total: int = 0
     opened: Series = field(default_factory=Series)
-    open: Series = field(default_factory=Series)
     clients: Table[ConnectionsOfClient] = field(default_factory=Table)
     causes: Table[CloseCause] = field(default_factory=Table)
 

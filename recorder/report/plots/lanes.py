@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from recorder.analysis.summary.bounds import Timeline
-from recorder.report.plots.style import FONT_SIZE, HUES, INK, LINE, MUTED, Spec, dressed, label
+from recorder.report.plots.style import FONT_SIZE, HUES, INK, LINE, MUTED, Layer, Spec, label, layered
 
 PADDING = {"left": 2, "right": 8, "top": 2, "bottom": 2}
 # A line of letters, and the room below a row.
@@ -152,16 +152,16 @@ def _name(name: str, beside: str, y: int) -> dict[str, Any]:
     return {"name": name, "beside": beside, "y": y + _NAME_HEIGHT / 2}
 
 
-def _texts(names: Iterable[dict[str, Any]], width: int) -> Iterator[alt.Chart]:
+def _texts(names: Iterable[dict[str, Any]], width: int) -> Iterator[Layer]:
     """Each name to the left, what stands beside it to the right; a name that has too little room is shortened."""
     rows = [{**row, "name": label(row["name"], _letters(row["beside"], width)), "x": 0, "x2": width} for row in names]
-    yield _text(rows, "name", "x", align="left", color=INK)
-    yield _text(rows, "beside", "x2", align="right", color=MUTED)
+    yield Layer(_text("name", "x", align="left", color=INK), rows)
+    yield Layer(_text("beside", "x2", align="right", color=MUTED), rows)
 
 
-def _text(rows: list[dict[str, Any]], field: str, x: str, **style: Any) -> alt.Chart:
-    chart = alt.Chart(alt.InlineData(values=rows)).mark_text(baseline="middle", fontSize=FONT_SIZE + 1, **style)
-    placed: alt.Chart = chart.encode(x=f"{x}:Q", y="y:Q", text=f"{field}:N")
+def _text(field: str, x: str, **style: Any) -> alt.Chart:
+    marks = alt.Chart().mark_text(baseline="middle", fontSize=FONT_SIZE + 1, **style)
+    placed: alt.Chart = marks.encode(x=f"{x}:Q", y="y:Q", text=f"{field}:N")
     return placed
 
 
@@ -169,16 +169,14 @@ def _letters(beside: str, width: int) -> int:
     return max(int(width / _LETTER) - len(beside) - 4, 12)
 
 
-def _rectangles(rows: Sequence[dict[str, Any]]) -> alt.Chart:
-    chart = alt.Chart(alt.InlineData(values=list(rows))).mark_rect(strokeWidth=0)
+def _rectangles(rows: Sequence[dict[str, Any]]) -> Layer:
     colour = alt.Color("colour:N", scale=None)
-    placed: alt.Chart = chart.encode(x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q", color=colour)
-    return placed
+    marks = alt.Chart().mark_rect(strokeWidth=0)
+    return Layer(marks.encode(x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q", color=colour), rows)
 
 
-def _drawn(width: int, height: int, *layers: alt.Chart) -> Spec:
+def _drawn(width: int, height: int, *layers: Layer) -> Spec:
     """The layers in pixels: x from the left, y from the top."""
     x = alt.X(axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
     y = alt.Y(axis=None, scale=alt.Scale(domain=[0, max(height, 1)], nice=False, zero=False, reverse=True))
-    chart = alt.layer(*layers).encode(x=x, y=y)
-    return dressed(chart.properties(width=width, height=max(height, 1)), PADDING)
+    return layered(layers, PADDING, {"x": x, "y": y}, width=width, height=max(height, 1))

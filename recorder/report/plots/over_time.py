@@ -16,7 +16,7 @@ import altair as alt
 from recorder.analysis.summary.bounds import Series, Timeline
 from recorder.analysis.summary.traffic import HeatCell
 from recorder.report.plots.dumbbells import decades
-from recorder.report.plots.style import BAD, HEAT, Spec, dressed
+from recorder.report.plots.style import BAD, HEAT, Layer, Spec, layered
 
 PADDING = {"left": 2, "right": 12, "top": 6, "bottom": 2}
 # A label of the time axis takes some 60 pixels, and wants room beside it.
@@ -53,12 +53,10 @@ class Canvas:
         scale = alt.Scale(type="utc", domain=[first, last], nice=False)
         return alt.X(f"{field}:T", title=None, axis=axis, scale=scale)
 
-    def drawn(self, *layers: alt.Chart) -> Spec:
+    def drawn(self, *layers: Layer) -> Spec:
         """The specification of these layers."""
-        sized = alt.layer(*layers).properties(
-            width=self.width, height=self.height, autosize=alt.AutoSizeParams(type="fit", contains="padding")
-        )
-        return dressed(sized, PADDING)
+        fit = alt.AutoSizeParams(type="fit", contains="padding")
+        return layered(layers, PADDING, width=self.width, height=self.height, autosize=fit)
 
 
 def lines(canvas: Canvas, shown: Sequence[Line], unit: str, domain: tuple[float, float] | None = None) -> Spec:
@@ -67,14 +65,12 @@ def lines(canvas: Canvas, shown: Sequence[Line], unit: str, domain: tuple[float,
     return canvas.drawn(*(layer for line in shown for layer in _line(canvas, line, y)))
 
 
-def _line(canvas: Canvas, line: Line, y: alt.Y) -> Iterator[alt.Chart]:
+def _line(canvas: Canvas, line: Line, y: alt.Y) -> Iterator[Layer]:
     rows = [*_points(canvas.timeline, line.series.values)]
-    chart = alt.Chart(alt.InlineData(values=rows)).encode(x=canvas.x("at"), y=y)
-    yield chart.mark_line(
-        color=line.colour, strokeWidth=1.2 if line.is_thin else 1.8, strokeJoin="round", interpolate="linear"
-    )
-    lone = alt.InlineData(values=[row for row in rows if row["lone"]])
-    yield alt.Chart(lone).mark_point(color=line.colour, filled=True, size=16, opacity=1).encode(x=canvas.x("at"), y=y)
+    chart = alt.Chart().encode(x=canvas.x("at"), y=y)
+    yield Layer(chart.mark_line(color=line.colour, strokeWidth=1.2 if line.is_thin else 1.8, strokeJoin="round"), rows)
+    point = chart.mark_point(color=line.colour, filled=True, size=16, opacity=1)
+    yield Layer(point, [row for row in rows if row["lone"]])
 
 
 def _points(timeline: Timeline, values: Sequence[float | None]) -> Iterator[dict[str, Any]]:
@@ -96,12 +92,17 @@ def _known(value: float | None) -> float | None:
 
 def bars(canvas: Canvas, shown: Sequence[tuple[Series, str]], unit: str, lost: Series | None = None) -> Spec:
     """A bar a bin, of the series upon each other in their order; where frames are `lost`, the ground is marked."""
-    values = [*_stacked(canvas.timeline, shown)]
-    chart = alt.Chart(alt.InlineData(values=values)).mark_rect(strokeWidth=0)
-    bar = chart.encode(
-        x=canvas.x("from"), x2="to:T", y=_linear_axis(unit, "low"), y2="high:Q", color=alt.Color("colour:N", scale=None)
-    )
-    return canvas.drawn(*([_marked(canvas, lost)] if lost and any(lost.known) else []), bar)
+    bar = _rectangle(canvas, _linear_axis(unit, "low"))
+    marked = [_marked(canvas, lost)] if lost and any(lost.known) else []
+    return canvas.drawn(*marked, Layer(bar, [*_stacked(canvas.timeline, shown)]))
+
+
+def _rectangle(canvas: Canvas, y: alt.Y) -> alt.Chart:
+    """A rectangle from one time to another, from `low` to `high`."""
+    colour = alt.Color("colour:N", scale=None)
+    marks = alt.Chart().mark_rect(strokeWidth=0)
+    found: alt.Chart = marks.encode(x=canvas.x("from"), x2="to:T", y=y, y2="high:Q", color=colour)
+    return found
 
 
 def _stacked(timeline: Timeline, shown: Sequence[tuple[Series, str]]) -> Iterator[dict[str, Any]]:
@@ -119,12 +120,11 @@ def _span(timeline: Timeline, at: int, gap: float = 0) -> dict[str, Any]:
     return {"from": begin + length * gap / 2, "to": begin + length * (1 - gap / 2)}
 
 
-def _marked(canvas: Canvas, lost: Series) -> alt.Chart:
+def _marked(canvas: Canvas, lost: Series) -> Layer:
     """The stretches in which frames are lost, over the whole height."""
     stretches = [_span(canvas.timeline, at) for at, value in enumerate(lost.values[: canvas.timeline.bins]) if value]
-    chart = alt.Chart(alt.InlineData(values=stretches)).mark_rect(color=BAD, opacity=0.22, strokeWidth=0)
-    marked: alt.Chart = chart.encode(x=canvas.x("from"), x2="to:T")
-    return marked
+    marks = alt.Chart().mark_rect(color=BAD, opacity=0.2, strokeWidth=0)
+    return Layer(marks.encode(x=canvas.x("from"), x2="to:T"), stretches)
 
 
 def heat(canvas: Canvas, cells: Iterable[HeatCell]) -> Spec:
@@ -136,9 +136,7 @@ def heat(canvas: Canvas, cells: Iterable[HeatCell]) -> Spec:
         for level, cell in sorted(((level_of(cell.count, most), cell) for cell in found), key=lambda both: both[0])
     ]
     over = (min((row["low"] for row in rows), default=1), max((row["high"] for row in rows), default=10))
-    chart = alt.Chart(alt.InlineData(values=rows)).mark_rect(strokeWidth=0)
-    y, colour = _log_axis("ms", over, "low"), alt.Color("colour:N", scale=None)
-    return canvas.drawn(chart.encode(x=canvas.x("from"), x2="to:T", y=y, y2="high:Q", color=colour))
+    return canvas.drawn(Layer(_rectangle(canvas, _log_axis("ms", over, "low")), rows))
 
 
 def level_of(count: int, most: int) -> int:

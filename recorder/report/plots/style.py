@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import altair as alt
 
@@ -48,6 +49,26 @@ def dressed(chart: Chart, padding: dict[str, int]) -> Spec:
         .to_dict()
     )
     return found
+
+
+class Layer(NamedTuple):
+    """Marks without their data, and the rows that they are drawn of."""
+
+    marks: alt.Chart
+    rows: Sequence[dict[str, Any]]
+
+
+def layered(
+    layers: Sequence[Layer], padding: dict[str, int], axes: dict[str, Any] | None = None, **properties: Any
+) -> Spec:
+    """The specification of layers upon each other; `axes`: those that all of them share.
+
+    Rows join it last: altair copies and checks whatever it is given in each step, which takes seconds for thousands.
+    """
+    names = [f"rows{at}" for at in range(len(layers))]
+    named = [layer.marks.properties(data=alt.NamedData(name)) for name, layer in zip(names, layers, strict=True)]
+    spec = dressed(alt.layer(*named).encode(**axes or {}).properties(**properties), padding)
+    return {**spec, "datasets": {name: list(layer.rows) for name, layer in zip(names, layers, strict=True)}}
 
 
 def label(text: str, longest: int = LONGEST_LABEL) -> str:

@@ -137,8 +137,9 @@ def _counted(number: int, severity: Severity) -> str:
 def judged(found: Findings) -> str:
     """How many rules were asked, and how many could not be, in a sentence."""
     if found.not_judged is not None:
-        return f"Rules were not judged: {found.not_judged}."
+        return f"Rules were not judged: {_full(found.not_judged)}"
     fired = len({one.rule for one in found.found})
     asked = fired + len(found.quiet)
     open_ = f"; {count(found.unjudged.total)} could not be judged" if found.unjudged.total else ""
-    return f"{count(asked, 'rule')} {'was' if asked == 1 else 'were'} judged, {count(fired)} fired{open_}."
+    told = f"{count(fired)} fired" if fired else "none fired"
+    return f"{count(asked, 'rule')} {'was' if asked == 1 else 'were'} judged, {told}{open_}."

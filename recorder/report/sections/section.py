@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from recorder.analysis.summary.bounds import Section
-from recorder.report.listings import Listing
+from recorder.report.listings import Listing, short
+
+NOT_JUDGED = "Not judged"
+# Reasons are ours, with names of others in them.
+_LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class SectionText:
 def section(id: str, title: str, of: Section, lead: tuple[str, ...], *listings: Listing, nothing: str) -> SectionText:
     """A section; one without rows says `nothing`, or why nobody could tell."""
     if of.not_judged is not None:
-        return SectionText(id, title, nothing=f"not judged: {of.not_judged}")
+        return SectionText(id, title, nothing=f"{NOT_JUDGED}: {short(of.not_judged, _LONGEST_REASON)}.")
     filled = tuple(one for one in listings if one.rows)
     if not filled and not any(lead):
         return SectionText(id, title, nothing=nothing)

@@ -50,6 +50,7 @@ def _held(found: Coverage) -> str:
         return ""
     held = f"{count(found.frames, 'frame')} ({size(found.bytes)}) of {count(found.exchanges, 'exchange')}"
     sessions = f"in {count(found.sessions.total, 'session')}" if found.sessions.total else ""
+    sessions += f" of {count(len(found.clusters), 'cluster')}" if len(found.clusters) > 1 else ""
     if found.first_at_ns is None or found.last_at_ns is None:
         return f"{held} {sessions}".rstrip() + "."
     lasted = duration(found.last_at_ns - found.first_at_ns) or "0 s"

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from itertools import cycle, repeat
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -65,7 +67,14 @@ CAPTURE = "/var/lib/kafka-wiretap/capture"
 LINE = Timeline.over(START, END)
 # the stretch in which everything is slow
 SLOW = range(34, 41)
-EVIL = f"</title></style></svg></script><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>{TEXT}"
+MARKUP = "</title></style></script><img src=http://evil.example/x onerror=alert(1)>"
+# markup that a cell shows whole; then all that a terminal or a reader's eye would obey, in pieces that fit
+EVIL = (
+    MARKUP,
+    '" onload="alert(1)',
+    "`|](http://evil.example) <!-- ",
+    *(TEXT[at : at + 12] for at in range(0, len(TEXT), 12)),
+)
 
 # API: requests, usual ms, spread, bytes of a request and of its response
 _APIS = {
@@ -604,63 +613,67 @@ def judged_nowhere() -> Summary:
     """No section could be made; the reason is foreign text, too."""
     whole = Summary()
     named = [one.name for one in fields(Summary) if one.name != "timeline"]
-    return replace(whole, **{name: replace(getattr(whole, name), not_judged=f"because of {EVIL}") for name in named})
+    return replace(
+        whole, **{name: replace(getattr(whole, name), not_judged=f"because of {MARKUP}{TEXT}") for name in named}
+    )
 
 
 def hostile() -> Summary:
     """Peers whose every name is made to do harm."""
-    return _filled(Summary, 5, EVIL, LINE)
+    return _filled(Summary, 5, cycle(EVIL), LINE)
 
 
 def largest() -> Summary:
     """As much as a report can hold, of the longest names, in the letter that takes the most bytes: &#39;."""
-    return _filled(Summary, MAX_ROWS, "'" * 8000, Timeline(START, 60 * SECOND, 120))
+    return _filled(Summary, MAX_ROWS, repeat("'" * 8000), Timeline(START, 60 * SECOND, 120))
 
 
 Value = TypeVar("Value")
 
 
-def _filled(kind: type[Value], rows: int, text: str, line: Timeline) -> Value:
-    """A value of this class, of so many rows in each table, with this text in every string."""
+def _filled(kind: type[Value], rows: int, texts: Iterator[str], line: Timeline) -> Value:
+    """A value of this class, of so many rows in each table, with these texts in its strings."""
     return kind(
-        **{name: _of(hint, name, rows, text, line) for name, hint in get_type_hints(kind).items() if name != "most"}
+        **{name: _of(hint, name, rows, texts, line) for name, hint in get_type_hints(kind).items() if name != "most"}
     )
 
 
-def _of(hint: Any, name: str, rows: int, text: str, line: Timeline) -> Any:
+def _of(hint: Any, name: str, rows: int, texts: Iterator[str], line: Timeline) -> Any:
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if name == "not_judged":
         return None
     if kind is Timeline:
         return line
     if kind is Series:
-        return Series(text, tuple(1.0 + at % 7 for at in range(line.bins)))
+        return Series(next(texts), tuple(1.0 + at % 7 for at in range(line.bins)))
     if isinstance(kind, type) and issubclass(kind, Bounded):
         made = [
-            _row(arguments[0], at, rows, text, line) for at in range(max(rows, 1) if rows < MAX_ROWS else kind.most)
+            _row(arguments[0], at, rows, texts, line) for at in range(max(rows, 1) if rows < MAX_ROWS else kind.most)
         ]
         return kind(tuple(made), 10**9)
     if kind in (tuple, list):
-        return kind(_row(arguments[0], at, rows, text, line) for at in range(min(rows, 5)))
+        return kind(_row(arguments[0], at, rows, texts, line) for at in range(min(rows, 5)))
     if kind is dict:
-        return {f"{text}{at}": 1_000_003 for at in range(5)}
+        return {f"{next(texts)}{at}": 1_000_003 for at in range(5)}
     if NoneType in arguments:
-        return _of(next(one for one in arguments if one is not NoneType), name, rows, text, line)
-    return _simple(kind, name, text) if not is_dataclass(kind) else _filled(kind, rows, text, line)
+        return _of(next(one for one in arguments if one is not NoneType), name, rows, texts, line)
+    return _simple(kind, name, texts) if not is_dataclass(kind) else _filled(kind, rows, texts, line)
 
 
-def _row(kind: Any, at: int, rows: int, text: str, line: Timeline) -> Any:
+def _row(kind: Any, at: int, rows: int, texts: Iterator[str], line: Timeline) -> Any:
     """A row of a table: marks lie beside each other, so that none is drawn upon another."""
     if kind is HeatCell:
         return HeatCell(at % line.bins, 2.0 ** (at // line.bins), 2.0 ** (at // line.bins + 1), 1 + at * 7919 % 100_000)
     if kind is Partition:
-        return replace(_filled(Partition, rows, text, line), topic=f"{at % 20} {text}", partition=at, skew=at % 7 / 2)
-    return _of(kind, "", rows, text, line)
+        return replace(
+            _filled(Partition, rows, texts, line), topic=f"{at % 20} {next(texts)[:300]}", partition=at, skew=at % 7 / 2
+        )
+    return _of(kind, "", rows, texts, line)
 
 
-def _simple(kind: Any, name: str, text: str) -> Any:
+def _simple(kind: Any, name: str, texts: Iterator[str]) -> Any:
     if kind is str:
-        return text
+        return next(texts)
     if isinstance(kind, type) and issubclass(kind, str):
         return next(iter(kind))
     if kind is bool:

@@ -100,7 +100,7 @@ def test_a_section_without_rows_says_so() -> None:
 
 def test_a_section_that_could_not_be_judged_says_why() -> None:
     words = Page(html(summaries.quiet())).words
-    assert words.count("not judged: the capture holds no bodies") == 5
+    assert words.count("Not judged: the capture holds no bodies.") == 5
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(Summary) if one.name not in ("timeline", "findings")])

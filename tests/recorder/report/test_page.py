@@ -71,3 +71,12 @@ def test_text_stands_out_from_its_ground(at: int) -> None:
         for ink in ("ink", "muted", "good", "warn", "bad"):
             light, dark = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2], ids=["light", "dark", "paper"])
+def test_marks_of_plots_stand_out_from_the_page(at: int) -> None:
+    """WCAG 2.2, 1.4.11: 3 to 1."""
+    colours = palettes()[at]
+    for mark in ("blue", "teal", "amber", "rose", "violet", "grey", "bad", "warn"):
+        light, dark = sorted((luminance(colours[mark]), luminance(colours["paper"])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3, mark

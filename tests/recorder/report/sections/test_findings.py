@@ -104,7 +104,7 @@ def test_the_verdict_says_how_many_and_how_bad(found: Findings, said: str) -> No
 def test_rules_that_fired_that_were_quiet_and_that_are_open_are_counted() -> None:
     twice = Findings(Table((FOUND, FOUND)), ("gaps", "churn"), Table((Unjudged("clock", "too short"),)))
     assert judged(twice) == "3 rules were judged, 1 fired; 1 could not be judged."
-    assert judged(Findings(quiet=("gaps",))) == "1 rule was judged, 0 fired."
+    assert judged(Findings(quiet=("gaps",))) == "1 rule was judged, none fired."
 
 
 def test_an_empty_summary_has_no_findings() -> None:
