@@ -52,6 +52,7 @@ class Reason(StrEnum):
     NO_OFFSET = "its offset has no counterpart on the target"
     NO_SESSION = "its session is not open on the target"
     NOT_ACQUIRED = "its records were not acquired on the target"
+    NO_LOGIN = "the settings file has no login for its principal"
     NO_NODE = "no node of the target takes it"
     GAVE_UP = "waited longer than --wait"
     REPEATED = "repeats records that the target has taken"
