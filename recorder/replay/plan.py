@@ -21,6 +21,8 @@ from recorder.replay.messages import Values as Values
 from recorder.replay.messages import answer_values, decoded_request, request_values
 
 NANOSECONDS = 10**9
+# of the requests that a replay makes itself: a capture of a replay (`--record`, or a proxy's) tells them apart by it
+CLIENT_ID = "kafka-wiretap-replay"
 # why something at the end did not succeed, in reports, where the target does not say why
 NO_ANSWER = "no answer"
 
@@ -29,6 +31,7 @@ class Reason(StrEnum):
     """Why a request, or a partition of it, is withheld. The value stands in reports."""
 
     NEVER = "never sent by a replay"
+    OF_A_REPLAY = "made by the replay that was recorded"
     NEEDS_ADMIN = "changes the cluster (--admin)"
     NEEDS_DELETES = "deletes (--deletes)"
     NEEDS_TELEMETRY = "telemetry (--telemetry)"
@@ -62,7 +65,7 @@ class Reason(StrEnum):
 # What the options leave out, and what no replay sends: not counted by --partial.
 BY_CHOICE = frozenset(
     {
-        *(Reason.NEVER, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
+        *(Reason.NEVER, Reason.OF_A_REPLAY, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
         *(Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
     }
 )

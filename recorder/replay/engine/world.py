@@ -43,7 +43,7 @@ from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Progress, Result
-from recorder.replay.plan import BY_CHOICE, Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
@@ -83,6 +83,9 @@ def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
 
 def _refused(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
     """`reason`: what its API and version forbid."""
+    if exchange.peer.client_id == CLIENT_ID:
+        # what they were made for, this replay finds out itself
+        return Withheld(Reason.OF_A_REPLAY)
     # what nobody asked for is not missed
     if reason in BY_CHOICE:
         return Withheld(reason)

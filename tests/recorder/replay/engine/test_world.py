@@ -8,7 +8,7 @@ from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONF
 from recorder.replay.engine.world import refused_anywhere
 from recorder.replay.login.logins import has_login
 from recorder.replay.options import Deletes, Options
-from recorder.replay.plan import Exchange, Origin, Peer, Reason, Withheld
+from recorder.replay.plan import CLIENT_ID, Exchange, Origin, Peer, Reason, Withheld
 from recorder.replay.prepare import Prepared
 from tests.recorder.replay.simple import PRODUCE_VERSION, answered, produce, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
@@ -93,6 +93,19 @@ def test_a_topic_that_was_made_before_the_replay_may_be_deleted_and_none_that_wa
     simulation = Simulation(recording, Target(), options, cluster=one_node(("a", 1)), prepared=prepared)
     simulation.run()
     assert len(simulation.asked(DELETE_TOPICS)) == len(created)
+
+
+def test_what_a_replay_made_of_its_own_is_not_played_from_its_recording_and_not_missed() -> None:
+    recording = Recording()
+    writes(recording, 0)
+    answer = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": []}
+    asked = recording.asks(1, 3, METADATA, 12, {"topics": None}, peer=Peer("h", CLIENT_ID))
+    recording.answers(2, asked, answer)
+    simulation = Simulation(recording, answered, Options(), cluster=one_node(("a", 1)))
+    result = simulation.run()
+    assert {got.key for got in simulation.got} == {PRODUCE}
+    assert result.totals.withheld == {Reason.OF_A_REPLAY: 1}
+    assert result.withheld_percent == 0
 
 
 def test_a_principal_without_a_login_is_withheld_at_once_and_says_so() -> None:
