@@ -21,6 +21,7 @@ from proxy.wire.budget import Budget
 from recorder import moments
 from recorder.capture.session import WhenFull
 from recorder.replay.choice import Choice
+from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix
 from recorder.replay.options import Deletes, Options, is_api
 from recorder.replay.refused import Refused
@@ -344,6 +345,7 @@ def _options(given: dict[str, Any], file: FileSettings) -> Options:
         deletes=Deletes(given["deletes"]),
         shift_timestamps=given["timestamps"] == "shift",
         nodes=file.nodes | given["nodes"],
+        has_login=has_login(file.logins),
     )
 
 

@@ -32,6 +32,7 @@ class Options:
         wait: how long anything is waited for; `drain`: how long the ends of logs are polled at the end.
         memory: of waiting requests.
         max_late: lateness at which the replay ends; None: never.
+        has_login: False for a recorded principal (None: connections without one) for whom nobody logs in.
         stop_after: mismatches at which the replay ends; None: never.
     """
 
@@ -53,6 +54,7 @@ class Options:
     memory: int = 256 << 20
     max_late: int | None = None
     stop_after: int | None = None
+    has_login: Callable[[str | None], bool] = lambda principal: True
 
     def chooses(self, api_key: int) -> bool:
         """True unless `--only` leaves the API out."""

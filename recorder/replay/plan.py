@@ -22,6 +22,8 @@ from recorder.replay.messages import SMALL, answer_values, decoded_request, requ
 from recorder.replay.messages import Values as Values
 
 NANOSECONDS = 10**9
+# of the requests that a replay makes itself: a capture of a replay (`--record`, or a proxy's) tells them apart by it
+CLIENT_ID = "kafka-wiretap-replay"
 # why something at the end did not succeed, in reports, where the target does not say why
 NO_ANSWER = "no answer"
 
@@ -30,6 +32,7 @@ class Reason(StrEnum):
     """Why a request, or a partition of it, is withheld. The value stands in reports."""
 
     NEVER = "never sent by a replay"
+    OF_A_REPLAY = "made by the replay that was recorded"
     NEEDS_ADMIN = "changes the cluster (--admin)"
     NEEDS_DELETES = "deletes (--deletes)"
     NEEDS_TELEMETRY = "telemetry (--telemetry)"
@@ -53,6 +56,7 @@ class Reason(StrEnum):
     NO_OFFSET = "its offset has no counterpart on the target"
     NO_SESSION = "its session is not open on the target"
     NOT_ACQUIRED = "its records were not acquired on the target"
+    NO_LOGIN = "the settings file has no login for its principal"
     NO_NODE = "no node of the target takes it"
     GAVE_UP = "waited longer than --wait"
     REPEATED = "repeats records that the target has taken"
@@ -62,7 +66,7 @@ class Reason(StrEnum):
 # What the options leave out, and what no replay sends: not counted by --partial.
 BY_CHOICE = frozenset(
     {
-        *(Reason.NEVER, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
+        *(Reason.NEVER, Reason.OF_A_REPLAY, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
         *(Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
     }
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 from proxy.schema.addresses import Address
 from proxy.terminal import printable
+from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
@@ -30,7 +31,7 @@ from proxy.wire.keys import (
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics
 from recorder.replay.names import INTERNAL, Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Made, To, ToCoordinator, ToLeader, ToNode, Values
+from recorder.replay.plan import Made, To, ToCoordinator, ToNode, Values
 from recorder.replay.survey import Survey
 from recorder.terminal import count
 
@@ -40,7 +41,7 @@ Script = Generator[Made | None, Values | None, Any]
 EARLIEST, LATEST = -2, -1
 # errors that say that there is no such group, or none of that kind: GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION
 _NO_GROUP = frozenset({0, 69, 35})
-TRANSACTIONAL_ID_NOT_FOUND = 105
+TRANSACTIONAL_ID_NOT_FOUND, TOPIC_ALREADY_EXISTS = 105, 36
 # The target may take a moment to tell all brokers of new topics.
 _TRIES = 200
 PURPOSE = "to know the target"
@@ -59,7 +60,8 @@ class Prepared:
         overwritten: groups of the target whose offsets the replay's commits overwrite.
         starts, ends: (target topic, partition) -> first and next offset of its log.
         absent_groups: groups that are played and that the target does not have, by the target's name.
-        lacking: topics that have to be made first -> partitions; `created`: those that were, by the target's name.
+        lacking: topics that have to be made first, or get more partitions -> partitions, by the target's name.
+        created: those of them that were made.
         shift_ms: how much later than its recording the replay began.
     """
 
@@ -87,8 +89,8 @@ class Preparation:
         yield from self._metadata()
         self._check_cluster()
         yield from self._topics()
-        for where in sorted(self._partitions()):
-            yield from self._ends(where)
+        for node, places in sorted(self._led().items()):
+            yield from self._ends(node, places)
         for topic, index in self._survey.first_offsets:
             if topic in self._survey.created:
                 # its log will be empty
@@ -143,10 +145,11 @@ class Preparation:
         if self.found.refusals:
             return
         yield from self._create(lacking)
+        if self.found.refusals:
+            return
         for _ in range(_TRIES):
             yield from self._metadata(creates=not self._creates_topics())
             if not self._lacking():
-                self.found.created = sorted(lacking)
                 return
             yield None
         self.found.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
@@ -172,6 +175,7 @@ class Preparation:
     def _create(self, lacking: dict[str, int]) -> Script:
         if not self._creates_topics():
             # a broker without CreateTopics makes a topic when somebody asks for it
+            self.found.created = sorted(name for name in lacking if not self._cluster.partitions(name))
             yield from self._metadata(creates=True)
             return
         to = ToNode(self._cluster.controller if self._cluster.controller in self._cluster.nodes else None)
@@ -181,31 +185,51 @@ class Preparation:
             for name, count in sorted(new.items())
         ]
         if topics:
-            yield from self._ask(CREATE_TOPICS, {"topics": topics, "timeout_ms": 30_000}, to, CREATION)
+            answer = yield from self._ask(CREATE_TOPICS, {"topics": topics, "timeout_ms": 30_000}, to, CREATION)
+            self.found.created = self._made("make", (answer or {}).get("topics", ()))
         grown = [{"name": name, "count": count} for name, count in sorted(lacking.items()) if name not in new]
         if grown:
-            yield from self._ask(CREATE_PARTITIONS, {"topics": grown, "timeout_ms": 30_000}, to, CREATION)
+            answer = yield from self._ask(CREATE_PARTITIONS, {"topics": grown, "timeout_ms": 30_000}, to, CREATION)
+            self._made("give more partitions to", (answer or {}).get("results", ()))
+
+    def _made(self, verb: str, told: Iterable[Values]) -> list[str]:
+        """The names that the target has made, or changed; of others, unless it has them, what it says is a refusal."""
+        made = []
+        for answer in told:
+            if not answer["error_code"]:
+                made.append(answer["name"])
+            elif answer["error_code"] != TOPIC_ALREADY_EXISTS:
+                said = f" ({printable(answer['error_message'])})" if answer.get("error_message") else ""
+                why = kafka_error(answer["error_code"]).name + said
+                self.found.refusals.append(f"the target does not {verb} topic {answer['name']}: {why}")
+        return sorted(made)
 
     def _has_defaults(self) -> bool:
         """True if the target takes -1 for its default replication factor (2.4 and newer)."""
         has = self._cluster.any_offered().get(CREATE_TOPICS)
         return has is not None and has.stop > 4
 
-    def _partitions(self) -> list[tuple[str, int]]:
-        wanted = self._wanted()
-        return [where for where, leader in self._cluster.leaders.items() if where[0] in wanted and leader >= 0]
+    def _led(self) -> dict[int, list[tuple[str, int]]]:
+        """The partitions that are used, by their leaders."""
+        wanted, found = self._wanted(), defaultdict[int, list[tuple[str, int]]](list)
+        for where, leader in self._cluster.leaders.items():
+            if where[0] in wanted and leader >= 0:
+                found[leader].append(where)
+        return found
 
-    def _ends(self, where: tuple[str, int]) -> Script:
+    def _ends(self, node: int, places: list[tuple[str, int]]) -> Script:
         for stamp, known in ((EARLIEST, self.found.starts), (LATEST, self.found.ends)):
-            name, index = where
-            partition = {"partition_index": index, "timestamp": stamp, "max_num_offsets": 1, "current_leader_epoch": -1}
-            values = {"replica_id": -1, "topics": [{"name": name, "partitions": [partition]}]}
-            answer = yield from self._ask(LIST_OFFSETS, values, ToLeader(name, index))
+            topics: dict[str, list[Values]] = {}
+            for name, index in sorted(places):
+                asked = {"partition_index": index, "timestamp": stamp, "max_num_offsets": 1, "current_leader_epoch": -1}
+                topics.setdefault(name, []).append(asked)
+            every = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+            answer = yield from self._ask(LIST_OFFSETS, {"replica_id": -1, "topics": every}, ToNode(node))
             for topic in (answer or {}).get("topics", ()):
                 for found in topic["partitions"]:
                     offsets = found.get("old_style_offsets") or [found.get("offset", -1)]
                     if not found["error_code"] and offsets[0] >= 0:
-                        known[where] = offsets[0]
+                        known[topic["name"], found["partition_index"]] = offsets[0]
 
     def _groups(self) -> Script:
         written = [name for name, found in self._survey.groups.items() if found.is_written]

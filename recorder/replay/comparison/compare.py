@@ -33,7 +33,7 @@ from recorder.replay.comparison.lines import Line, Lines, lines
 from recorder.replay.comparison.places import Place, around
 from recorder.replay.comparison.shown import shown
 from recorder.replay.comparison.terms import NOWHERE, Around, expected, expected_blob, expected_name, with_epoch
-from recorder.replay.comparison.tolerated import are_alike
+from recorder.replay.comparison.tolerated import are_alike, has_ended
 from recorder.replay.comparison.unchanged import WITH_BLOBS, is_its_own_counterpart
 from recorder.replay.comparison.unions import Given, together
 from recorder.replay.comparison.volatile import How
@@ -124,7 +124,7 @@ class _Comparison:
     def struct(self, of: Lines, place: Place, recorded: Values, target: Values) -> None:
         """Compares two structs field by field, unless an error says that nothing in one of them counts."""
         common = [line for line in of if line.name in recorded and line.name in target]
-        if self._errors_differ(common, place, recorded, target):
+        if self._errors_differ(common, place, recorded, target) or has_ended(self._api_key, recorded, target):
             return
         for line in common:
             if line.is_plain and recorded[line.name] == target[line.name]:

@@ -1,11 +1,12 @@
 """How the elements of an array of structs are met: by what names them, never by their place.
 
-Brokers answer in any order, and a request that was split is answered in parts. So each array has a row here: the fields
+Brokers answer in any order, and a request that was split is answered in parts. So each array has the fields
 that name its elements, in one of several ways where versions differ (topics by name, later by id). An element is named
 by the first way whose fields it has and whose first value isn't null. Where nothing names the elements, the order is
 that of the request, and they are met by place.
 
-An array's row is found by its own name, the last of its path; `OF_API` has those that mean something else in one API.
+Topics, partitions, groups and transactions are known by the catalog's marks (`layout`). All others have a row here,
+found by the array's own name, the last of its path; `OF_API` has those that mean something else in one API.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from recorder.replay.plan import Values
+from recorder.replay.requests import layout
+from recorder.replay.requests.layout import Level
 
 Name = tuple[Hashable, ...]
 # Fields that name an element together.
@@ -22,15 +25,16 @@ Fields = tuple[str, ...]
 Ways = tuple[Fields, ...]
 
 TOPIC: Ways = (("name",), ("topic_name",), ("topic",), ("topic_id",))
-PARTITION: Ways = (("partition_index",), ("partition",), ("partition_id",), ("index",))
+PARTITION: Ways = tuple((field,) for field in layout.INDEXES)
+GROUP: Ways = (("group_id",),)
+TRANSACTION: Ways = (("transactional_id",),)
+_OF_LEVEL = {Level.TOPIC: TOPIC, Level.PARTITION: PARTITION, Level.GROUP: GROUP, Level.TRANSACTION: TRANSACTION}
 RESOURCE: Ways = (("resource_type", "resource_name"), ("resource_name",))
 MEMBER: Ways = (("member_id",),)
-GROUP: Ways = (("group_id",),)
 NAME: Ways = (("name",),)
 KEY: Ways = (("key",),)
 NODE: Ways = (("node_id",), ("broker_id",), ("replica_id",))
 TASK: Ways = (("subtopology_id", "partition"), ("subtopology_id",))
-TRANSACTION: Ways = (("transactional_id",),)
 ACL = ("principal", "host", "operation", "permission_type")
 ACL_OF_RESOURCE: Ways = (
     ("resource_type", "resource_name", "pattern_type", *ACL),
@@ -41,18 +45,12 @@ BY_PLACE: Ways = ()
 
 _ROWS: tuple[tuple[Ways, str], ...] = (
     # named by   arrays
-    (TOPIC, "topics topic_data topic_results topic_partitions forgotten_topics_data responses"),
-    (TOPIC, "v3_and_below_topics results_by_topic_v3_and_below replica_election_results"),
-    (TOPIC, "active_partitions standby_partitions state_changelog_topics repartition_source_topics"),
-    (PARTITION, "partitions partition_data partition_responses partition_result results_by_partition"),
-    (GROUP, "groups"),
     (MEMBER, "members"),
     (RESOURCE, "resources config_resources"),
     (NAME, "configs protocols listeners nodes supported_features finalized_features users"),
     (KEY, "coordinators values ops topic_configs client_tags"),
     (NODE, "brokers node_endpoints current_voters observers"),
     (TASK, "subtopologies active_tasks standby_tasks warmup_tasks task_offsets task_end_offsets"),
-    (TRANSACTION, "transactions transaction_states results_by_transaction"),
     ((ACL,), "acls"),
     (ACL_OF_RESOURCE, "matching_acls"),
     ((("api_key",),), "api_keys"),
@@ -75,15 +73,12 @@ OF_ARRAY: dict[str, Ways] = {array: ways for ways, arrays in _ROWS for array in 
 OF_API: dict[tuple[int, str], Ways] = {
     (13, "members"): (("member_id", "group_instance_id"),),
     (14, "assignments"): MEMBER,
-    (19, "assignments"): PARTITION,
     (29, "resources"): (("resource_type", "resource_name", "pattern_type"), ("resource_type", "resource_name")),
     (30, "results"): BY_PLACE,
     (32, "results"): RESOURCE,
     (33, "responses"): RESOURCE,
     (35, "results"): (("log_dir",),),
     (37, "assignments"): BY_PLACE,
-    (37, "results"): TOPIC,
-    (42, "results"): GROUP,
     (44, "responses"): RESOURCE,
     (50, "results"): (("user",),),
     (55, "nodes"): NODE,
@@ -110,8 +105,8 @@ def same_name(element: Values, fields: Fields, name: Name) -> Name | None:
 def ways(api_key: int, path: str) -> Ways:
     """How the elements of the array at a path ("topics.partitions") are named; one without a row is met by place."""
     array = path.rpartition(".")[2]
-    of_api = OF_API.get((api_key, array))
-    return OF_ARRAY.get(array, BY_PLACE) if of_api is None else of_api
+    row = OF_API.get((api_key, array), OF_ARRAY.get(array))
+    return _OF_LEVEL.get(layout.level(api_key, path), BY_PLACE) if row is None else row
 
 
 def matched(

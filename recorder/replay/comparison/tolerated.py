@@ -1,16 +1,19 @@
-"""Error codes that differ and mean the same: what the target says of a moment, not of the request.
+"""Error codes and states that differ and mean the same: what a cluster says of a moment, not of the request.
 
 recorded            target    api            why
 any                 0         Produce        the recording's client sent these records again
 retriable, 27, 79   0         any            the recorded cluster was busy with itself; the client asked again
 0                   46        Produce        the target has these records already
 0                   27        Heartbeat      a member hears of a rebalance when it asks, sooner or later
+
+A transaction that was still ending in the recording may have ended on the target, with all that is told of it.
 """
 
 from __future__ import annotations
 
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.keys import HEARTBEAT, PRODUCE
+from proxy.wire.keys import DESCRIBE_TRANSACTIONS, HEARTBEAT, PRODUCE
+from recorder.replay.plan import Values
 
 NO_ERROR = 0
 REBALANCE_IN_PROGRESS = 27
@@ -20,6 +23,14 @@ MEMBER_ID_REQUIRED = 79
 
 # api key, the target's code, where the recording has none
 _OF_THE_MOMENT = frozenset({(PRODUCE, DUPLICATE_SEQUENCE_NUMBER), (HEARTBEAT, REBALANCE_IN_PROGRESS)})
+# what a transaction's state becomes by itself
+_BECOMES = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
+
+
+def has_ended(api_key: int, recorded: Values, target: Values) -> bool:
+    """True for a struct of an answer that tells of a transaction which has meanwhile ended on the target."""
+    later = _BECOMES.get(recorded.get("transaction_state", "")) if api_key == DESCRIBE_TRANSACTIONS else None
+    return later is not None and target.get("transaction_state") == later
 
 
 def are_alike(api_key: int, recorded: int, target: int) -> bool:

@@ -19,11 +19,10 @@ from recorder.replay.engine.channels import Out
 from recorder.replay.engine.item import Lane
 from recorder.replay.engine.links import Links
 from recorder.replay.engine.timers import Timer, Timers
-from recorder.replay.plan import Made, Offered, ToCoordinator, ToLeader, ToNode, Values
+from recorder.replay.plan import CLIENT_ID, Made, Offered, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.requests import retries
 from recorder.replay.requests.apis import OPENING
 
-CLIENT_ID = "kafka-wiretap-replay"
 # How often a node may end the connection instead of answering: it does so again.
 MAX_CUTS = 3
 Done = Callable[[Values | None, int], None]

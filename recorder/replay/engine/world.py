@@ -43,7 +43,7 @@ from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Progress, Result
-from recorder.replay.plan import BY_CHOICE, Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
@@ -80,13 +80,20 @@ class Translator(Protocol):
 
 def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
     """Why an exchange is withheld whatever the target is; None: it may be sent."""
-    return _refused(exchange, apis.refusal(exchange, options))
+    return _refused(exchange, apis.refusal(exchange, options), options)
 
 
-def _refused(exchange: Exchange, reason: Reason | None) -> Withheld | None:
+def _refused(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
     """`reason`: what its API and version forbid."""
+    if exchange.peer.client_id == CLIENT_ID:
+        # what they were made for, this replay finds out itself
+        return Withheld(Reason.OF_A_REPLAY)
     # what nobody asked for is not missed
-    if reason not in BY_CHOICE and exchange.fault is not None and not _is_made_without(exchange):
+    if reason in BY_CHOICE:
+        return Withheld(reason)
+    if not options.has_login(exchange.principal):
+        return Withheld(Reason.NO_LOGIN, exchange.principal or "")
+    if exchange.fault is not None and not _is_made_without(exchange):
         reason = exchange.fault
     return None if reason is None else Withheld(reason)
 
@@ -121,11 +128,12 @@ class World:
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
         self.first_ns, self.last_ns, self._plays = survey.first_ns, survey.last_ns, plays
-        self.has_new_topics = bool(prepared.created)
+        self.has_new_topics = bool(prepared.lacking)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
-        # groups that the target did not have are this replay's
+        # groups that the target did not have are this replay's, as are topics that were made for it
         self._made = {deletes.Thing(deletes.Kind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
+        self._made |= {deletes.Thing(deletes.Kind.TOPIC, names.recorded(name)) for name in prepared.created}
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._counts: dict[int, ApiCounts] = {}
@@ -169,7 +177,7 @@ class World:
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""
-        return _refused(exchange, self._refusal(exchange.api_key, exchange.version))
+        return _refused(exchange, self._refusal(exchange.api_key, exchange.version), self.options)
 
     def refused_values(self, exchange: Exchange, values: Values) -> Withheld | None:
         """Why an exchange is withheld, by its values and what it deletes."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,12 @@ def logins(tables: Mapping[str, Any], folder: Path) -> Logins:
     if faults:
         raise BadSetting(*faults)
     return Logins(entries)
+
+
+def has_login(tables: Mapping[str, Any]) -> Callable[[str | None], bool]:
+    """Tells for whom a settings file's tables have a login; without any table nobody logs in, and all are played."""
+    names = {_bare(name) for name in tables}
+    return lambda principal: not names or EVERYBODY in names or _bare(principal or EVERYBODY) in names
 
 
 def _bare(principal: str) -> str:

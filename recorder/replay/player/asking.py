@@ -12,8 +12,8 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
 from recorder.replay.cluster import Cluster, about_coordinator
-from recorder.replay.engine.own import CLIENT_ID, MAX_CUTS, newest
-from recorder.replay.plan import Made, ToCoordinator, ToLeader, Values
+from recorder.replay.engine.own import MAX_CUTS, newest
+from recorder.replay.plan import CLIENT_ID, Made, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script
 from recorder.replay.requests.retries import FIRST_PAUSE, is_passing

@@ -21,10 +21,9 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS
 from recorder.replay.engine.channels import Send
-from recorder.replay.engine.own import CLIENT_ID
 from recorder.replay.login.logins import Logins
 from recorder.replay.login.sasl import Login
-from recorder.replay.plan import Offered
+from recorder.replay.plan import CLIENT_ID, Offered
 from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.recording import Recording, Tape
 

@@ -37,8 +37,9 @@ class Level(Enum):
     OTHER = auto()
 
 
+_NAMED = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
 # names of fields with a partition's index, and of arrays of such indexes
-_INDEXES = frozenset({"partition_index", "partition", "index", "partition_id"})
+INDEXES = ("partition_index", "partition", "partition_id", "index")
 _LISTS = frozenset({"partitions", "partition_indexes"})
 _LEVELS = {
     "topic_name": Level.TOPIC,
@@ -111,7 +112,7 @@ def _level_of_plain(field: Field) -> Level:
 def _level(fields: Sequence[Field]) -> Level:
     marks = {mark for field in fields if not field.is_array for mark in field.marks}
     marked = next((level for mark, level in _LEVELS.items() if mark in marks), None)
-    indexed = any(field.name in _INDEXES and not field.is_array for field in fields)
+    indexed = any(field.name in INDEXES and not field.is_array for field in fields)
     return marked or (Level.PARTITION if indexed else Level.OTHER)
 
 
@@ -119,9 +120,26 @@ def _names(fields: Sequence[Field], level: Level) -> tuple[str, ...]:
     """Topics are rather called by their names than by their ids, where a version has both."""
     plain = [field for field in fields if not field.is_array and not field.fields]
     if level is Level.PARTITION:
-        return tuple(field.name for field in plain if field.name in _INDEXES)
+        return tuple(field.name for field in plain if field.name in INDEXES)
     marks = [mark for mark, of in _LEVELS.items() if of is level]
     return tuple(field.name for mark in marks for field in plain if mark in field.marks)
+
+
+@lru_cache(CACHE_SIZE)
+def level(api_key: int, path: str) -> Level:
+    """What the structs of an array are. `path`: of a response, or of a request: "topics.partitions"."""
+    kinds: tuple[MessageKind, ...] = ("response", "request")
+    return next((_level(found.fields) for kind in kinds if (found := _inside(kind, api_key, path))), Level.OTHER)
+
+
+def _inside(kind: MessageKind, api_key: int, path: str) -> Field | None:
+    """The field at a path of a message."""
+    message = catalog.message(kind, api_key)
+    found, fields = None, message.fields if message else ()
+    for name in path.split("."):
+        found = next((field for field in fields if field.name == name), None)
+        fields = found.fields if found else ()
+    return found
 
 
 def divided(api_key: int, values: Values, level: Level, home: Callable[[str | bytes, int], Home]) -> dict[Home, Values]:
@@ -156,9 +174,6 @@ def _divided(
 def narrowed(api_key: int, values: Values, wanted: Collection[Where]) -> Values:
     """A request's values with these alone: partitions by topic and index, all else by name and WHOLE."""
     return _narrowed(values, body("request", api_key), wanted, None)
-
-
-_NAMED = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
 
 
 def _narrowed(values: Values, elements: Elements, wanted: Collection[Where], around: Where | None) -> Values:

@@ -9,6 +9,7 @@ so the earliest request can always go.
     requests of a group; SyncGroup, which may itself wait for       the group
       another member's, tells none
     InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
+    changes of where a share group begins                           the group
     Produce and DeleteRecords                                       the partition
     what reads or changes settings                                  the resource
     what reads a partition, or commits an offset of it              asks for the partition, tells DeleteRecords
@@ -84,9 +85,13 @@ _PRODUCER_FIELDS = tuple(
     f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
 )
 _TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+# what changes where a share group begins to read, which its members, and who describes it, find
+_STARTS = frozenset({ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS})
+_OF_ONE_GROUP = GROUP_APIS | _STARTS
 # what names a partition because of what its log holds
 _LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH})
 _READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
+_READING |= _STARTS | {DESCRIBE_SHARE_GROUP_OFFSETS}
 _READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, OFFSET_DELETE}
 _SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
 # org.apache.kafka.common.config.ConfigResource.Type
@@ -97,7 +102,7 @@ _ALL_TOPICS: Key = ("use of all topics",)
 # what looks at a group, or works with what its members were assigned
 _SHARES = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
 _OF_GROUPS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
-_OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS} | _SHARES
+_OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS} | _SHARES
 _PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
 
 
@@ -159,7 +164,7 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         values = exchange.request
     except WireError:
         return found
-    if exchange.api_key in GROUP_APIS:
+    if exchange.api_key in _OF_ONE_GROUP:
         _add_groups(found, exchange.api_key, values)
     if exchange.api_key in _OF_GROUPS:
         _add_looks_at_groups(found, exchange.api_key, values)
@@ -237,7 +242,8 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
 
 
 def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
-    for entry in values.get("topics") or values.get("topic_partitions") or ():
+    inner = [entry for group in values.get("groups") or () for entry in group.get("topics") or ()]
+    for entry in values.get("topics") or values.get("topic_partitions") or inner:
         name = topic(_named(entry))
         _use_topic(found, name)
         for each in entry.get("partitions") or () if api_key in _LOOKS else ():
@@ -276,6 +282,6 @@ def _use_topic(found: Keys, name: str | None) -> None:
 
 
 def _named(entry: Values) -> str | bytes:
-    name = entry.get("name") or entry.get("topic")
+    name = entry.get("name") or entry.get("topic") or entry.get("topic_name")
     found: str | bytes = name or entry.get("topic_id", b"")
     return found

@@ -33,7 +33,7 @@ from proxy.wire.records import (
     write_batch,
     write_message_set,
 )
-from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, LOG_OVERHEAD, NO_TIMESTAMP, header
+from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, NO_TIMESTAMP
 from proxy.wire.records.checksums import crc32c
 
 Records = Buffer | Pieces
@@ -43,8 +43,6 @@ TIMES = Struct(">qq")
 TIMES_AT = 27
 PRODUCER = Struct(">qhi")
 PRODUCER_AT = 43
-SIZE = Struct(">i")
-SIZE_AT = 8
 INT64 = range(-(1 << 63), 1 << 63)
 # the memory of what is made of a batch, which may be a message of 26 bytes
 BATCH_COST = 200
@@ -197,70 +195,3 @@ def as_batch(records: Records, *, budget: Budget | None = None) -> Records:
     plain = _paid(read(records, budget=budget), budget)
     numbered = [record._replace(offset=place) for place, record in enumerate(plain)]
     return write_batch(numbered, codec=first.codec)
-
-
-def filled(headers: bytes, *, budget: Budget | None = None) -> bytes:
-    """Batches of magic 2 of which nothing but the headers was kept, with records made up: as many, and as large.
-
-    `headers`: one behind the other. The records are not compressed, but together as large as the compressed ones, to
-    within a few bytes, or as small as so many records can be. Each has a key, because compacted topics ask for one.
-
-    Errors: Malformed, Truncated, OverBudget.
-    """
-    budget = budget or Budget(DEFAULT_LIMIT)
-    return b"".join(_filled(headers, start, budget) for start in range(0, len(headers), BATCH_HEAD.size))
-
-
-def _filled(headers: bytes, start: int, budget: Budget) -> bytes:
-    kept = headers[start : start + BATCH_HEAD.size]
-    if len(kept) < BATCH_HEAD.size:
-        raise Truncated("a header that is cut off", api="records")
-    batch = header(kept, 0, len(kept))
-    size = SIZE.unpack_from(kept, SIZE_AT)[0] + LOG_OVERHEAD - BATCH_HEAD.size
-    if batch.magic != 2 or batch.count is None or size < 0 or batch.base_offset is None:
-        raise Malformed("no header of a batch of magic 2", api="records")
-    budget.unfolded.take(max(size, batch.count * SMALLEST))
-    budget.values.take(batch.count * RECORD_COST)
-    return write_batch(
-        list(_made(batch, batch.base_offset, batch.count, size)),
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
-        max_timestamp=batch.max_timestamp,
-        transactional=batch.transactional,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-    )
-
-
-# length, attributes, time, offset, key's length, a key of one byte, value's length, number of headers
-SMALLEST = 8
-
-
-def _made(batch: Batch, base_offset: int, count: int, size: int) -> Iterator[Record]:
-    """So many records, of `size` bytes together: each takes what it must, and a like share of the rest."""
-    spare = max(0, size - sum(_record_size(place, 0) for place in range(count)))
-    for place in range(count):
-        least, share = _record_size(place, 0), spare // (count - place)
-        value = share
-        # longer lengths take up to four bytes more each
-        while value and _record_size(place, value) > least + share:
-            value -= 1
-        spare -= _record_size(place, value) - least
-        yield Record(base_offset + place, batch.base_timestamp, _key(place), bytes(value))
-
-
-def _key(place: int) -> bytes:
-    return b"%d" % place
-
-
-def _record_size(place: int, value: int) -> int:
-    """The bytes of a record without headers, whose time is that of its batch."""
-    key = _key(place)
-    body = 3 + _varint_size(place) + _varint_size(len(key)) + len(key) + _varint_size(value) + value
-    return _varint_size(body) + body
-
-
-def _varint_size(value: int) -> int:
-    """The bytes of a zigzag varint of a number that is not negative."""
-    return max(1, ((value << 1).bit_length() + 6) // 7)

@@ -9,6 +9,7 @@ from proxy.wire import versions
 from proxy.wire.catalog import must
 from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
     DESCRIBE_GROUPS,
     LIST_OFFSETS,
@@ -17,9 +18,10 @@ from proxy.wire.keys import (
     SHARE_GROUP_DESCRIBE,
     STREAMS_GROUP_DESCRIBE,
 )
+from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Made, Values
+from recorder.replay.plan import Made, ToNode, Values
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.survey import Found, Survey
 from tests.recorder.replay.simulation import one_node
@@ -29,8 +31,10 @@ GROUP_AUTHORIZATION_FAILED = 30
 DESCRIBES = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE)
 
 
-def prepared(survey: Survey, answer: Callable[[Made], Values | None], **options: Any) -> Prepared:
-    cluster = one_node(("there", 1))
+def prepared(
+    survey: Survey, answer: Callable[[Made], Values | None], *, cluster: Cluster | None = None, **options: Any
+) -> Prepared:
+    cluster = cluster or one_node(("there", 1))
     preparation = Preparation(survey, Names("", {}, cluster), cluster, Options(**options), may_write=True)
     script = preparation.run()
     told: Values | None = None
@@ -62,6 +66,54 @@ def test_any_other_topic_that_is_lacking_is_refused() -> None:
     assert prepared(using("there", "lacking"), lambda made: None).refusals == [
         "the target has no topic lacking (1 partitions): right would be to make it, or --create-topics"
     ]
+
+
+def test_what_a_target_says_of_a_topic_that_it_does_not_make_is_told() -> None:
+    refused = {"topics": [{"name": "lacking", "error_code": 44, "error_message": "no\x1b"}]}
+    found = prepared(
+        using("there", "lacking"), lambda made: refused if made.api_key == CREATE_TOPICS else None, create_topics=True
+    )
+    assert found.refusals == ["the target does not make topic lacking: POLICY_VIOLATION (no\\u001b)"]
+    assert not found.created
+
+
+def test_what_a_target_says_of_partitions_that_it_does_not_add_is_told() -> None:
+    survey = using("there")
+    survey.topics = {"there": 3}
+    refused = {"results": [{"name": "there", "error_code": 37, "error_message": None}]}
+    found = prepared(survey, lambda made: refused if made.api_key == CREATE_PARTITIONS else None, create_topics=True)
+    assert found.refusals == ["the target does not give more partitions to topic there: INVALID_PARTITIONS"]
+
+
+def test_the_ends_of_all_logs_of_a_node_are_one_question_each() -> None:
+    asked: list[Made] = []
+    cluster = one_node(("there", 40), ("too", 2))
+    cluster.nodes[2] = ("127.0.0.1", 9093)
+    cluster.leaders |= {("there", index): 2 for index in range(20)}
+
+    def answer(made: Made) -> Values | None:
+        asked.append(made)
+        if made.api_key != LIST_OFFSETS:
+            return None
+        topics = [
+            {"name": topic["name"], "partitions": [_end_of(topic["name"], each) for each in topic["partitions"]]}
+            for topic in made.values["topics"]
+        ]
+        return {"topics": topics}
+
+    found = prepared(using("there", "too"), answer, cluster=cluster)
+    questions = [made.to for made in asked if made.api_key == LIST_OFFSETS]
+    assert sorted(questions) == [ToNode(1), ToNode(1), ToNode(2), ToNode(2)]
+    # partition 3 tells none
+    assert found.starts == {where: 0 for where in cluster.leaders if where != ("there", 3)}
+    assert found.ends == {(name, at): 100 + at for name, at in cluster.leaders if (name, at) != ("there", 3)}
+
+
+def _end_of(name: str, asked: Values) -> Values:
+    index = asked["partition_index"]
+    is_lost = (name, index) == ("there", 3)
+    offset = 0 if asked["timestamp"] == -2 else 100 + index
+    return {"partition_index": index, "error_code": 3 if is_lost else 0, "offset": -1 if is_lost else offset}
 
 
 def test_the_log_of_a_topic_that_will_be_made_begins_at_0() -> None:

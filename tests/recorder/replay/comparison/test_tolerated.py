@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_TRANSACTIONS, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
+from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.tolerated import are_alike
+from recorder.replay.mapping import What
+from recorder.replay.plan import Values
 
 CODES = st.integers(-1, 140)
+
+
+class Same:
+    """Two clusters that give the same values."""
+
+    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable:
+        return recorded
 
 
 @given(api_key=st.integers(0, 94), code=CODES)
@@ -47,3 +59,23 @@ def test_a_heartbeat_hears_of_a_rebalance_sooner_or_later() -> None:
 @given(recorded=CODES, target=CODES)
 def test_two_different_errors_are_never_alike(recorded: int, target: int) -> None:
     assert are_alike(PRODUCE, recorded, target) == (recorded == target or target == 0 or (recorded, target) == (0, 46))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "target", "alike"),
+    [
+        ("PrepareCommit", "CompleteCommit", True),
+        ("PrepareAbort", "CompleteAbort", True),
+        ("PrepareCommit", "CompleteAbort", False),
+        ("CompleteCommit", "PrepareCommit", False),
+        ("Ongoing", "CompleteCommit", False),
+    ],
+)
+def test_a_transaction_that_was_ending_may_have_ended(recorded: str, target: str, alike: bool) -> None:
+    def answer(state: str) -> Values:
+        topics = [{"topic": "a", "partitions": [0]}] if state.startswith("Prepare") else []
+        one = {"transactional_id": "t", "transaction_state": state, "error_code": 0, "topics": topics}
+        return {"transaction_states": [one]}
+
+    found = verdict(DESCRIBE_TRANSACTIONS, 0, answer(recorded), answer(target), Same())
+    assert found.kind.is_mismatch is not alike

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS, METADATA, PRODUCE
 from recorder.replay.engine.world import refused_anywhere
+from recorder.replay.login.logins import has_login
 from recorder.replay.options import Deletes, Options
-from recorder.replay.plan import Exchange, Origin, Peer, Reason, Withheld
+from recorder.replay.plan import CLIENT_ID, Exchange, Origin, Peer, Reason, Withheld
+from recorder.replay.prepare import Prepared
 from tests.recorder.replay.simple import PRODUCE_VERSION, answered, produce, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
@@ -77,6 +81,53 @@ def test_a_topic_that_this_replay_has_made_may_be_deleted_and_is_forgotten() -> 
     assert len(simulation.asked(DELETE_TOPICS)) == 1
     assert "a" not in simulation.world.cluster.topic_ids
     assert not simulation.world.cluster.partitions("a")
+
+
+@pytest.mark.parametrize("created", [["a"], []], ids=["made", "there"])
+def test_a_topic_that_was_made_before_the_replay_may_be_deleted_and_none_that_was_there(created: list[str]) -> None:
+    recording = Recording()
+    told = {"responses": [{"name": "a", "error_code": 0}]}
+    recording.exchanges(10, 1, DELETE_TOPICS, DELETE_VERSION, {"topic_names": ["a"], "timeout_ms": 1}, told)
+    options = Options(speed=None, admin=True, deletes=Deletes.OWN)
+    prepared = Prepared(created=created)
+    simulation = Simulation(recording, Target(), options, cluster=one_node(("a", 1)), prepared=prepared)
+    simulation.run()
+    assert len(simulation.asked(DELETE_TOPICS)) == len(created)
+
+
+def test_what_a_replay_made_of_its_own_is_not_played_from_its_recording_and_not_missed() -> None:
+    recording = Recording()
+    writes(recording, 0)
+    answer = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": []}
+    asked = recording.asks(1, 3, METADATA, 12, {"topics": None}, peer=Peer("h", CLIENT_ID))
+    recording.answers(2, asked, answer)
+    simulation = Simulation(recording, answered, Options(), cluster=one_node(("a", 1)))
+    result = simulation.run()
+    assert {got.key for got in simulation.got} == {PRODUCE}
+    assert result.totals.withheld == {Reason.OF_A_REPLAY: 1}
+    assert result.withheld_percent == 0
+
+
+def test_a_principal_without_a_login_is_withheld_at_once_and_says_so() -> None:
+    recording = Recording()
+    recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(), principal="User:alice")
+    recording.asks(0, 2, PRODUCE, PRODUCE_VERSION, produce(1), principal="User:bob")
+    recording.asks(0, 3, PRODUCE, PRODUCE_VERSION, produce(1))
+    options = Options(has_login=has_login({"alice": {}}))
+    simulation = Simulation(recording, answered, options, cluster=one_node(("a", 2)))
+    simulation.run()
+    assert [got.client_id for got in simulation.got] == ["connection-1"]
+    assert simulation.world.result.totals.withheld == {Reason.NO_LOGIN: 2}
+    assert simulation.now < options.wait
+
+
+@pytest.mark.parametrize(
+    ("names", "played"),
+    [([], [True] * 3), (["*"], [True] * 3), (["User:a"], [True, False, False]), (["a", "b"], [True, True, False])],
+    ids=["no logins", "everybody", "one", "two"],
+)
+def test_who_has_a_login_is_played(names: list[str], played: list[bool]) -> None:
+    assert [*map(has_login(dict.fromkeys(names)), ["User:a", "User:b", None])] == played
 
 
 def test_what_was_recorded_since_the_capture_was_looked_through_is_not_played() -> None:

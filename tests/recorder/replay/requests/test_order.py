@@ -7,9 +7,11 @@ import pytest
 from proxy.wire import encode_request, encode_response, records
 from proxy.wire.keys import (
     ADD_PARTITIONS_TO_TXN,
+    ALTER_SHARE_GROUP_OFFSETS,
     CONSUMER_GROUP_DESCRIBE,
     CREATE_TOPICS,
     DELETE_RECORDS,
+    DELETE_SHARE_GROUP_OFFSETS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
@@ -262,3 +264,22 @@ def test_a_share_group_is_described_behind_what_it_acknowledged() -> None:
     assert _waits(described, acknowledge)
     # members don't wait for each other's polls
     assert not _waits(_keys(SHARE_FETCH, 1, {"group_id": "g"}, 2), acknowledge)
+
+
+@pytest.mark.parametrize("key", [ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS])
+def test_who_finds_where_a_share_group_begins_waits_for_what_changed_it(key: int) -> None:
+    changes = _keys(key, 0, {"group_id": "g", "topics": [{"topic_name": "orders"}]}, connection=2)
+    joins = _keys(SHARE_GROUP_HEARTBEAT, 1, {"group_id": "g", "member_id": "m", "member_epoch": 0})
+    told = {"groups": [{"group_id": "g", "topics": [{"topic_name": "orders", "partitions": [0]}]}]}
+    describes = _keys(DESCRIBE_SHARE_GROUP_OFFSETS, 0, told)
+    another = _keys(SHARE_GROUP_HEARTBEAT, 1, {"group_id": "h", "member_id": "m", "member_epoch": 0})
+    made = _keys(CREATE_TOPICS, 7, {"topics": [{"name": "orders"}], "timeout_ms": 1}, connection=3)
+    for later, earlier in (
+        (joins, changes),
+        (describes, changes),
+        (changes, joins),
+        (changes, made),
+        (describes, made),
+    ):
+        assert _waits(later, earlier)
+    assert not _waits(another, changes)

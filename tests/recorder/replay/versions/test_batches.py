@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from proxy.wire import Budget
-from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
+from proxy.wire.errors import Malformed, OverBudget, WireError
 from proxy.wire.pieces import Pieces
 from proxy.wire.records import Compression, Record, batches, compress, read, write_batch, write_message_set
 from proxy.wire.records.batch import BATCH_HEAD
@@ -23,7 +23,6 @@ from recorder.replay.versions.batches import (
     Numbering,
     as_batch,
     codecs_of,
-    filled,
     magics_of,
     producers_of,
 )
@@ -233,64 +232,6 @@ def test_a_time_beyond_64_bits_is_refused() -> None:
         shifted(data, 1)
 
 
-# filling
-
-
-@every_codec
-@few
-@given(record_lists(smallest=1, tame=True))
-def test_records_made_up_are_as_many_and_as_large_and_have_keys(codec: Compression, records: list[Record]) -> None:
-    data = aiokafkas(codec, records)
-    found = filled(data[: BATCH_HEAD.size])
-    (before,), (after,) = batches(data), batches(found)
-    assert after[3:5] == before[3:5], "offsets"
-    assert after[8:] == before[8:], "times, producer, count"
-    assert (after.codec, after.transactional) == (Compression.NONE, before.transactional)
-    keys = [one[2] for one in told(found)]
-    assert None not in keys
-    assert len(set(keys)) == len(records)
-    smallest = len(filled(with_size(data[: BATCH_HEAD.size], 0)))
-    assert len(found) == smallest > len(data) or -3 <= len(found) - len(data) <= 0
-
-
-def with_size(header: bytes, size: int) -> bytes:
-    """The header of a batch whose records take so many bytes."""
-    return header[:8] + (BATCH_HEAD.size - 12 + size).to_bytes(4, "big") + header[12:]
-
-
-@given(st.integers(0, 70_000), st.integers(1, 300))
-def test_any_size_and_number_of_records_can_be_filled(size: int, count: int) -> None:
-    header = BATCH_HEAD.pack(0, 0, -1, 2, 0, 0, count - 1, 5, 9, 1, 2, 3, count)
-    found = filled(with_size(header, size))
-    (batch,) = batches(found)
-    assert batch.count == count == len(list(read(found)))
-    smallest = len(filled(with_size(header, 0)))
-    assert len(found) == smallest or size - 3 <= len(found) - BATCH_HEAD.size <= size
-
-
-def test_each_header_is_filled() -> None:
-    first, second = aiokafkas(Compression.GZIP, plain_records(3)), aiokafkas(Compression.NONE, plain_records(5))
-    found = filled(first[: BATCH_HEAD.size] + second[: BATCH_HEAD.size])
-    assert [batch.count for batch in batches(found)] == [3, 5]
-    assert filled(b"") == b""
-
-
-def test_a_header_that_promises_gigabytes_or_a_billion_records_is_over_budget() -> None:
-    for size, count in (((1 << 31) - 200, 1), (10, (1 << 31) - 1)):
-        header = BATCH_HEAD.pack(0, BATCH_HEAD.size - 12 + size, -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
-        with pytest.raises(OverBudget):
-            filled(header)
-
-
-def test_what_is_no_whole_header_of_a_batch_is_refused() -> None:
-    header = aiokafkas(Compression.NONE, plain_records(1))[: BATCH_HEAD.size]
-    with pytest.raises(Truncated):
-        filled(header[:-1])
-    for wrong in (with_size(header, -1), bytes(BATCH_HEAD.size), header[:16] + b"\1" + header[17:]):
-        with pytest.raises(Malformed):
-            filled(wrong)
-
-
 # hostile bytes
 
 
@@ -318,8 +259,6 @@ def test_hostile_bytes_raise_wire_errors_alone(data: bytes, wanted: Numbering, b
         lambda: renumbered(data, [wanted] * len(producers_of(data))),
         lambda: shifted(data, by),
         lambda: as_batch(data),
-        lambda: filled(data),
-        lambda: filled(data[: BATCH_HEAD.size]),
     ]
     for attempt in attempts:
         try:
