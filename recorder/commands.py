@@ -244,7 +244,7 @@ def _check_free(out: str) -> None:
 
 def _show(screen: Any, found: Any, notes: list[str]) -> None:
     """Shows the losses first, then how many responses could be read: no count is right without them."""
-    from recorder.analysis import tables
+    from recorder.analysis import screen as tables
 
     wide = screen.width
     screen.print(missing_table(replace(found.missing, notes=notes), wide))

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis import losses
-from recorder.analysis.coverage import coverage_by_api
-from recorder.analysis.errors import errors_by_api
-from recorder.analysis.exchanges import exchanges
-from recorder.analysis.frames import Files, events, frames
-from recorder.analysis.latency import latency_by_api
+from recorder.analysis.questions import losses
+from recorder.analysis.questions.coverage import coverage_by_api
+from recorder.analysis.questions.errors import errors_by_api
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.tables.exchanges import exchanges
+from recorder.analysis.tables.frames import Files, events, frames
 from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
 

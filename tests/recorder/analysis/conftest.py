@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis import job
-from recorder.analysis.frames import frames
+from recorder.analysis.tables.frames import frames
 from recorder.capture.frames import frames_schema
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.coverage import coverage_by_api
+from recorder.analysis.questions.coverage import coverage_by_api
 
 pytestmark = pytest.mark.real
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.frames import events, frames
+from recorder.analysis.tables.frames import events, frames
 from recorder.capture.frames import FRAME_COLUMNS, frames_schema
 
 pytestmark = pytest.mark.real

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis import columns as t
-from recorder.analysis.groups import by_api
+from recorder.analysis.questions.groups import by_api
 from recorder.capture import frames as c
 
 pytestmark = pytest.mark.real

@@ -14,7 +14,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import LONG_POLLS, Wait
 from recorder.analysis import columns as t
-from recorder.analysis.answers import LARGEST_BODY, answers
+from recorder.analysis.tables.answers import LARGEST_BODY, answers
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 

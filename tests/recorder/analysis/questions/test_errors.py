@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.errors import errors_by_api
+from recorder.analysis.questions.errors import errors_by_api
 
 pytestmark = pytest.mark.real
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

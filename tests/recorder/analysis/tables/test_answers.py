@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame
 
 from proxy.wire import catalog, records
-from recorder.analysis import answers as module
-from recorder.analysis.answers import answers
-from recorder.analysis.exchanges import exchanges
+from recorder.analysis.tables import answers as module
+from recorder.analysis.tables.answers import answers
+from recorder.analysis.tables.exchanges import exchanges
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis import columns as t
-from recorder.analysis.groups import by_api
+from recorder.analysis.questions.groups import by_api
 
 
 def coverage_by_api(exchanges: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from proxy.wire.error_paths import Unread
-from recorder.analysis import tables
+from recorder.analysis import screen
 
 WIDE = 200
 
@@ -22,11 +22,11 @@ def printed(table: Any) -> list[list[str]]:
 
 
 def latency_table(rows: list[dict[str, Any]], width: int = WIDE) -> Any:
-    return tables.latency_table(rows, width)
+    return screen.latency_table(rows, width)
 
 
 def errors_table(rows: list[dict[str, Any]], width: int = WIDE) -> Any:
-    return tables.errors_table(rows, width)
+    return screen.errors_table(rows, width)
 
 
 def latency(api: str, requests: int, **other: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def coverage(responses: int, read: int, api: str = "Fetch", **why: int) -> dict[
 
 def told(*rows: dict[str, Any]) -> list[str]:
     paper = StringIO()
-    Console(width=100, file=paper).print(*tables.coverage(rows, 100), sep="\n")
+    Console(width=100, file=paper).print(*screen.coverage(rows, 100), sep="\n")
     return [" ".join(line.split()) for line in paper.getvalue().splitlines() if line.strip()]
 
 
@@ -129,8 +129,8 @@ def test_where_all_could_be_read_a_sentence_says_so() -> None:
 
 def test_a_capture_of_heads_alone_is_not_said_to_be_without_errors() -> None:
     assert told(coverage(5, 0, omitted=5))[0] == "Errors are known of 0 of 5 responses (0 %)."
-    assert "0 responses" in str(tables.no_errors([coverage(5, 0, omitted=5)]))
+    assert "0 responses" in str(screen.no_errors([coverage(5, 0, omitted=5)]))
 
 
 def test_no_errors_are_only_said_of_what_could_be_read() -> None:
-    assert str(tables.no_errors([coverage(9, 4)])) == "None of the 4 responses that could be read held an error."
+    assert str(screen.no_errors([coverage(9, 4)])) == "None of the 4 responses that could be read held an error."

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row
 
-from recorder.analysis.exchanges import exchanges
+from recorder.analysis.tables.exchanges import exchanges
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -70,7 +70,7 @@ def test_an_exchange_across_midnight_is_joined_from_two_files(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from recorder.analysis.frames import frames
+    from recorder.analysis.tables.frames import frames
     from recorder.capture.frames import frames_schema
 
     for part, row in (("date=2026-11-20/hour=23", request_row(0)), ("date=2026-11-21/hour=00", response_row(0))):

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
-from recorder.analysis.groups import by_api
+from recorder.analysis.questions.groups import by_api
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from recorder.analysis.exchanges import exchanges
-from recorder.analysis.latency import latency_by_api
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.tables.exchanges import exchanges
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis import losses
-from recorder.analysis.frames import EVENTS_SCHEMA, SCHEMA, events
+from recorder.analysis.questions import losses
+from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA, events
 
 pytestmark = pytest.mark.real
 
