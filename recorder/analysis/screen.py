@@ -18,9 +18,9 @@ from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds, s
 Rows = Sequence[Any]
 # the suffix of an API whose latencies are not the broker's work alone
 _WAITS = {t.WAITING: ", waiting", t.INCLUDES_WAIT: ", waits included"}
+_TITLES = {c.API: "API", c.API_VERSION: "version", c.CLIENT_ID: "client id"}
 # If there is no room, bytes are left out first, then the column that is mostly empty, then all percentiles but one.
 _LATENCY = (
-    Column("API"),
     Column("reqs", True),
     Column("unansw.", True, rank=4),
     Column("errs", True, rank=1),
@@ -31,7 +31,6 @@ _LATENCY = (
     Column("p99", True),
 )
 _ERRORS = (
-    Column("API"),
     Column("error", style="red"),
     Column("code", True, rank=2),
     Column("retry", True, rank=3),
@@ -41,19 +40,19 @@ _ERRORS = (
 _UNREAD = (Column("API"), Column("responses", True, rank=1), Column("read", True), Column("not read"))
 
 
-def latency_table(rows: Rows, width: int) -> Table:
-    """Rows of `latency_by_api`, busiest api first (within their window), the waiting ones of an api behind the rest."""
+def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> Table:
+    """Rows of `latency_by_api`, the busiest first (within their window), the waiting ones behind their like."""
     clock = _clock(rows)
-    of_api = Counter[tuple[str, str]]()
+    requests = Counter[tuple[str, ...]]()
     for row in rows:
-        of_api[_window(row), row[c.API]] += row[t.REQUESTS]
+        requests[_window(row), *_names(row, by)] += row[t.REQUESTS]
 
     def order(row: Any) -> tuple[Any, ...]:
-        return _window(row), -of_api[_window(row), row[c.API]], row[c.API], row[t.WAIT] or ""
+        return _window(row), -requests[_window(row), *_names(row, by)], _names(row, by), row[t.WAIT] or ""
 
     cells = [
         [
-            *_start(row, clock),
+            *_start(row, clock, by),
             count(row[t.REQUESTS]),
             _unless_zero(row[t.UNANSWERED]),
             _unless_zero(row[t.ERRORS], "bold red"),
@@ -63,20 +62,33 @@ def latency_table(rows: Rows, width: int) -> Table:
         ]
         for row in sorted(rows, key=order)
     ]
-    return _table("Requests and latency by API", rows, _LATENCY, cells, width)
+    return _table(f"Requests and latency by {_titled(by)}", rows, [*_columns(by), *_LATENCY], cells, width)
 
 
-def errors_table(rows: Rows, width: int) -> Table:
+def errors_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> Table:
     """Rows of `errors_by_api`, most frequent first (within their window)."""
     clock = _clock(rows)
     cells = [
         [
-            *(*_start(row, clock), row[t.ERROR], str(row[t.ERROR_CODE]), "yes" if row[t.RETRIABLE] else "no"),
+            *(*_start(row, clock, by), row[t.ERROR], str(row[t.ERROR_CODE]), "yes" if row[t.RETRIABLE] else "no"),
             *(count(row[t.COUNT]), count(row[t.EXCHANGES])),
         ]
-        for row in sorted(rows, key=lambda row: (_window(row), -row[t.COUNT], row[c.API], row[t.ERROR_CODE]))
+        for row in sorted(rows, key=lambda row: (_window(row), -row[t.COUNT], _names(row, by), row[t.ERROR_CODE]))
     ]
-    return _table("Errors by API", rows, _ERRORS, cells, width)
+    return _table(f"Errors by {_titled(by)}", rows, [*_columns(by), *_ERRORS], cells, width)
+
+
+def _titled(by: Sequence[str]) -> str:
+    return ", ".join(_TITLES.get(name, name) for name in by)
+
+
+def _columns(by: Sequence[str]) -> list[Column]:
+    return [Column(_TITLES.get(name, name)) for name in by]
+
+
+def _names(row: Any, by: Sequence[str]) -> tuple[str, ...]:
+    """The values that a row is told by, as text; `-` for none."""
+    return tuple("-" if row[name] is None else str(row[name]) for name in by)
 
 
 def coverage(rows: Rows, width: int) -> Iterator[RenderableType]:
@@ -125,9 +137,11 @@ def _window(row: Any) -> str:
     return f"{row[t.WINDOW_START]:%Y-%m-%d %H:%M:%S}" if t.WINDOW_START in row else ""
 
 
-def _start(row: Any, clock: str) -> list[Cell]:
-    api = cell(row[c.API], "cyan").append(_WAITS.get(row.get(t.WAIT), ""), style="dim")
-    return [f"{row[t.WINDOW_START]:{clock}}", api] if t.WINDOW_START in row else [api]
+def _start(row: Any, clock: str, by: Sequence[str]) -> list[Cell]:
+    """The first cells of a row: its window's start, and what it is told by."""
+    first, *others = _names(row, by)
+    named: list[Cell] = [cell(first, "cyan").append(_WAITS.get(row.get(t.WAIT), ""), style="dim"), *others]
+    return [f"{row[t.WINDOW_START]:{clock}}", *named] if t.WINDOW_START in row else named
 
 
 def _unless_zero(number: int, style: str = "bold yellow") -> Cell:

@@ -7,7 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis import columns as t
-from recorder.analysis.questions.groups import by_api
+from recorder.analysis.questions.groups import groups
+from recorder.capture import frames as c
 
 
 def coverage_by_api(exchanges: DataFrame) -> DataFrame:
@@ -16,7 +17,7 @@ def coverage_by_api(exchanges: DataFrame) -> DataFrame:
     Needs API, API_KEY, ANSWERED_AT and UNREAD.
     """
     answered = exchanges.filter(F.col(t.ANSWERED_AT).isNotNull())
-    return answered.groupBy(*by_api(None)).agg(
+    return answered.groupBy(*groups((c.API,), None)).agg(
         F.count("*").alias(t.RESPONSES),
         F.count_if(F.col(t.UNREAD).isNull()).alias(t.READ),
         *(F.count_if(F.col(t.UNREAD) == why.value).alias(why.value) for why in Unread),

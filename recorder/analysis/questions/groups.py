@@ -1,6 +1,8 @@
-"""The grouping columns of the tables by api: the api's name, and optionally a window of time."""
+"""The grouping columns of the answers: what they are asked by, and optionally a window of time."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -12,15 +14,19 @@ from recorder.capture import frames as c
 _CALENDAR = ("0001-01-02", "9999-12-30")
 
 
-def by_api(window: str | None) -> list[Column]:
-    """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then API.
+def groups(by: Sequence[str], window: str | None) -> list[Column]:
+    """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then those of `by`.
 
     An api that the catalog does not know is named by its key, `api 1234`, so that two unknown ones stay apart.
     WINDOW_START is null for times beyond the calendar, which Python can't represent.
     """
-    api = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)
+    columns = [_api() if name == c.API else F.col(name) for name in by]
     if window is None:
-        return [api]
+        return columns
     start = F.window(c.AT, window)["start"]
     known = start.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
-    return [F.when(known, start).alias(t.WINDOW_START), api]
+    return [F.when(known, start).alias(t.WINDOW_START), *columns]
+
+
+def _api() -> Column:
+    return F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)

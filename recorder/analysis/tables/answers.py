@@ -1,90 +1,114 @@
-"""The errors in the responses' bodies, and whether a response may have waited.
+"""What the answers say: their errors, and whether they may have waited. One row an answer, from its own row alone.
 
-Spark selects rows by their heads, in the Parquet reader where it can. Only the bodies of these rows go to Python, in
-batches bounded in bytes (settings in job.py), and only codes and words come back. Bodies larger than `largest` are not
-read: the capture gives such a frame a row group of its own, so the filter keeps the reader from loading it.
+Three ways, one table: an answer without codes, or one that can't be read, is told by its head. Where the only code has
+a fixed place, Spark's own expressions read two bytes. All others go to Python (`decode.answers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import reduce
-from operator import or_
-from typing import Any
+from functools import cache
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import Unread, apis_with_errors
+from proxy.wire.error_paths import Unread
+from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
+from proxy.wire.long_polls import LONG_POLLS, Wait
 from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, asked, rows
+from recorder.analysis.decode import answers as decode
 from recorder.capture import frames as c
-from recorder.capture.frames import CUT
-from recorder.capture.reading import Reading, read, unread_wait
 
-# The capture's row groups, and with them a Parquet reader's memory, are bounded by the same number of bytes.
-LARGEST_BODY = 64 << 20
-# body, dialect, api key, api version, where its first masked span starts, whether it never came whole
-BodyRow = tuple[Any, str, int, int | None, int | None, bool]
-
-_FACTS = [c.SESSION, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.API_KEY, c.API_VERSION]
-_MASKED_FROM, _IS_CUT = "masked_from", "is_cut"
-_DECODED = "session string, connection bigint, exchange bigint, error_codes array<smallint>, unread string, wait string"
+# versions of an api in the table of places: no api has as many
+_VERSIONS = 32
+_CODES = "array<smallint>"
+_PLACE, _TAGS = "_place", "_tags"
 
 
-def answers(frames: DataFrame, *, largest: int = LARGEST_BODY) -> DataFrame:
-    """One row for each response whose body was read (KEYS, ERROR_CODES, UNREAD, WAIT).
+def answers(captured: Captured) -> DataFrame:
+    """One row an answer: the head columns of `decode.answers.HEADS`, ERROR_CODES, WAIT, UNREAD.
 
-    ERROR_CODES holds every code other than 0, as often as it occurs in the response; if the body could not be read, it
-    is null and UNREAD says why. WAIT is null but for long polls (`proxy.wire.long_polls`). Responses that were not
-    selected (opaque, left out, larger than `largest` bytes) have no row. Needs the columns of the capture.
+    ERROR_CODES holds every code other than 0, as often as it occurs. It is null, and UNREAD says why, where the answer
+    could not be read. WAIT is null but for long polls (`proxy.wire.long_polls`).
     """
+    decoder = decode.answers()
+    by_python = rows(captured, decoder)
+    names = [column.name for column in decode.HEADS]
+    unread_wait = F.coalesce(t.WAIT, _unread_wait())
+    by_spark = _by_spark(told(captured.chosen).filter(~asked(decoder.asked)), captured.largest)
+    return by_python.withColumn(t.WAIT, unread_wait).unionByName(
+        by_spark.select(*names, t.ERROR_CODES, t.WAIT, t.UNREAD)
+    )
+
+
+def heads(captured: Captured) -> DataFrame:
+    """The same rows without a look at a body: WAIT is "includes_wait" for every long poll; ERROR_CODES, UNREAD lack."""
+    names = [column.name for column in decode.HEADS]
+    return told(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
+
+
+def told(frames: DataFrame) -> DataFrame:
+    """The answers among the frames that belong to an exchange."""
+    return frames.filter((F.col(c.KIND) == c.RESPONSE) & F.col(c.EXCHANGE).isNotNull())
+
+
+def _by_spark(found: DataFrame, largest: int) -> DataFrame:
+    placed = found.withColumns({_PLACE: _at(0), _TAGS: _at(1)})
+    unread = _unread(largest)
+    codes = F.when(unread.isNull(), _codes())
+    members = F.col(c.API_KEY).isin(JOIN_GROUP, SYNC_GROUP) & unread.isNull()
+    wait = F.when(members & _is_kafka(), Wait.MEMBERS.value).otherwise(_unread_wait())
+    return placed.withColumns({t.UNREAD: unread, t.ERROR_CODES: codes, t.WAIT: wait})
+
+
+def _at(which: int) -> Column:
+    """A place of the fixed table, for the row's api and version; null where there is none."""
+    version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
+    index = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
+    return F.get(F.expr(_table(which)), index)
+
+
+@cache
+def _table(which: int) -> str:
+    """Places by api key and version, as one array: looking up a map's literal would go through all of it."""
+    found = decode.fixed()
+    last = max(key for key, _ in found)
+    places = (found.get((key, version)) for key in range(last + 1) for version in range(_VERSIONS))
+    words = ("null" if place is None or place[which] is None else str(place[which]) for place in places)
+    return f"cast(array({', '.join(words)}) as array<int>)"
+
+
+def _unread(largest: int) -> Column:
+    """Why the answer's only code is unknown; null where it can be read."""
+    is_short = F.col(c.SIZE) < F.col(_PLACE) + 2
     # a span without a start may begin anywhere
-    start = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int"), F.lit(0))
-    masked_from = F.when(F.size(c.MASKED) > 0, start).alias(_MASKED_FROM)
-    is_cut = F.coalesce(F.col(c.NOTE).startswith(CUT), F.lit(False)).alias(_IS_CUT)
-    chosen = frames.filter(_worth_reading(largest)).select(*_FACTS, masked_from, is_cut, c.FRAME)
-    return chosen.mapInArrow(_decode, _DECODED)
-
-
-def _worth_reading(largest: int) -> Column:
+    masked_from = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"], F.lit(0))
+    is_masked = (F.size(c.MASKED) > 0) & (masked_from < F.col(_PLACE) + 2)
+    is_cut = F.coalesce(F.col(c.NOTE).startswith(c.CUT), F.lit(False))
+    # Kafka defines no tags of heads; with some, the code stands elsewhere
+    has_tags = F.col(_TAGS).isNotNull() & (F.substr(F.col(c.FRAME), F.col(_TAGS) + 1, F.lit(1)) != F.lit(b"\0"))
     return (
-        (F.col(c.KIND) == "response")
-        & F.col(c.EXCHANGE).isNotNull()
-        & reduce(or_, map(_has_errors, Dialect))
-        & (F.col(c.SIZE) <= largest)
-        & (F.col(c.STORED) == F.col(c.SIZE))
+        F.when(F.col(c.STORED) < F.col(c.SIZE), Unread.OMITTED.value)
+        .when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
+        .when(F.col(_PLACE).isNull(), Unread.UNKNOWN_VERSION.value)
+        .when(F.col(c.FRAME).isNull(), Unread.OMITTED.value)
+        .when(is_masked, Unread.MASKED.value)
+        .when(is_short & is_cut, Unread.CUT.value)
+        .when(is_short | has_tags, Unread.MALFORMED.value)
     )
 
 
-def _has_errors(dialect: Dialect) -> Column:
-    return (F.col(c.DIALECT) == dialect.value) & F.col(c.API_KEY).isin(apis_with_errors(dialect))
+def _codes() -> Column:
+    two = F.substr(F.col(c.FRAME), F.col(_PLACE) + 1, F.lit(2))
+    number = F.conv(F.hex(two), 16, 10).cast("int")
+    signed = F.when(number > 0x7FFF, number - 0x10000).otherwise(number)
+    return F.when(two == F.lit(b"\0\0"), F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
 
 
-def _decode(batches: Iterable[Any]) -> Iterator[Any]:
-    """Runs in Spark's Python workers: takes record batches of bodies, returns record batches of readings."""
-    import pyarrow as pa
-
-    for batch in batches:
-        readings = [_read(row) for row in _rows(batch)]
-        keys = [batch.column(name) for name in t.KEYS]
-        codes = pa.array([None if one.unread else one.codes for one in readings], pa.list_(pa.int16()))
-        words = [pa.array([one[at] for one in readings], pa.string()) for at in (1, 2)]
-        yield pa.RecordBatch.from_arrays([*keys, codes, *words], [*t.KEYS, t.ERROR_CODES, t.UNREAD, t.WAIT])
+def _is_kafka() -> Column:
+    return F.col(c.DIALECT) == Dialect.KAFKA.value
 
 
-def _rows(batch: Any) -> Iterable[BodyRow]:
-    names = (c.DIALECT, c.API_KEY, c.API_VERSION, _MASKED_FROM, _IS_CUT)
-    return zip(batch.column(c.FRAME), *(batch.column(name).to_pylist() for name in names), strict=True)
-
-
-def _read(row: BodyRow) -> Reading:
-    body, dialect, api_key, api_version, masked_from, is_cut = row
-    buffer = body.as_buffer()
-    if buffer is None:
-        return Reading([], Unread.OMITTED, unread_wait(dialect, api_key))
-    # Arrow's buffers are of signed bytes
-    frame = memoryview(buffer).cast("B")
-    return read(
-        frame, dialect=dialect, api_key=api_key, api_version=api_version, masked_from=masked_from, is_cut=is_cut
-    )
+def _unread_wait() -> Column:
+    return F.when(F.col(c.API_KEY).isin(*LONG_POLLS) & _is_kafka(), Wait.INCLUDES_WAIT.value)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from recorder.analysis.schema import Column, Table
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
 
 _SPARK_TYPES = {
@@ -28,6 +29,12 @@ SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMN
 EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
 
 
+FRAMES = Table(
+    "frames",
+    "a frame as it arrived, and what its head says",
+    tuple(Column(name, _SPARK_TYPES[kind], "see docs/capture.md") for name, kind in FRAME_COLUMNS),
+)
+
 # the Parquet files of each of the two tables
 Files = Mapping[str, Sequence[str]]
 
@@ -43,8 +50,6 @@ def frames(session: SparkSession, folder: str, files: Files | None = None) -> Da
 
 def events(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
     """All events of the capture in `folder`; none where it has none. `files`: as of `frames`."""
-    if files is not None and not files[EVENTS_FOLDER]:
-        return session.createDataFrame([], EVENTS_SCHEMA)
     try:
         return _table(session, EVENTS_SCHEMA, folder, EVENTS_FOLDER, files)
     except AnalysisException as error:
@@ -58,5 +63,7 @@ def _table(session: SparkSession, schema: str, folder: str, name: str, files: Fi
     reader = session.read.schema(schema)
     if files is None:
         return reader.parquet(place)
+    if not files[name]:
+        return session.createDataFrame([], schema)
     # without this option Spark reads names as patterns
     return reader.option("basePath", place).option("__globPaths__", "false").parquet(*files[name])

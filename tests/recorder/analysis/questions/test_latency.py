@@ -15,6 +15,7 @@ from recorder.analysis.tables.exchanges import exchanges
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+CLOSED = {"kind": "closed", "cause": "client"}
 EXCHANGES = (
     "outcome string, api string, api_key smallint, at timestamp, answered_at timestamp, request_size int,"
     "response_size int, latency_ns bigint, error_codes array<smallint>, wait string"
@@ -31,13 +32,13 @@ def nearest_rank(values: list[int], share: float) -> float:
 
 
 def test_each_api_has_its_requests_bytes_and_percentiles(
-    capture: Build, request_row: Build, response_row: Build
+    captured: Build, request_row: Build, response_row: Build
 ) -> None:
     rows = []
     for exchange in range(5):
         rows += [request_row(exchange), response_row(exchange, size=10, latency_ns=(exchange + 1) * 1_000_000)]
     rows.append(request_row(5, api="Produce", api_key=0, awaits=False, size=1000))
-    found = by_api(exchanges(capture(*rows)))
+    found = by_api(exchanges(captured(*rows, events=[CLOSED])))
     metadata, produce = found["Metadata"], found["Produce"]
     assert (metadata.requests, metadata.responses, metadata.request_bytes, metadata.response_bytes) == (5, 5, 100, 50)
     assert (metadata.p50_ms, metadata.p95_ms, metadata.p99_ms) == (3.0, 5.0, 5.0)
@@ -46,30 +47,32 @@ def test_each_api_has_its_requests_bytes_and_percentiles(
 
 
 def test_what_was_not_answered_or_answered_by_the_proxy_has_no_latency(
-    capture: Build, request_row: Build, response_row: Build
+    captured: Build, request_row: Build, response_row: Build
 ) -> None:
     rows = [request_row(0), response_row(0, latency_ns=4_000_000), request_row(1), request_row(2)]
     rows.append(response_row(2, made_by="proxy", latency_ns=None))
-    row = by_api(exchanges(capture(*rows)))["Metadata"]
+    row = by_api(exchanges(captured(*rows, events=[CLOSED])))["Metadata"]
     assert (row.requests, row.responses, row.unanswered) == (3, 2, 1)
     assert (row.p50_ms, row.p99_ms) == (4.0, 4.0)
 
 
-def test_a_lost_request_is_not_counted_but_its_response_is(capture: Build, response_row: Build) -> None:
-    row = by_api(exchanges(capture(response_row(0, request_size=31, size=10))))["Metadata"]
+def test_a_lost_request_is_not_counted_but_its_response_is(captured: Build, response_row: Build) -> None:
+    row = by_api(exchanges(captured(response_row(0, request_size=31, size=10))))["Metadata"]
     assert (row.requests, row.responses, row.request_bytes, row.response_bytes) == (0, 1, 0, 10)
 
 
-def test_apis_that_nobody_knows_are_called_by_their_keys(capture: Build, request_row: Build) -> None:
-    found = by_api(exchanges(capture(request_row(0, api=None, api_key=2000), request_row(1, api=None, api_key=2001))))
+def test_apis_that_nobody_knows_are_called_by_their_keys(captured: Build, request_row: Build) -> None:
+    found = by_api(exchanges(captured(request_row(0, api=None, api_key=2000), request_row(1, api=None, api_key=2001))))
     assert set(found) == {"api 2000", "api 2001"}
 
 
 def test_a_window_splits_the_counts_by_the_time_of_the_request(
-    capture: Build, request_row: Build, response_row: Build
+    captured: Build, request_row: Build, response_row: Build
 ) -> None:
     rows = [request_row(0), request_row(59), request_row(60), response_row(59)]
-    found = latency_by_api(exchanges(capture(*rows)), window="1 minute").orderBy("window_start").collect()
+    found = (
+        latency_by_api(exchanges(captured(*rows, events=[CLOSED])), window="1 minute").orderBy("window_start").collect()
+    )
     assert [(row.window_start.minute, row.requests, row.responses) for row in found] == [(0, 2, 1), (1, 1, 0)]
 
 
