@@ -207,8 +207,9 @@ def analyze(
 @click.command(short_help="Ask a capture in SQL: its tables are views of Spark's.")
 @click.argument("folder", shell_complete=folders)
 @click.argument("query", nargs=-1, required=True, type=text, shell_complete=_completing("tables", "describe"))
+@click.option("--markdown", is_flag=True, help="`tables` with all columns, as docs/tables.md.")
 @_running
-def sql(folder: str, query: tuple[str, ...], master: str, conf: dict[str, str], **output: Any) -> None:
+def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: dict[str, str], **output: Any) -> None:
     """The rows of a QUERY over the tables of the capture in FOLDER.
 
     \b
@@ -220,11 +221,9 @@ def sql(folder: str, query: tuple[str, ...], master: str, conf: dict[str, str], 
     Only the tables that the query names are made. Needs Java 17 or newer for queries, not for `tables` and `describe`.
     """
     chosen = Chosen(**output).checked()
-    if query[0] == "tables" and len(query) == 1:
-        _list_tables()
-        return
-    if query[0] == "describe" and len(query) == 2:
-        _describe(query[1])
+    told = _told(query, markdown)
+    if told is not None:
+        _echo(told)
         return
     if len(query) != 1:
         raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
@@ -234,6 +233,19 @@ def sql(folder: str, query: tuple[str, ...], master: str, conf: dict[str, str], 
 
     _show_table(place, partial(answer, query=query[0]), "", chosen)
     _end(place, chosen)
+
+
+def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
+    """The lines that `tables` and `describe` print; None for a query."""
+    if query == ("tables",):
+        from recorder.analysis import listing
+
+        return listing.page() if markdown else listing.tables()
+    if query[0] == "describe" and len(query) == 2:
+        from recorder.analysis import listing
+
+        return listing.described(_check_table(query[1]))
+    return None
 
 
 def _check_spark() -> None:
@@ -371,22 +383,6 @@ def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
 def _as_json(found: Any, notes: list[str]) -> dict[str, Any]:
     names = ("coverage_by_api", "latency_by_api", "errors_by_api")
     return {"missing": replace(found.missing, notes=notes).as_json()} | {name: getattr(found, name) for name in names}
-
-
-def _list_tables() -> None:
-    from recorder.analysis.sources import SOURCES
-
-    widest = max(map(len, SOURCES))
-    for name, source in SOURCES.items():
-        echo(f"{name:{widest}}  {source.table.row}{'  (opens frames)' if source.table.needs_bodies else ''}")
-
-
-def _describe(name: str) -> None:
-    table = _check_table(name)
-    echo(f"{table.name}: a row is {table.row}")
-    widest = max(map(len, table.names))
-    for column in table.columns:
-        echo(f"  {column.name:{widest}}  {column.kind:10}  {column.meaning}")
 
 
 def _end(place: Place, chosen: Chosen) -> None:
