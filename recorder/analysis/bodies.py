@@ -105,7 +105,7 @@ def is_readable(largest: int) -> Column:
 
 
 def _reason(largest: int) -> Column:
-    omitted = F.coalesce(F.col(c.STORED) < F.col(c.SIZE), F.lit(True))
+    omitted = F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True))
     return F.when(omitted, Unread.OMITTED.value).otherwise(Unread.TOO_LARGE.value)
 
 

@@ -65,18 +65,21 @@ def _by_spark(found: DataFrame, largest: int) -> DataFrame:
 def _at(which: int) -> Column:
     """A place of the fixed table, for the row's api and version; null where there is none."""
     version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
-    index = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
-    return F.get(F.expr(_table(which)), index)
+    row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
+    found = F.ascii(F.substr(F.lit(_table()), 2 * row + which + 1, F.lit(1)).cast("string"))
+    return F.when(found > 0, found - 1)
 
 
 @cache
-def _table(which: int) -> str:
-    """Places by api key and version, as one array: looking up a map's literal would go through all of it."""
+def _table() -> bytes:
+    """Places by api key and version, two bytes each: one more than the place and its tags, 0 for none.
+
+    One literal: Spark looks at each element of an array's in each of its rules, which takes longer than the scan.
+    """
     found = decode.fixed()
     last = max(key for key, _ in found)
-    places = (found.get((key, version)) for key in range(last + 1) for version in range(_VERSIONS))
-    words = ("null" if place is None or place[which] is None else str(place[which]) for place in places)
-    return f"cast(array({', '.join(words)}) as array<int>)"
+    rows = (found.get((key, version), (None, None)) for key in range(last + 1) for version in range(_VERSIONS))
+    return bytes(0 if place is None else place + 1 for row in rows for place in row)
 
 
 def _unread(largest: int) -> Column:
@@ -89,7 +92,7 @@ def _unread(largest: int) -> Column:
     # Kafka defines no tags of heads; with some, the code stands elsewhere
     has_tags = F.col(_TAGS).isNotNull() & (F.substr(F.col(c.FRAME), F.col(_TAGS) + 1, F.lit(1)) != F.lit(b"\0"))
     return (
-        F.when(F.col(c.STORED) < F.col(c.SIZE), Unread.OMITTED.value)
+        F.when(F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True)), Unread.OMITTED.value)
         .when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
         .when(F.col(_PLACE).isNull(), Unread.UNKNOWN_VERSION.value)
         .when(F.col(c.FRAME).isNull(), Unread.OMITTED.value)
