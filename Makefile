@@ -16,7 +16,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check bench bench-memory bench-replay bench-wire fuzz docs
+.PHONY: help setup demo test test-fast test-long check bench bench-memory bench-replay bench-spark bench-wire fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -56,8 +56,12 @@ bench-replay: setup  ## the replay's speed, lateness and memory; a plain loop th
 bench-wire: setup  ## the wire codec's speed as ratios to kafka-python, kio and aiokafka, in one run
 	@$(BIN)/python -m bench.wire $(ARGS)
 
+bench-spark: setup  ## the Spark toolbox against a plain groupBy and kafka-python in mapInPandas, in one run
+	@$(BIN)/python -m bench.spark $(ARGS)
+
 fuzz: setup  ## bytes that mean harm against codec, connections and listeners, SECONDS (60) each, guided by coverage
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
-docs: setup  ## write the pages that are made of the catalog
+docs: setup  ## write the pages that are made of the catalog, and of the tables' declarations
 	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md
+	@$(BIN)/kafka-wiretap sql . tables --markdown > docs/tables.md

@@ -43,6 +43,7 @@ LATER = {
     "config": ("proxy.settings.commands", "Check, show and explain settings, without running a proxy."),
     "demo": ("recorder.commands", "Show it all: a small cluster, clients, the proxy, a capture, an analysis."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
+    "sql": ("recorder.commands", "Ask a capture in SQL, on Spark: its tables are views."),
     "replay": ("recorder.commands", "Play a capture against another cluster, and compare the answers."),
     "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame, name an error."),
 }

@@ -24,7 +24,7 @@ from proxy.wire.compile.prober import prober, prober_in_pieces
 from proxy.wire.error_codes import is_error_code
 from proxy.wire.error_paths import error_paths
 from proxy.wire.errors import Truncated, WireError
-from proxy.wire.framing import RESPONSE_HEAD
+from proxy.wire.framing import LENGTH, RESPONSE_HEAD
 from proxy.wire.headers import response_header_version
 from proxy.wire.kafka07 import RequestHead, RequestType
 from proxy.wire.kafka07.probes import code_pieces
@@ -207,14 +207,28 @@ def _probe_07(request_type: RequestType | None) -> ErrorProbe | None:
 
 def _probe(codec: Codec, header: int) -> ErrorProbe:
     functions = _Generated(codec, header)
-    place = _fixed_place(codec)
+    place = _place_in_body(codec)
     if place is None:
         return ErrorProbe(functions)
     start = RESPONSE_HEAD.size
     return FixedProbe(functions, start + header + place, start if header else None)
 
 
-def _fixed_place(codec: Codec) -> int | None:
+def fixed_place(api_key: int, api_version: int) -> tuple[int, int | None] | None:
+    """Where the only error code of such a response stands; None if there are more, or none, or its place varies.
+
+    Two offsets in a frame without its length: the code's, and that of the header's tag buffer (None: it has none). The
+    code's is right where that buffer is empty.
+    """
+    codec = catalog.codec("response", api_key, api_version)
+    place = None if codec is None else _place_in_body(codec)
+    if place is None:
+        return None
+    header, start = response_header_version(api_key, api_version), RESPONSE_HEAD.size - LENGTH.size
+    return start + header + place, start if header else None
+
+
+def _place_in_body(codec: Codec) -> int | None:
     """The offset of the only code in the body; None if there are more, or a field before it varies in size."""
     place = 0
     for slot in layout(codec.message, codec.version).slots:

@@ -1,14 +1,18 @@
-"""Captures as Spark DataFrames: one question a module, each a function from DataFrame to DataFrame.
+"""Captures as Spark DataFrames: tables of what was recorded, and questions about them.
 
-    frames      one row a frame, as recorded                     frames.py
-    answers     the error codes inside the responses' bodies     answers.py
-    exchanges   a request and its response, joined               exchanges.py
-    latency     requests, bytes and percentiles by api           latency.py
-    errors      error codes by api                               errors.py
-    coverage    of how many responses the errors are known       coverage.py
-    losses      gaps, left-out frames, sessions that died        losses.py
-    report      all tables of `analyze`, from one scan           report.py
+    schema      how a table is declared: columns, types, meanings
+    decode/     frames -> rows, by the wire alone, without Spark
+    bodies      the two roads by which frames reach the decoders
+    tables/     the tables: DataFrame -> DataFrame
+    sources     all tables by their names; how a capture is opened
+    questions/  answers: DataFrame -> small DataFrame, one question a function
+    asked       what `analyze` is asked by, and of which exchanges
+    report      all answers of `analyze`, from the same exchanges
+    views       SQL over the tables
+    running     a question asked in a session of its own, and what its errors come to
+    job         the one place that opens a session; java, ship: what it needs of this machine and sends to others
+    screen, output, listing    answers and tables as text
 
-Only job.py opens a session. columns.py names the columns that only these tables have; each function's docstring names
-the columns that it needs. Importing this package costs nothing and needs neither Java nor pyspark.
+columns.py names the columns that only these tables have; each function's docstring names the columns that it needs.
+Importing this package costs nothing and needs neither Java nor pyspark. What it is for: docs/analysis.md.
 """

@@ -15,6 +15,7 @@ KEYS = [SESSION, CONNECTION, EXCHANGE]
 OUTCOME = "outcome"
 ANSWERED_AT = "answered_at"
 RESPONSE_SIZE = "response_size"
+SERVICE_NS = "service_ns"
 ERROR_CODES = "error_codes"
 # the reason why a response's errors are unknown (`Unread`); the kind of a long poll's wait (`Wait`)
 UNREAD = "unread"
@@ -39,6 +40,7 @@ RETRIABLE = "retriable"
 COUNT = "count"
 EXCHANGES = "exchanges"
 READ = "read"
+BUCKET = "bucket"
 
 # Of the tables of losses.
 GAPS = "gaps"

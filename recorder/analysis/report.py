@@ -2,75 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis import losses
-from recorder.analysis.coverage import coverage_by_api
-from recorder.analysis.errors import errors_by_api
-from recorder.analysis.exchanges import exchanges
-from recorder.analysis.frames import Files, events, frames
-from recorder.analysis.latency import latency_by_api
+from recorder.analysis.asked import BY, Question, chosen
+from recorder.analysis.bodies import Captured
+from recorder.analysis.questions import losses
+from recorder.analysis.questions.coverage import coverage_by_api
+from recorder.analysis.questions.errors import errors_by_api
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.tables.exchanges import doubtful, exchanges
 from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
 
 Rows = list[dict[str, Any]]
+BY_API = Question()
+# what the questions need of an exchange: nothing else is kept in memory
+ASKED = (
+    c.API,
+    c.API_KEY,
+    c.AT,
+    t.ANSWERED_AT,
+    c.REQUEST_SIZE,
+    t.RESPONSE_SIZE,
+    c.LATENCY_NS,
+    t.WAIT,
+    t.OUTCOME,
+    t.ERROR_CODES,
+    t.UNREAD,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The losses, and the rows of each table by its name."""
+    """The losses, and the rows of each table by its name. `by`: the columns that latency and errors are told by."""
 
     missing: Missing
     coverage_by_api: Rows
     latency_by_api: Rows
     errors_by_api: Rows
+    by: tuple[str, ...] = (c.API,)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The destination of tables: a folder (or URL) with one folder a table, as "parquet" or "csv"."""
+    """The destination of tables: a folder (or URL) with one folder a table, as "parquet", "csv" or "json"."""
 
     folder: str
     format: str = "parquet"
     overwrite: bool = False
 
 
-def report(
-    spark: SparkSession,
-    folder: str,
-    files: Files | None = None,
-    *,
-    window: str | None = None,
-    output: Output | None = None,
-) -> Report:
-    """All tables of the capture in `folder`, or of these `files` of it; written to `output` too, if given.
+def report(capture: Captured, question: Question = BY_API, *, output: Output | None = None) -> Report:
+    """The answers to the question, and what is missing; written to `output` too, if given.
 
-    Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong `window`.
+    Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong window;
+    `asked.Nothing`.
     """
-    captured, event_rows = frames(spark, folder, files), events(spark, folder, files)
-    every = exchanges(captured).persist(StorageLevel.MEMORY_AND_DISK)
+    by, window = question.by, question.window
+    capture = replace(capture, since_ns=question.only.since_ns, until_ns=question.only.until_ns)
+    every = chosen(exchanges(capture, doubtful(capture)), capture, question)
+    every = every.select(*dict.fromkeys((*ASKED, *by))).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         tables = {
             "coverage_by_api": coverage_by_api(every),
-            "latency_by_api": latency_by_api(every, window=window),
-            "errors_by_api": errors_by_api(every, window=window),
+            "latency_by_api": latency_by_api(every, by=by, window=window),
+            "errors_by_api": errors_by_api(every, by=by, window=window),
         }
         rows = {name: _collected(table, name, output) for name, table in tables.items()}
-        return Report(_missing(captured, event_rows, output), **rows)
+        return Report(_missing(capture.frames, capture.events, output), **rows, by=by)
     finally:
         every.unpersist()
 
 
-def _missing(captured: DataFrame, event_rows: DataFrame, output: Output | None) -> Missing:
+def _missing(frames: DataFrame, event_rows: DataFrame, output: Output | None) -> Missing:
     gaps = _collected(losses.gaps_by_cause(event_rows), "gaps_by_cause", output)
     lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output)
-    (sums,) = losses.left_out(captured, event_rows).collect()
+    (sums,) = losses.left_out(frames, event_rows).collect()
     died = sorted(row[c.SESSION] for row in losses.sessions_that_died(event_rows).collect())
     return Missing(
         [Gaps(**row) for row in gaps],
@@ -86,7 +99,10 @@ def _ordered(table: DataFrame) -> DataFrame:
     """A table of one partition in a reader's order: by window, the busiest or the most frequent first."""
     busiest = next(name for name in (t.REQUESTS, t.COUNT, t.RESPONSES, c.FRAMES) if name in table.columns)
     order = [F.col(name) for name in (t.WINDOW_START,) if name in table.columns]
-    order += [F.desc(busiest), *(F.col(name) for name in (c.CAUSE, c.API, t.ERROR_CODE) if name in table.columns)]
+    order += [
+        F.desc(busiest),
+        *(F.col(name) for name in (c.CAUSE, *BY.values(), t.ERROR_CODE) if name in table.columns),
+    ]
     return table.sortWithinPartitions(*order)
 
 

@@ -1,4 +1,4 @@
-"""Zips the code that Spark's executors need: the wire room and the recorder's rooms.
+"""Zips the code that Spark's executors need: the wire, the tools that show it, and the recorder's rooms.
 
 Executors import the code from the zip, so no module in it may require files on disk. Besides it they need Python with
 pyarrow.
@@ -11,7 +11,9 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 # package -> its folders in the zip
-SHIPPED = {"proxy": ("wire",), "recorder": ("analysis", "capture")}
+SHIPPED = {"proxy": ("wire", "tools"), "recorder": ("analysis", "capture")}
+# package -> single files of it that those need
+FILES = {"proxy": ("files.py", "terminal.py")}
 
 
 def write_zip(target: Path) -> Path:
@@ -20,6 +22,8 @@ def write_zip(target: Path) -> Path:
         for package, rooms in SHIPPED.items():
             root = _folder(package)
             archive.write(root / "__init__.py", f"{package}/__init__.py")
+            for name in FILES.get(package, ()):
+                archive.write(root / name, f"{package}/{name}")
             for room in rooms:
                 for file in sorted((root / room).rglob("*")):
                     if file.is_file() and "__pycache__" not in file.parts:

@@ -12,6 +12,7 @@ class Outcome(StrEnum):
     BY_PROXY = "by_proxy"  # answered by the proxy; the request never left it
     ONE_WAY = "one_way"  # no response was expected (acks=0)
     UNANSWERED = "unanswered"  # a response was expected and is not in the capture
+    PENDING = "pending"  # no response is in the capture, nor the end of the connection: it may have come later
     REQUEST_LOST = "request_lost"  # the response is there, its request fell into a gap
 
 

@@ -100,6 +100,26 @@ def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[b
         yield from RowGroup(parquet, raw, group, Allowance(READING, DEFAULT_BUDGET)).streamed_bodies(first)
 
 
+def file_at(path: Path) -> CaptureFile:
+    """A capture's file by its path alone. Errors: UnknownFormatError for a name that no file of a capture has."""
+    hour = path.parent
+    return _described(hour.parent.name.partition("=")[2], hour.name.partition("=")[2], path)
+
+
+def groups_between(file: CaptureFile, start: int, end: int) -> list[int]:
+    """The numbers of the row groups whose first byte is from `start` on and before `end`. Errors: DamagedFileError."""
+    with _errors_of(file), opened(file.path) as parquet:
+        footer = parquet.metadata
+        begins = [_first_byte(footer.row_group(at)) for at in range(footer.num_row_groups)]
+    return [at for at, begin in enumerate(begins) if start <= begin < end]
+
+
+def _first_byte(group: Any) -> int:
+    first = group.column(0)
+    offsets: list[int | None] = [first.dictionary_page_offset, first.data_page_offset]
+    return min(offset for offset in offsets if offset is not None)
+
+
 def first_times(file: CaptureFile) -> list[int]:
     """The smallest `mono_ns` of each row group, as the footer has it; where it has none, of all times the first."""
     with _errors_of(file), opened(file.path) as parquet:

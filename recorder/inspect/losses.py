@@ -1,4 +1,4 @@
-"""What a capture lacks, added up while its files are read, without Spark (`recorder.analysis.losses` is the other way).
+"""What a capture lacks, counted while files are read, without Spark (with it: `recorder.analysis.questions.losses`).
 
 No event counts the frames that the settings left out: their number is the closing event's count of frames, less the
 connection's rows and gaps. It is unknown for connections with a gap of unknown size.

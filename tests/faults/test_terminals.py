@@ -120,12 +120,11 @@ view("inspect", empty)
 
 named("analyze")
 from proxy.wire.error_paths import Unread
-from recorder import commands
+from recorder import analyze
 from recorder.analysis import columns as t
 from recorder.analysis.report import Report
 from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
-from recorder.terminal import console
 latency = dict.fromkeys((t.REQUESTS, t.UNANSWERED, t.ERRORS, t.REQUEST_BYTES, t.RESPONSE_BYTES), 1)
 latency |= dict.fromkeys((t.P50_MS, t.P95_MS, t.P99_MS), 1.0) | {c.API: TEXT}
 error = {c.API: TEXT, t.ERROR: TEXT, t.ERROR_CODE: 1, t.RETRIABLE: True, t.COUNT: 1, t.EXCHANGES: 1}
@@ -133,13 +132,17 @@ latency |= {t.WAIT: None}
 unread = {c.API: TEXT, t.RESPONSES: 2, t.READ: 1} | dict.fromkeys(map(str, Unread), 1)
 missing = Missing([Gaps(TEXT, 1, 1, 1, 1)], [LostOfApi(TEXT, TEXT, 1, 1)], 1, 1, 1, [TEXT])
 try:
-    commands._show(console(), Report(missing, [unread], [latency], [error]), [TEXT])
+    analyze._show(Report(missing, [unread], [latency], [error]), [TEXT], analyze.Chosen(None, None, False, 50))
 except Exception:
     traceback.print_exc()
 with mock.patch("recorder.analysis.java.missing", lambda: None):
     view("analyze", folder / ("no" + RAW_NAME))
     view("analyze", capture, "--window", NAME)
     view("analyze", capture, "--conf", NAME)
+    view("analyze", capture, "--by", NAME)
+    view("analyze", capture, "--table", NAME)
+    view("sql", capture, "describe", NAME)
+    view("sql", folder / ("no" + RAW_NAME), "select 1")
 
 for form in ("text", "json"):
     named("log as " + form)

@@ -44,6 +44,7 @@ NEEDED: dict[str, list[str]] = {
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],
+    "sql": ["CAPTURE", "select 1"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
     "wire errors": ["6"],
     "wire list": [],
@@ -75,7 +76,8 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr("proxy.net.workers.run_workers", lambda *_: 0)
     monkeypatch.setattr("proxy.wiring.recorder", lambda *_: (None, None))
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
-    monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Report(Missing(), [], [], []))
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
+    monkeypatch.setattr("recorder.analyze._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.Target("b1:9092"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from click import ClickException
 from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
-from recorder import commands
+from recorder import analyze
+from recorder.analysis.asked import Only, Question
 from recorder.analysis.report import Report
+from recorder.analysis.running import Place, as_click_errors, ask
 from recorder.capture.compactor import Summary
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import pip_install
@@ -40,7 +43,7 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         asked.append(question)
         return Report(MISSING, [COVERAGE], [row], [error | {"count": 3, "exchanges": 1}])
 
-    monkeypatch.setattr(commands, "_analyzed", answer)
+    monkeypatch.setattr(analyze, "_analyzed", answer)
     return asked
 
 
@@ -62,7 +65,7 @@ def test_analyze_on_an_empty_folder_says_so_in_one_line(tmp_path: Path) -> None:
 def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the_rest(
     captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "ready", lambda folder: ["a proxy is still recording session x"])
+    monkeypatch.setattr(analyze, "ready", lambda folder: ["a proxy is still recording session x"])
     said = [" ".join(line.split()) for line in run("analyze", captured).stdout.splitlines() if line.strip()]
     assert said[:11] == [
         "What is missing",
@@ -82,7 +85,7 @@ def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the
 def test_behind_a_url_nobody_looks_for_a_log_and_that_is_said(analyzed: list[Any]) -> None:
     assert "not looked for behind a URL: what a log holds" in run("analyze", "hdfs://host/capture").stdout
     # nor for its files
-    assert analyzed[0][-1] is None
+    assert analyzed[0][0].files is None
 
 
 def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None:
@@ -99,8 +102,89 @@ def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -
     assert result.exit_code == 0, result.output
     out = str(captured / "out")
     files = {"frames": [str(captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet")], "events": []}
-    assert analyzed == [(str(captured), "spark://host:7077", {"a.b": "c=d"}, "1 minute", out, "csv", False, files)]
+    place = Place(str(captured), "spark://host:7077", {"a.b": "c=d"}, files)
+    assert analyzed == [(place, Question(window="1 minute"), analyze.Chosen(out, "csv", False, 50))]
     assert f"tables written to {out}" in result.stdout
+
+
+def test_what_is_asked_by_and_of_reaches_the_job(captured: Path, analyzed: list[Any]) -> None:
+    options = [
+        "--by",
+        "software,version",
+        "--api",
+        "produce",
+        "--client",
+        "app",
+        "--topic",
+        "t",
+        "--since",
+        "2026-11-21",
+    ]
+    assert run("analyze", captured, *options, "--until", "2026-11-22T00:00").exit_code == 0
+    day = 1_795_219_200 * 10**9
+    only = Only(((0, "kafka"),), ("app",), ("t",), day, day + 86_400 * 10**9)
+    assert analyzed[0][1] == Question(("software", "api_version"), None, only)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--by", "colour"], "'colour' is nothing to ask by; right would be api, version, client_id,"),
+        (["--by", "api,"], "'' is nothing to ask by"),
+        (["--table", "moons"], "'moons' is no table; right would be frames, exchanges,"),
+        (["--format", "parquet"], "--format parquet needs --out DIR"),
+        (["--format", "csv"], "the answers are several tables; right would be --out DIR, or --table NAME"),
+        (["--since", "noon"], "'noon' is no time; right would be"),
+        (["--api", "fetsch"], "Fetch"),
+    ],
+    ids=["by", "by-nothing", "table", "parquet", "csv", "since", "api"],
+)
+def test_a_wrong_question_is_said_with_what_would_be_right(
+    captured: Path, analyzed: list[Any], options: list[str], said: str
+) -> None:
+    result = run("analyze", captured, *options)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_answers_as_json_are_one_object(captured: Path, analyzed: list[Any]) -> None:
+    found = json.loads(run("analyze", captured, "--format", "json").stdout)
+    assert [*found] == ["missing", "coverage_by_api", "latency_by_api", "errors_by_api"]
+    assert found["errors_by_api"][0]["error"] == "OFFSET_OUT_OF_RANGE"
+
+
+def test_sql_lists_tables_and_tells_columns_without_java(captured: Path) -> None:
+    listed = run("sql", captured, "tables").stdout.splitlines()
+    assert [line for line in listed if line.startswith("topic_use ")] == [
+        "topic_use         a client that writes or reads a topic  (opens frames)"
+    ]
+    told = run("sql", captured, "describe", "exchanges").stdout
+    assert "latency_ns " in told
+    assert "last byte of the request to first byte of the answer" in told
+
+
+@pytest.mark.parametrize("words", [["select", "1"], ["describe"], ["describe", "a", "b"]], ids=["open", "none", "two"])
+def test_sql_wants_its_query_in_one_piece(captured: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.analysis.java.missing", lambda: "no Java found")
+    result = run("sql", captured, *words)
+    assert result.exit_code in (1, 2)
+    assert result.stderr.strip()
+
+
+def test_a_file_that_could_not_be_read_is_named_behind_the_answers(
+    captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = analyze._analyzed
+
+    def broken(place: Place, *rest: Any) -> Report:
+        place.broken["a-1-1.parquet"] = "it ends too early"
+        return answer(place, *rest)
+
+    monkeypatch.setattr(analyze, "_analyzed", broken)
+    result = run("analyze", captured)
+    assert result.exit_code == 1
+    assert result.stderr == "Error: left out: a-1-1.parquet can't be read: it ends too early\n"
+    assert "Requests and latency by API" in result.stdout
 
 
 def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, analyzed: list[Any]) -> None:
@@ -122,7 +206,7 @@ def test_a_master_that_is_none_is_refused_before_spark(captured: Path, analyzed:
 )
 def test_masters_are_those_that_spark_knows(captured: Path, analyzed: list[Any], master: str) -> None:
     assert run("analyze", captured, "--master", master).exit_code == 0
-    assert analyzed[0][1] == master
+    assert analyzed[0][0].master == master
 
 
 @pytest.mark.parametrize("window", ["3 bananas", "minute", "0 minutes", "1.5 hours", "", "-1 day"])
@@ -136,7 +220,7 @@ def test_a_window_that_is_no_duration_is_refused_before_spark(captured: Path, an
 @pytest.mark.parametrize("window", ["1 second", "90 seconds", "2 HOURS", "1 day", "3 weeks"])
 def test_a_duration_is_a_number_and_a_unit(captured: Path, analyzed: list[Any], window: str) -> None:
     assert run("analyze", captured, "--window", window).exit_code == 0
-    assert analyzed[0][3] == window
+    assert analyzed[0][1].window == window
 
 
 def test_tables_that_are_there_are_not_replaced_unasked(captured: Path, analyzed: list[Any]) -> None:
@@ -185,7 +269,7 @@ def test_what_java_threw_is_one_line_too(tmp_path: Path) -> None:
         "\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:920)\n"
         "Caused by: java.lang.RuntimeException: no Parquet file"
     )
-    with pytest.raises(ClickException) as failed, commands._as_click_errors(tmp_path / "log"):
+    with pytest.raises(ClickException) as failed, as_click_errors(tmp_path / "log"):
         raise Py4JError(told)
     assert failed.value.message == (
         "Spark failed: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  "
@@ -201,5 +285,5 @@ def test_a_master_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ClickException) as failed:
-        commands._analyzed(str(tmp_path), "spark://nobody:1", {}, None, None, "parquet", False, None)
+        ask(Place(str(tmp_path), "spark://nobody:1"), lambda _: None)
     assert failed.value.message.startswith("Spark did not start: java.lang.IllegalStateException: stopped (its log: ")

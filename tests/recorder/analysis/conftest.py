@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis import job
-from recorder.analysis.frames import frames
-from recorder.capture.frames import frames_schema
+from recorder.analysis import job, sources
+from recorder.analysis.bodies import Captured
+from recorder.analysis.tables.frames import frames
+from recorder.capture.frames import events_schema, frames_schema
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
+# what the rows of events have in common
+EVENT = {"session": "s", "connection": 1, "at": NOON, "at_ns": 0, "mono_ns": 0, "detail": "{}"}
 
 
 # Few partitions, because rows are few; plans in full, because tests read them.
@@ -64,15 +67,38 @@ def response_row() -> Callable[..., Row]:
     return build
 
 
+def _with_ns(row: Row) -> Row:
+    """The row with `at` in ns as well, as every capture has it."""
+    at = row["at"] - datetime(1970, 1, 1, tzinfo=UTC)
+    return {"at_ns": at // timedelta(microseconds=1) * 1000} | row
+
+
 @pytest.fixture
 def capture(spark: SparkSession, tmp_path: Path) -> Callable[..., DataFrame]:
     """The rows as a capture on disk, read back as its frames."""
 
     def build(*rows: Row, row_group_size: int = 1000) -> DataFrame:
         hour = tmp_path / "frames" / "date=2026-11-21" / "hour=12"
-        hour.mkdir(parents=True)
-        table = pa.Table.from_pylist(list(rows), frames_schema())
+        hour.mkdir(parents=True, exist_ok=True)
+        table = pa.Table.from_pylist([_with_ns(row) for row in rows], frames_schema())
         pq.write_table(table, hour / "s-1-1.parquet", row_group_size=row_group_size)
         return frames(spark, str(tmp_path))
+
+    return build
+
+
+@pytest.fixture
+def captured(capture: Callable[..., DataFrame], spark: SparkSession, tmp_path: Path) -> Callable[..., Captured]:
+    """The rows as a capture on disk; `events`: rows of events, `settings`: as of `sources.captured`."""
+
+    def build(*rows: Row, events: Sequence[Row] = (), row_group_size: int = 1000, **settings: Any) -> Captured:
+        capture(*rows, row_group_size=row_group_size)
+        hour = "date=2026-11-21/hour=12"
+        files = {"frames": [str(tmp_path / "frames" / hour / "s-1-1.parquet")], "events": []}
+        if events:
+            (tmp_path / "events" / hour).mkdir(parents=True, exist_ok=True)
+            files["events"] = [str(tmp_path / "events" / hour / "s-1-1.parquet")]
+            pq.write_table(pa.Table.from_pylist([EVENT | row for row in events], events_schema()), files["events"][0])
+        return sources.captured(spark, str(tmp_path), files, **settings)
 
     return build

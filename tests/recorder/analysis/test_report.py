@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,17 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
-from recorder import commands
+from recorder import analyze
+from recorder.analysis import sources
+from recorder.analysis.asked import Nothing, Only, Question
 from recorder.analysis.report import Output, _ordered, report
 from recorder.capture.frames import events_schema
 from recorder.missing import LostOfApi
-from recorder.terminal import console
 from tests.recorder.capture.lossy import make_lossy
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def folder(capture: Build, request_row: Build, response_row: Build, tmp_path: Pa
 
 
 def test_both_tables_come_of_the_same_exchanges(spark: SparkSession, folder: str) -> None:
-    found = report(spark, folder)
+    found = report(sources.captured(spark, folder))
     assert [(row["api"], row["requests"], row["errors"]) for row in found.latency_by_api] == [("Metadata", 1, 1)]
     assert [row["error"] for row in found.errors_by_api] == ["UNKNOWN_TOPIC_OR_PARTITION"]
     assert [(row["responses"], row["read"]) for row in found.coverage_by_api] == [(1, 1)]
@@ -47,7 +50,7 @@ def test_what_is_missing_is_what_inspect_says_too(
 ) -> None:
     lossy = make_lossy(tmp_path, monkeypatch).missing
     output = Output(str(tmp_path / "out"))
-    found = report(spark, str(tmp_path), output=output)
+    found = report(sources.captured(spark, str(tmp_path)), output=output)
     found.missing.apis.sort(key=lambda lost: lost.api)
     assert found.missing == lossy
     (gaps,) = pq.read_table(tmp_path / "out" / "gaps_by_cause").to_pylist()
@@ -66,9 +69,9 @@ def test_a_gap_of_many_exchanges_stands_before_every_count(
     place.mkdir(parents=True)
     rows = [gap | {"detail": json.dumps({"lost": lost})}]
     pq.write_table(pyarrow.Table.from_pylist(rows, events_schema()), place / "s-1-1.parquet")
-    found = report(spark, folder)
+    found = report(sources.captured(spark, folder))
     assert found.missing.apis == [LostOfApi("queue_full", "Produce", 1606, 8_078_180)]
-    commands._show(console(), found, [])
+    analyze._show(found, [], analyze.Chosen(None, None, False, 50))
     said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert said[:4] == [
         "What is missing",
@@ -79,7 +82,7 @@ def test_a_gap_of_many_exchanges_stands_before_every_count(
 
 
 def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, folder: str, tmp_path: Path) -> None:
-    report(spark, folder, window="1 minute", output=Output(str(tmp_path / "out")))
+    report(sources.captured(spark, folder), Question(window="1 minute"), output=Output(str(tmp_path / "out")))
     (row,) = pq.read_table(tmp_path / "out" / "errors_by_api").to_pylist()
     assert (row["api"], row["error_code"], row["count"]) == ("Metadata", 3, 1)
     assert row["window_start"].minute == 0
@@ -95,9 +98,62 @@ def test_tables_that_are_kept_have_the_busiest_first_within_their_window(spark: 
 
 def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, folder: str, tmp_path: Path) -> None:
     output = Output(str(tmp_path / "out"), "csv")
-    report(spark, folder, output=output)
+    report(sources.captured(spark, folder), output=output)
     with pytest.raises(AnalysisException, match="already exists"):
-        report(spark, folder, output=output)
-    report(spark, folder, output=Output(str(tmp_path / "out"), "csv", overwrite=True))
+        report(sources.captured(spark, folder), output=output)
+    report(sources.captured(spark, folder), output=Output(str(tmp_path / "out"), "csv", overwrite=True))
     (file,) = (tmp_path / "out" / "latency_by_api").glob("*.csv")
     assert pyarrow.csv.read_csv(file).to_pylist()[0]["requests"] == 1
+
+
+def test_answers_are_told_by_what_is_asked(spark: SparkSession, folder: str) -> None:
+    """Each column that can be asked by, alone and together."""
+    found = report(sources.captured(spark, folder), Question(("client_id", "api_version", "topic", "software")))
+    (row,) = found.latency_by_api
+    assert (row["client_id"], row["api_version"], row["topic"], row["software"]) == ("app", 12, None, None)
+    (error,) = found.errors_by_api
+    assert (error["client_id"], error["error"]) == ("app", "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+@pytest.fixture
+def two_topics(capture: Build, request_row: Build, tmp_path: Path) -> str:
+    """A Produce request of two topics, and one of one of them, a minute later."""
+    rows = []
+    for number, topics in enumerate((("a", "b"), ("b",))):
+        data = [{"name": name, "partition_data": [{"index": 0}]} for name in topics]
+        frame = catalog.encode_request(0, 9, 1, "app", {"topic_data": data})
+        produce = {"api_key": 0, "api": "Produce", "api_version": 9, "frame": frame}
+        at = NOON + timedelta(minutes=number)
+        rows.append(request_row(number, **produce, size=len(frame), stored=len(frame), at=at, connection=number))
+    capture(*rows)
+    return str(tmp_path)
+
+
+def asked(spark: SparkSession, folder: str, **question: Any) -> dict[Any, int]:
+    found = report(sources.captured(spark, folder), Question(**question))
+    return {row[found.by[0]]: row["requests"] for row in found.latency_by_api}
+
+
+def test_an_exchange_counts_once_for_each_topic_that_it_names(spark: SparkSession, two_topics: str) -> None:
+    assert asked(spark, two_topics, by=("topic",)) == {"a": 1, "b": 2}
+    assert asked(spark, two_topics, by=("api",)) == {"Produce": 2}
+
+
+def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
+    def of(**only: Any) -> dict[Any, int]:
+        return asked(spark, two_topics, only=Only(**only))
+
+    first_ns = int(NOON.timestamp()) * 10**9
+    assert of(topics=("a",)) == {"Produce": 1}
+    assert of(topics=("a", "b")) == {"Produce": 2}
+    assert of(clients=("app",)) == {"Produce": 2}
+    assert of(clients=("other",)) == {}
+    assert of(apis=((0, "kafka"),)) == {"Produce": 2}
+    assert of(apis=((0, "kafka-0.7"), (3, None))) == {}
+    assert of(since_ns=first_ns + 1000) == {"Produce": 1}
+    assert of(until_ns=first_ns) == {"Produce": 1}
+
+
+def test_a_topic_that_nothing_names_is_said_with_those_that_are_there(spark: SparkSession, two_topics: str) -> None:
+    with pytest.raises(Nothing, match="no frame names the topic c; right would be a, b"):
+        asked(spark, two_topics, only=Only(topics=("c",)))

@@ -1,0 +1,147 @@
+"""What `analyze` is asked: by which columns, of which exchanges; and the exchanges with these columns.
+
+Topics and software are told by bodies alone. An exchange that names several topics counts once for each of them, so by
+topic the sums are larger than the traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire import apis, kafka07
+from proxy.wire.dialects import Dialect
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.tables.clients import software
+from recorder.analysis.tables.names import named
+from recorder.capture import frames as c
+
+TOPIC, SOFTWARE = "topic", "software"
+# what can be asked by, and the columns of it
+BY: Mapping[str, str] = {
+    "api": c.API,
+    "version": c.API_VERSION,
+    "client_id": c.CLIENT_ID,
+    "software": SOFTWARE,
+    "principal": c.PRINCIPAL,
+    "node": c.NODE,
+    "topic": TOPIC,
+}
+# so many topics are named where one is asked for that nothing names
+_NAMED = 10
+
+
+class Nothing(ValueError):
+    """Nothing in the capture is called like that; the text names what is."""
+
+
+class Only(NamedTuple):
+    """Filters; an empty one passes everything, all given ones must hold.
+
+    `apis`: key and dialect (None: any); `clients`: client ids, or addresses with or without their ports.
+    """
+
+    apis: tuple[tuple[int, str | None], ...] = ()
+    clients: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+    def heads(self, found: DataFrame) -> DataFrame:
+        """The rows that pass the filters of heads. Needs API_KEY, DIALECT, CLIENT_ID, CLIENT where they are asked."""
+        for condition in (_any(self.apis, _is_api), _any(self.clients, _is_client)):
+            found = found if condition is None else found.filter(condition)
+        return found
+
+
+EVERYTHING = Only()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """By which columns (`BY`'s values) the answers are told, per which window, of which exchanges."""
+
+    by: tuple[str, ...] = (c.API,)
+    window: str | None = None
+    only: Only = EVERYTHING
+
+
+def chosen(found: DataFrame, captured: Captured, question: Question) -> DataFrame:
+    """The exchanges that the question is about, with the columns that it asks by. Errors: Nothing, for a topic."""
+    only = question.only
+    rows = only.heads(found)
+    if only.topics or TOPIC in question.by:
+        topics = _topics(captured)
+        _check(topics, only.topics)
+        wanted = topics.filter(F.col(TOPIC).isin(*only.topics)) if only.topics else topics
+        if TOPIC in question.by:
+            rows = rows.join(wanted, t.KEYS, "inner" if only.topics else "left")
+        else:
+            rows = rows.join(wanted, t.KEYS, "left_semi")
+    return _with_software(rows, captured) if SOFTWARE in question.by else rows
+
+
+def filtered(found: DataFrame, only: Only) -> DataFrame:
+    """The rows of any table that pass the filters. Errors: Nothing, for a filter of a column that the table lacks."""
+    asked = {"--api": only.apis, "--client": only.clients, "--topic": only.topics}
+    needed = {"--api": (c.API,), "--client": (c.CLIENT_ID,), "--topic": (TOPIC,)}
+    for option, values in asked.items():
+        lacking = [name for name in needed[option] if name not in found.columns]
+        if values and lacking:
+            raise Nothing(f"{option}: the table has no column {lacking[0]}; it has {', '.join(found.columns)}")
+    names = [api_name(key, dialect) for key, dialect in only.apis]
+    found = found.filter(F.col(c.API).isin(*names)) if names else found
+    found = found.filter(F.col(TOPIC).isin(*only.topics)) if only.topics else found
+    has_address = c.CLIENT in found.columns
+    clients = _any(only.clients, _is_client if has_address else lambda name: F.col(c.CLIENT_ID) == name)
+    return found if clients is None else found.filter(clients)
+
+
+def api_name(key: int, dialect: str | None) -> str:
+    """The name of an api in a table's column."""
+    if dialect == Dialect.KAFKA_07:
+        return kafka07.RequestType(key).api
+    return apis.api_name(key) or f"api {key}"
+
+
+def _topics(captured: Captured) -> DataFrame:
+    """The topics that each exchange names; by its id, where nothing names it."""
+    told = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull())
+    return told.select(*t.KEYS, F.coalesce(TOPIC, "topic_id").alias(TOPIC)).distinct()
+
+
+def _check(topics: DataFrame, asked: tuple[str, ...]) -> None:
+    for one in asked:
+        if topics.filter(F.col(TOPIC) == one).isEmpty():
+            known = topics.select(TOPIC).distinct().orderBy(TOPIC).limit(_NAMED).collect()
+            there = ", ".join(str(row[0]) for row in known) or "none is named"
+            raise Nothing(f"no frame names the topic {one}; right would be {there}")
+
+
+def _with_software(rows: DataFrame, captured: Captured) -> DataFrame:
+    told = software(captured)
+    called = F.concat_ws(" ", "software", "software_version")
+    of_connection = told.select(c.SESSION, c.CONNECTION, called.alias(SOFTWARE))
+    return rows.join(F.broadcast(of_connection), [c.SESSION, c.CONNECTION], "left")
+
+
+def _any(values: tuple[Any, ...], condition: Callable[[Any], Column]) -> Column | None:
+    return reduce(or_, map(condition, values)) if values else None
+
+
+def _is_api(api: tuple[int, str | None]) -> Column:
+    key, dialect = api
+    named_so = F.col(c.API_KEY) == key
+    return named_so if dialect is None else named_so & (F.col(c.DIALECT) == dialect)
+
+
+def _is_client(name: str) -> Column:
+    return (F.col(c.CLIENT_ID) == name) | (F.col(c.CLIENT) == name) | F.col(c.CLIENT).startswith(f"{name}:")

@@ -1,0 +1,13 @@
+"""Recorded frames -> rows, by the wire alone: no Spark here, so all of it is tested without a JVM.
+
+    frame             a frame opened, or the reason why it can't be
+    rows              Arrow batches of frames -> Arrow batches of a table's rows
+    topic_partitions  (frame, topic, partition) that a frame names
+    batches           headers of record batches
+    record_rows       the records in them
+    names             ids of topics and clusters, as brokers tell them
+    software          what clients say they are, and the versions that brokers offer
+    messages          any frame as JSON
+
+A `Decoder` declares a table: its columns, the frames that it is made of, and the function that reads a frame.
+"""

@@ -1,0 +1,129 @@
+"""What an answer says of errors and of waiting: rows of the exchanges whose codes only Python finds.
+
+Where the only code of an answer has a fixed place (as Heartbeat's), Spark reads it by itself: FIXED says where. All
+other answers with codes come here. Small answers repeat themselves, but for their correlation ids: what was found in
+one is kept for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from proxy.wire import apis
+from proxy.wire.budget import Budget
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_paths import apis_with_errors, error_paths
+from proxy.wire.error_probes import fixed_place
+from recorder.analysis import columns as t
+from recorder.analysis.decode.frame import RESPONSE, Frame
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.schema import Column
+from recorder.capture import frames as c
+from recorder.capture.reading import Reading, read
+
+# bytes of answers that are kept: those of many partitions hardly repeat
+_SMALL = 256
+_KEPT = 4096
+
+# The head columns of a response that an exchange needs.
+HEADS = (
+    Column(c.SESSION, "string", "the capture's session"),
+    Column(c.CLUSTER, "string", "the cluster's name in the settings"),
+    Column(c.CONNECTION, "bigint", "number within the session"),
+    Column(c.EXCHANGE, "bigint", "number of the request on its connection"),
+    Column(c.NODE, "int", "the broker's node id; null while unknown"),
+    Column(c.LISTENER, "string", "the local address that the client dialled"),
+    Column(c.CLIENT, "string", "the client's address and port"),
+    Column(c.PRINCIPAL, "string", "who was logged in"),
+    Column(c.DIALECT, "string", "`kafka` or `kafka-0.7`"),
+    Column(c.MADE_BY, "string", "`broker` or `proxy`"),
+    Column(c.API_KEY, "smallint", "the api's key"),
+    Column(c.API, "string", "its name"),
+    Column(c.API_VERSION, "smallint", "the request's version"),
+    Column(c.CORRELATION_ID, "int", "as both sides say"),
+    Column(c.CLIENT_ID, "string", "as the request says"),
+    Column(c.AT, "timestamp", "last byte of the answer arrived"),
+    Column(c.AT_NS, "bigint", "the same in ns"),
+    Column(c.SIZE, "int", "of the answer, in bytes"),
+    Column(c.REQUEST_SIZE, "int", "of the request, in bytes"),
+    Column(c.LATENCY_NS, "bigint", "last byte of the request to first byte of the answer"),
+    Column(c.QUEUED_NS, "bigint", "of that, behind earlier requests"),
+    Column(c.TRANSFER_NS, "bigint", "first byte of the answer to its last"),
+)
+
+
+class Fixed(NamedTuple):
+    """Where an answer's only code stands, in offsets of the frame. `tags`: the header's tag buffer, if it has one."""
+
+    place: int
+    tags: int | None
+
+
+@cache
+def fixed() -> dict[tuple[int, int], Fixed]:
+    """Answers whose only error code has a fixed place: by api key and version."""
+    found = {}
+    for key in apis.api_keys():
+        for version in apis.versions(key):
+            place = fixed_place(key, version)
+            if place is not None:
+                found[key, version] = Fixed(*place)
+    return found
+
+
+@cache
+def asked() -> tuple[Asked, ...]:
+    """The answers that are read here."""
+    rest: dict[tuple[int, ...], list[int]] = {}
+    for key in apis.api_keys():
+        versions = tuple(one for one in apis.versions(key) if error_paths(key, one) and (key, one) not in fixed())
+        if versions:
+            rest.setdefault(versions, []).append(key)
+    kafka = tuple(Asked(RESPONSE, tuple(keys), versions=versions) for versions, keys in rest.items())
+    return (*kafka, Asked(RESPONSE, tuple(apis_with_errors(Dialect.KAFKA_07)), Dialect.KAFKA_07.value))
+
+
+def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The one row of an answer."""
+    found = _read_small(frame._replace(data=b"\0\0\0\0" + frame.data[4:])) if _is_small(frame) else _read(frame, budget)
+    wait = None if found.wait is None else found.wait.value
+    if found.unread is not None:
+        yield Group((), [(None, wait)], found.unread.value)
+    else:
+        yield Group((), [(found.codes, wait)])
+
+
+def _is_small(frame: Frame) -> bool:
+    return 4 <= len(frame.data) <= _SMALL and frame.dialect == Dialect.KAFKA
+
+
+@lru_cache(_KEPT)
+def _read_small(frame: Frame) -> Reading:
+    """`frame`: with a correlation id of 0."""
+    return _read(frame, Budget())
+
+
+def _read(frame: Frame, budget: Budget) -> Reading:
+    return read(
+        frame.data,
+        dialect=frame.dialect,
+        api_key=frame.api_key,
+        api_version=frame.api_version,
+        masked_from=frame.masked_from,
+        is_cut=frame.is_cut,
+        budget=budget,
+    )
+
+
+_OWN = (
+    Column(t.ERROR_CODES, "array<smallint>", "each code other than 0, as often as it occurs; null: unknown"),
+    Column(t.WAIT, "string", "how a long poll ended"),
+)
+
+
+@cache
+def answers() -> Decoder:
+    """The decoder; made when first asked for, because it looks at every message."""
+    return Decoder("answers", "an answer with error codes", asked(), (), _OWN, read_answer, HEADS)

@@ -1,0 +1,106 @@
+"""Rows of `batches`: the headers of the record batches in Produce requests and in answers to Fetch and ShareFetch.
+
+A message of magic 0 or 1 is a row too: it is a batch of its own. A batch that an answer cuts off at its end has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from proxy.wire import keys, records
+from proxy.wire.budget import Budget
+from proxy.wire.errors import WireError
+from proxy.wire.records import Batch
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened, why
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import Place, places
+from recorder.analysis.schema import Column
+
+HOLDERS = (Asked(REQUEST, (keys.PRODUCE,)), Asked(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
+
+PLACE = (
+    Column("topic", "string", "its name; null where the version has ids alone: `topic_names` tells it"),
+    Column("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
+    Column("partition", "int", "its number"),
+)
+_OWN = (
+    Column("base_offset", "bigint", "of its first record; 0 or what the producer wrote in requests; null: unknown"),
+    Column("last_offset", "bigint", "of its last record"),
+    Column("records", "int", "the number of records; null where only unfolding would tell"),
+    Column("bytes", "int", "as on the wire, header included"),
+    Column("magic", "smallint", "2, or 0 and 1 for messages"),
+    Column("codec", "string", "`none`, `gzip`, `snappy`, `lz4`, `zstd`"),
+    Column("is_transactional", "boolean", "part of a transaction"),
+    Column("is_control", "boolean", "written by brokers: the end of a transaction, a change of leader"),
+    Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
+    Column("base_timestamp_ms", "bigint", "of its first record, or the delete horizon"),
+    Column("max_timestamp_ms", "bigint", "the latest of its records"),
+    Column("producer_id", "bigint", "null without idempotence"),
+    Column("producer_epoch", "smallint", "null without idempotence"),
+    Column("base_sequence", "int", "of its first record; null without idempotence"),
+    Column("leader_epoch", "int", "of the leader that appended it; null in requests"),
+)
+
+
+class Held(NamedTuple):
+    """The records of one partition in a message."""
+
+    place: Place
+    data: bytes
+
+    @property
+    def named(self) -> tuple[Any, ...]:
+        """The values of PLACE."""
+        return self.place.topic, self.place.topic_id, self.place.partition
+
+
+def held(frame: Frame, budget: Budget) -> Iterator[Held]:
+    """The records in a frame, by partition. Errors: Unreadable."""
+    for place in places(frame.side, frame.api_key, opened(frame, budget)):
+        data = place.values.get("records")
+        if data:
+            yield Held(place, data)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame. Errors: Unreadable."""
+    for one in held(frame, budget):
+        found, reason = batches_of(frame, one)
+        yield Group(one.named, [*map(_row, found)])
+        if reason:
+            yield Group(one.named, [(None,) * len(_OWN)], reason)
+
+
+def batches_of(frame: Frame, one: Held) -> tuple[list[Batch], str | None]:
+    """The batches up to the first that can't be read, and the reason why it can't."""
+    found: list[Batch] = []
+    try:
+        found.extend(records.batches(one.data))
+    except WireError as error:
+        return found, why(error, frame)
+    return found, None
+
+
+def _row(batch: Batch) -> tuple[Any, ...]:
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        batch.count,
+        batch.end - batch.start,
+        batch.magic,
+        batch.codec.value,
+        batch.transactional,
+        batch.control,
+        batch.timestamp_type.value,
+        *map(none_if_negative, (batch.base_timestamp, batch.max_timestamp)),
+        *map(none_if_negative, (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.leader_epoch)),
+    )
+
+
+def none_if_negative(value: int) -> int | None:
+    """Null for the wire's -1."""
+    return None if value < 0 else value
+
+
+BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, _OWN, read)

@@ -1,0 +1,90 @@
+"""A recorded frame on its way into rows: opened, or a reason why it can't be.
+
+A reason is a value of the column `unread`. It never becomes an exception of a job: one bad frame costs its own rows.
+Masked bytes are zeros, and zeros would read as "no error" and "no elements". So a frame that is masked from its body's
+start on is not opened.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, cast
+
+from proxy.wire import catalog
+from proxy.wire.apis import known
+from proxy.wire.budget import Budget
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_paths import Unread
+from proxy.wire.errors import OverBudget, WireError
+from proxy.wire.headers import request_head, response_head
+
+REQUEST, RESPONSE = "request", "response"
+# reasons that only records have
+BAD_CRC, NO_CODEC = "bad_crc", "no_codec"
+REASONS = (
+    Unread.MASKED.value,
+    Unread.OMITTED.value,
+    Unread.CUT.value,
+    Unread.TOO_LARGE.value,
+    Unread.UNKNOWN_VERSION.value,
+    Unread.MALFORMED.value,
+    BAD_CRC,
+    NO_CODEC,
+)
+
+Values = dict[str, Any]
+Side = Literal["request", "response"]
+
+
+class Frame(NamedTuple):
+    """A frame and what its row says.
+
+    `masked_from`: where its first masked span starts; `is_cut`: it never came whole.
+    """
+
+    side: str
+    dialect: str
+    api_key: int
+    api_version: int | None
+    data: bytes
+    masked_from: int | None = None
+    is_cut: bool = False
+
+
+class Unreadable(Exception):
+    """The frame can't be opened. `reason`: a value of `unread`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def opened(frame: Frame, budget: Budget) -> Values:
+    """The values of the frame's body. Errors: Unreadable."""
+    if frame.api_version is None or frame.dialect != Dialect.KAFKA:
+        raise Unreadable(Unread.UNKNOWN_VERSION)
+    try:
+        return _opened(frame, frame.api_version, budget)
+    except WireError as error:
+        raise Unreadable(why(error, frame)) from None
+
+
+def _opened(frame: Frame, version: int, budget: Budget) -> Values:
+    side, key = cast(Side, frame.side), frame.api_key
+    codec = catalog.codec_of_response(frame.data, key, version) if side == RESPONSE else _asked(key, version)
+    if codec is None:
+        raise Unreadable(Unread.UNKNOWN_VERSION)
+    body = response_head(frame.data, key, version).body if side == RESPONSE else request_head(frame.data).body
+    if frame.masked_from is not None and frame.masked_from <= body:
+        raise Unreadable(Unread.MASKED)
+    return codec.decode(frame.data, body, budget=budget)[0]
+
+
+def _asked(key: int, version: int) -> catalog.Codec | None:
+    return catalog.codec(REQUEST, key, version) if known(key, version) else None
+
+
+def why(error: WireError, frame: Frame) -> str:
+    """The reason that an error of the wire comes to."""
+    if isinstance(error, OverBudget):
+        return Unread.TOO_LARGE.value
+    return Unread.CUT.value if frame.is_cut else Unread.MALFORMED.value

@@ -1,0 +1,45 @@
+"""Rows of `messages`: whole frames as JSON, as `kafka-wiretap inspect show --json` has them.
+
+Messages inside messages are opened; record batches are told by their headers, without records. A masked value never
+passes for a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from proxy.tools.body import body
+from proxy.tools.json_text import pieces
+from proxy.tools.tree import Shown
+from proxy.wire.budget import Budget
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_paths import Unread
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Side, Unreadable, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.schema import Column
+
+_OWN = (Column("body", "string", "the body as JSON; `parse_json` makes a variant of it"),)
+# characters of a body's JSON
+MOST_TEXT = 16 << 20
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The frame's body. Errors: Unreadable."""
+    if frame.api_version is None or frame.dialect != Dialect.KAFKA:
+        raise Unreadable(Unread.UNKNOWN_VERSION)
+    masked = frame.masked_from
+    shown = Shown(masked is not None, 0, budget)
+    tree = body(frame.data, cast(Side, frame.side), frame.api_key, frame.api_version, shown, masked_from=masked)
+    if tree.values is None:
+        # says why, in the words that all tables use
+        opened(frame, Budget(budget.size))
+        raise Unreadable(Unread.MALFORMED)
+    text = Budget(MOST_TEXT).text
+    written = "".join(pieces(tree.values, text))
+    if text.is_used_up or budget.used_up:
+        raise Unreadable(Unread.TOO_LARGE)
+    yield Group((), [(written,)], size=len(written))
+
+
+MESSAGES = Decoder("messages", "a frame, decoded", (Asked(REQUEST, None), Asked(RESPONSE, None)), (), _OWN, read)

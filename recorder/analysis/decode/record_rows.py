@@ -1,0 +1,165 @@
+"""Rows of `records`: the records of all batches, unfolded.
+
+What has become of a transaction's records is told as a consumer learns it: by what stands in the same answer. A reader
+of committed records is told the aborted transactions; all others that it is given are committed. For any other reader
+the producer's next marker in the answer decides; without one, records from the last stable offset on belong to an open
+transaction, and of the rest nobody knows. A Produce request can't tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from proxy.wire import records
+from proxy.wire.budget import Budget
+from proxy.wire.error_paths import Unread
+from proxy.wire.errors import OverBudget, WireError
+from proxy.wire.records import Batch, Compression, ControlType, Record
+from recorder.analysis.decode.batches import HOLDERS, PLACE, Held, batches_of, held, none_if_negative
+from recorder.analysis.decode.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame
+from recorder.analysis.decode.rows import Decoder, Group
+from recorder.analysis.schema import HEADERS, Column
+
+# records that become rows at a time: their bytes are counted in between
+AT_ONCE = 1024
+# bytes of a record besides its key and value, about
+OVERHEAD = 200
+
+
+class Transaction(StrEnum):
+    """What has become of the transaction that a record is part of."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    UNKNOWN = "unknown"
+
+
+_SHARED = (
+    *PLACE,
+    Column("producer_id", "bigint", "null without idempotence"),
+    Column("producer_epoch", "smallint", "null without idempotence"),
+    Column("codec", "string", "of its batch"),
+    Column("transaction", "string", "`committed`, `aborted`, `open`, `unknown`; null: part of none"),
+)
+_OWN = (
+    Column("offset", "bigint", "in the partition; in Produce requests within the batch"),
+    Column("timestamp_ms", "bigint", "null for none"),
+    Column("key", "binary", "null for none"),
+    Column("value", "binary", "null: a tombstone"),
+    Column("headers", HEADERS, "in their order"),
+    Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
+    Column("control", "string", "of a record that a broker wrote: `commit`, `abort`, ...; null: user data"),
+)
+_NOTHING = (None,) * len(_OWN)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The records in a frame. Errors: Unreadable."""
+    for one in held(frame, budget):
+        yield from _read_partition(frame, one, budget)
+
+
+def _read_partition(frame: Frame, one: Held, budget: Budget) -> Iterator[Group]:
+    found, reason = batches_of(frame, one)
+    fates = _fates(frame, one, found)
+    for batch, fate in zip(found, fates, strict=True):
+        yield from _read_batch(one, batch, fate, budget)
+    if reason:
+        yield Group((*one.named, None, None, None, None), [_NOTHING], reason)
+
+
+def _read_batch(one: Held, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
+    producer = none_if_negative(batch.producer_id), none_if_negative(batch.producer_epoch)
+    shared = (*one.named, *producer, batch.codec.value, fate)
+    try:
+        records.verify(one.data, batch)
+    except WireError:
+        yield Group(shared, [_NOTHING], BAD_CRC)
+        return
+    try:
+        # messages inside a wrapper have checksums of their own
+        reader = records.read_batch(one.data, batch, check_crc=batch.magic < 2)
+        while chunk := [*islice(reader, AT_ONCE)]:
+            yield Group(shared, [*map(_row, chunk)], size=_size(chunk))
+    except ModuleNotFoundError:
+        yield Group(shared, [_NOTHING], NO_CODEC)
+    except WireError as error:
+        is_unknown = batch.codec is Compression.UNKNOWN
+        reason = Unread.TOO_LARGE if isinstance(error, OverBudget) else NO_CODEC if is_unknown else Unread.MALFORMED
+        yield Group(shared, [_NOTHING], str(reason))
+
+
+def _row(record: Record) -> tuple[Any, ...]:
+    offset, timestamp, key, value, headers, timestamp_type, control = record
+    told = None if timestamp < 0 else timestamp
+    return offset, told, key, value, headers, timestamp_type.value, None if control is None else control.value
+
+
+def _size(chunk: Sequence[Record]) -> int:
+    values = sum(map(len, filter(None, map(itemgetter(3), chunk))))
+    return values + sum(map(len, filter(None, map(itemgetter(2), chunk)))) + OVERHEAD * len(chunk)
+
+
+def _fates(frame: Frame, one: Held, found: Sequence[Batch]) -> list[str | None]:
+    """What has become of each batch's transaction."""
+    if not any(batch.transactional for batch in found):
+        return [None] * len(found)
+    if frame.side != RESPONSE:
+        return [Transaction.UNKNOWN.value if batch.transactional else None for batch in found]
+    gone = one.place.values.get("aborted_transactions")
+    if gone is None:
+        return _by_markers(one, found)
+    return _by_list(one.data, found, gone)
+
+
+def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, int]]) -> list[str | None]:
+    """As a consumer does: a producer of the list is aborted from its first offset on, up to its marker."""
+    begun = sorted(((one["first_offset"], one["producer_id"]) for one in gone), reverse=True)
+    aborted: set[int] = set()
+    fates: list[str | None] = []
+    for batch in found:
+        while begun and begun[-1][0] <= batch.last_offset:
+            aborted.add(begun.pop()[1])
+        if not batch.transactional:
+            fates.append(None)
+            continue
+        fates.append((Transaction.ABORTED if batch.producer_id in aborted else Transaction.COMMITTED).value)
+        if batch.control:
+            aborted.discard(batch.producer_id)
+    return fates
+
+
+def _by_markers(one: Held, found: Sequence[Batch]) -> list[str | None]:
+    """By the producer's next marker: read from the end."""
+    stable = one.place.values.get("last_stable_offset", -1)
+    ends: dict[int, str] = {}
+    fates: list[str | None] = []
+    for batch in reversed(found):
+        if not batch.transactional:
+            fates.append(None)
+            continue
+        if batch.control and (end := _end(one.data, batch)):
+            ends[batch.producer_id] = end
+        known = ends.get(batch.producer_id)
+        is_open = 0 <= stable <= (batch.base_offset or 0)
+        fates.append(known or (Transaction.OPEN if is_open else Transaction.UNKNOWN).value)
+    return fates[::-1]
+
+
+_ENDS = {ControlType.COMMIT: Transaction.COMMITTED.value, ControlType.ABORT: Transaction.ABORTED.value}
+
+
+def _end(data: bytes, batch: Batch) -> str | None:
+    try:
+        first = next(iter(records.read_batch(data, batch)), None)
+    except WireError:
+        return None
+    return None if first is None or first.control is None else _ENDS.get(first.control)
+
+
+RECORDS = Decoder("records", "a record, unfolded", HOLDERS, _SHARED, _OWN, read)

@@ -1,0 +1,203 @@
+"""Frames -> rows of a table, an Arrow batch at a time: plain Python and pyarrow, the same on every road.
+
+A decoder yields groups: values that some rows share, and the rows' own values. Both become columns at once, by `take`
+and by `zip`, so that a record costs no work for columns that its frame or its batch fills. A table of bodies has the
+columns FRAME, then those that a group's rows share, then the rows' own, then `unread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+from proxy.wire.budget import Budget
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_paths import Unread
+from recorder.analysis.decode.frame import Frame, Unreadable
+from recorder.analysis.schema import Column, Table, arrow_type
+from recorder.capture import frames as c
+from recorder.capture.reading import is_cut
+
+SIDE, UNREAD = "side", "unread"
+# of one frame, for what is unfolded and for what is decoded: a frame of 64 MiB takes some times its bytes as values
+FRAME_BUDGET = 512 << 20
+# bytes of keys and values in a batch of rows, about; and rows in it
+MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
+
+FRAME = (
+    Column(c.SESSION, "string", "the capture's session"),
+    Column(c.CLUSTER, "string", "the cluster's name in the settings"),
+    Column(c.CONNECTION, "bigint", "number within the session"),
+    Column(c.SEQUENCE, "bigint", "the frame's number on its connection"),
+    Column(c.EXCHANGE, "bigint", "the exchange that the frame belongs to"),
+    Column(c.AT, "timestamp", "last byte of the frame arrived"),
+    Column(c.NODE, "int", "the broker's node id; null while unknown"),
+    Column(c.CLIENT, "string", "the client's address and port"),
+    Column(c.CLIENT_ID, "string", "as the request says"),
+    Column(c.PRINCIPAL, "string", "who was logged in"),
+    Column(c.API, "string", "the api's name"),
+    Column(c.API_VERSION, "smallint", "the request's version"),
+    Column(SIDE, "string", "`request` or `response`"),
+)
+UNREAD_COLUMN = Column(
+    UNREAD, "string", "why the frame, or the rest of it, has no further rows; null where it was read"
+)
+# what else a decoder is told of a frame
+FACTS = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION, c.MASKED, c.NOTE)
+
+
+class Asked(NamedTuple):
+    """Frames that a table is made of: those of one side and dialect, of these APIs and versions (None: of all)."""
+
+    side: str
+    api_keys: tuple[int, ...] | None
+    dialect: str = Dialect.KAFKA.value
+    versions: tuple[int, ...] | None = None
+
+
+class Group(NamedTuple):
+    """Rows that share the values of the first columns. `unread`: for all of these rows. `size`: their bytes, about."""
+
+    shared: tuple[Any, ...]
+    rows: Sequence[tuple[Any, ...]]
+    unread: str | None = None
+    size: int = 0
+
+
+Read = Callable[[Frame, Budget], Iterator[Group]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """What makes a table of bodies. `read` yields a frame's groups; it may raise Unreadable, after some of them.
+
+    `heads`: the columns that are copied from the frame's row.
+    """
+
+    name: str
+    row: str
+    asked: tuple[Asked, ...]
+    shared: tuple[Column, ...]
+    own: tuple[Column, ...]
+    read: Read
+    heads: tuple[Column, ...] = FRAME
+
+    @property
+    def copied(self) -> list[str]:
+        """The capture's columns that `heads` come from."""
+        return [c.KIND if column.name == SIDE else column.name for column in self.heads]
+
+    @property
+    def reads(self) -> list[str]:
+        """All columns of the capture that the decoder needs."""
+        return [*dict.fromkeys((*self.copied, *FACTS, c.FRAME))]
+
+    @property
+    def table(self) -> Table:
+        """The table's declaration."""
+        return Table(self.name, self.row, (*self.heads, *self.shared, *self.own, UNREAD_COLUMN), needs_bodies=True)
+
+
+def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
+    """The rows of all frames in Arrow batches with the columns that it reads, as batches of the decoder's table."""
+    for batch in batches:
+        gathered = _Gathered(decoder, batch)
+        for at, frame in enumerate(_frames(batch)):
+            for group in _groups(decoder, frame):
+                gathered.add(at, group)
+                if gathered.is_full:
+                    yield gathered.taken()
+        if gathered.rows:
+            yield gathered.taken()
+
+
+def _frames(batch: Any) -> Iterator[Frame | None]:
+    """The frames of a batch; None for one whose bytes the capture lacks."""
+    heads = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
+    for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), heads, strict=True):
+        data = body.as_py()
+        known = Frame(side, dialect, key, version, data or b"", masked_from(masked), is_cut(note))
+        yield None if data is None else known
+
+
+def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:
+    """Where the first masked span starts; 0 for one that does not say so: it may begin anywhere."""
+    if not masked:
+        return None
+    return (masked[0] or {}).get("start") or 0
+
+
+def _groups(decoder: Decoder, frame: Frame | None) -> Iterator[Group]:
+    """The frame's groups; behind those that could be read, one row that says why there are no more."""
+    if frame is None:
+        yield unread(decoder, Unread.OMITTED.value)
+        return
+    try:
+        yield from decoder.read(frame, Budget(FRAME_BUDGET))
+    except Unreadable as error:
+        yield unread(decoder, error.reason)
+
+
+def unread(decoder: Decoder, reason: str) -> Group:
+    """The one row of a frame that can't be read."""
+    return Group((None,) * len(decoder.shared), [(None,) * len(decoder.own)], reason)
+
+
+class _Gathered:
+    """The rows of a batch of frames, until they are made into a batch of the table."""
+
+    def __init__(self, decoder: Decoder, batch: Any) -> None:
+        self._decoder = decoder
+        self._heads = [batch.column(name) for name in decoder.copied]
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self._groups: list[Group] = []
+        self._frames: list[int] = []
+        self._size = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
+
+    def add(self, frame: int, group: Group) -> None:
+        """Adds the rows of a group of the frame with this number in its batch."""
+        if group.rows:
+            self.rows += group.rows
+            self._groups.append(group)
+            self._frames.append(frame)
+            self._size += group.size
+
+    def taken(self) -> Any:
+        """The rows so far, as an Arrow batch of the table; they are forgotten."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        decoder, groups = self._decoder, self._groups
+        counts = [len(group.rows) for group in groups]
+        of_group = _repeated(range(len(groups)), counts)
+        of_frame = _repeated(self._frames, counts)
+        shared = _columns(decoder.shared, [group.shared for group in groups])
+        arrays = [head.take(of_frame) for head in self._heads]
+        arrays += [pc.take(column, of_group) for column in shared]
+        arrays += _columns(decoder.own, self.rows)
+        arrays.append(pc.take(pa.array([group.unread for group in groups], pa.string()), of_group))
+        self._clear()
+        return pa.RecordBatch.from_arrays(arrays, decoder.table.names)
+
+
+def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    import pyarrow as pa
+
+    values = zip(*rows, strict=True)
+    return [pa.array(one, arrow_type(column.kind)) for column, one in zip(columns, values, strict=True)]
+
+
+def _repeated(values: Iterable[int], counts: Sequence[int]) -> Any:
+    """Each value as often as its count says."""
+    import pyarrow as pa
+
+    return pa.array(chain.from_iterable(map(repeat, values, counts)), pa.int32())

@@ -1,0 +1,41 @@
+"""What a client says it is, and which versions a broker offers: both in ApiVersions (KIP-511, from version 3 on)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proxy.wire import keys
+from proxy.wire.budget import Budget
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.schema import Column
+
+_NAMED = (
+    Column("software", "string", "the client's library, as it calls itself; null before ApiVersions 3"),
+    Column("software_version", "string", "its version"),
+)
+_OFFERED = (
+    Column("offered_key", "smallint", "the key of an api"),
+    Column("offered_from", "smallint", "its oldest version on this broker"),
+    Column("offered_to", "smallint", "its newest"),
+)
+
+
+def read_software(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """What the client calls itself. Errors: Unreadable."""
+    values = opened(frame, budget)
+    yield Group((), [(values.get("client_software_name"), values.get("client_software_version"))])
+
+
+def read_offers(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The versions that the broker offers. Errors: Unreadable."""
+    offers = opened(frame, budget)["api_keys"]
+    yield Group((), [(one["api_key"], one["min_version"], one["max_version"]) for one in offers])
+
+
+SOFTWARE = Decoder(
+    "software", "a client's question for versions", (Asked(REQUEST, (keys.API_VERSIONS,)),), (), _NAMED, read_software
+)
+OFFERS = Decoder(
+    "offers", "an api that a broker offers", (Asked(RESPONSE, (keys.API_VERSIONS,)),), (), _OFFERED, read_offers
+)

@@ -1,0 +1,136 @@
+"""Rows of `topic_partitions`: every partition that a request or response names, and what it says of it.
+
+Offsets of -1 mean "none" on the wire, and are null here. Only answers tell errors: a request's `error_code` is null.
+Kafka 0.7 names its partition in requests alone; its offsets count bytes, so they stand in no column of offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.wire import kafka07, records
+from proxy.wire.budget import Budget
+from proxy.wire.dialects import Dialect
+from proxy.wire.errors import WireError
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, opened, why
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import PLACES, Place, places
+from recorder.analysis.schema import Column
+
+_ERRORS = ("error_code", "partition_error_code")
+_OFFSETS = (
+    "fetch_offset",
+    "log_start_offset",
+    "high_watermark",
+    "last_stable_offset",
+    "base_offset",
+    "committed_offset",
+    "offset",
+)
+_OWN = (
+    Column("topic", "string", "its name; null where the version has ids alone: `topic_names` tells it"),
+    Column("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
+    Column("partition", "int", "its number"),
+    Column("error_code", "smallint", "of the answer for this partition; null in requests"),
+    Column("bytes", "int", "of its record batches; null where the message holds none"),
+    Column("records", "bigint", "in them; null where only unfolding would tell"),
+    Column("fetch_offset", "bigint", "the first offset asked for"),
+    Column("log_start_offset", "bigint", "the partition's first offset"),
+    Column("high_watermark", "bigint", "behind the last offset that consumers see"),
+    Column("last_stable_offset", "bigint", "behind the last offset without an open transaction"),
+    Column("base_offset", "bigint", "of the first record produced"),
+    Column("committed_offset", "bigint", "the group's"),
+    Column("offset", "bigint", "found by ListOffsets, or up to which DeleteRecords deletes"),
+    Column("timestamp_ms", "bigint", "asked of ListOffsets (-1: the end, -2: the beginning), or found by it"),
+    Column("group_id", "string", "the group, where the message names one"),
+    Column("transactional_id", "string", "where the message names one"),
+    Column("acks", "smallint", "of a Produce request"),
+)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The partitions that the frame names. Errors: Unreadable."""
+    if frame.dialect == Dialect.KAFKA_07:
+        yield Group((), [_row_of_07(part) for part in parts_of_07(frame)])
+        return
+    values = opened(frame, budget)
+    try:
+        rows = [_row(values, place) for place in places(frame.side, frame.api_key, values)]
+    except WireError as error:
+        raise Unreadable(why(error, frame)) from None
+    yield Group((), rows)
+
+
+def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
+    told, found = place.values, _records(place.values)
+    error = next((told[name] for name in _ERRORS if name in told), None)
+    around = (*place.around, told)
+    return (
+        place.topic,
+        place.topic_id,
+        place.partition,
+        error,
+        *found,
+        *(_offset(told.get(name)) for name in _OFFSETS),
+        told.get("timestamp"),
+        _named(around, "group_id"),
+        _named(around, "transactional_id") or values.get("v3_and_below_transactional_id") or None,
+        values.get("acks"),
+    )
+
+
+def _records(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Bytes and number of the records in a partition's struct."""
+    if "records" not in told:
+        return None, None
+    data = told["records"] or b""
+    counts = [batch.count for batch in records.batches(data)]
+    return len(data), None if None in counts else sum(count or 0 for count in counts)
+
+
+def _offset(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value
+
+
+def _named(around: tuple[Mapping[str, Any], ...], name: str) -> str | None:
+    found: str | None = next((one[name] for one in around if one.get(name)), None)
+    return found
+
+
+def parts_of_07(frame: Frame) -> list[kafka07.Produce | kafka07.Fetch | kafka07.Offsets]:
+    """The parts of a request of Kafka 0.7, each of one partition. Errors: Unreadable."""
+    try:
+        request = kafka07.decode_request(frame.data)
+    except WireError as error:
+        raise Unreadable(why(error, frame)) from None
+    match request:
+        case kafka07.MultiProduce(parts) | kafka07.MultiFetch(parts):
+            return [*parts]
+        case kafka07.Produce() | kafka07.Fetch() | kafka07.Offsets():
+            return [request]
+    return []
+
+
+def _row_of_07(part: kafka07.Produce | kafka07.Fetch | kafka07.Offsets) -> tuple[Any, ...]:
+    size = len(part.messages) if isinstance(part, kafka07.Produce) else None
+    rest = (None,) * (len(_OWN) - 5)
+    return part.topic, None, part.partition, None, size, *rest
+
+
+def _keys(side: str) -> tuple[int, ...]:
+    return tuple(key for one, key in PLACES if one == side)
+
+
+TOPIC_PARTITIONS = Decoder(
+    "topic_partitions",
+    "a partition that a frame names",
+    (
+        Asked(REQUEST, _keys(REQUEST)),
+        Asked(RESPONSE, _keys(RESPONSE)),
+        Asked(REQUEST, tuple(kafka07.RequestType), Dialect.KAFKA_07.value),
+    ),
+    (),
+    _OWN,
+    read,
+)

@@ -1,0 +1,102 @@
+"""The parts of a message that name a partition: found by the message's own field names, api by api.
+
+A table says for each message where its topics stand, and where each topic has its partitions. Names, ids and numbers
+are then found by the names that Kafka's messages use for them, so a new version needs no line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from proxy.wire import keys
+from proxy.wire.primitives import uuid_text
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Values
+
+NO_ID = bytes(16)
+_NAMES = ("name", "topic", "topic_name")
+_NUMBERS = ("partition_index", "partition", "index")
+
+
+class Where(NamedTuple):
+    """Paths to the arrays of topics, and the name of each topic's array of partitions."""
+
+    topics: tuple[str, ...]
+    partitions: str
+
+
+class Place(NamedTuple):
+    """A partition that a message names, and the structs around it, innermost last."""
+
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    values: Mapping[str, Any]
+    around: tuple[Mapping[str, Any], ...]
+
+
+_TOPICS = ("topics",)
+_RESPONSES = ("responses",)
+_OFFSETS_FETCHED = ("topics", "groups.topics")
+_ADDED = ("transactions.topics", "v3_and_below_topics")
+_ADDED_ANSWERS = ("results_by_transaction.topic_results", "results_by_topic_v3_and_below")
+
+PLACES: Mapping[tuple[str, int], Where] = {
+    (REQUEST, keys.PRODUCE): Where(("topic_data",), "partition_data"),
+    (RESPONSE, keys.PRODUCE): Where(_RESPONSES, "partition_responses"),
+    (REQUEST, keys.FETCH): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.FETCH): Where(_RESPONSES, "partitions"),
+    (REQUEST, keys.LIST_OFFSETS): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.LIST_OFFSETS): Where(_TOPICS, "partitions"),
+    (REQUEST, keys.OFFSET_COMMIT): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.OFFSET_COMMIT): Where(_TOPICS, "partitions"),
+    (REQUEST, keys.OFFSET_FETCH): Where(_OFFSETS_FETCHED, "partition_indexes"),
+    (RESPONSE, keys.OFFSET_FETCH): Where(_OFFSETS_FETCHED, "partitions"),
+    (REQUEST, keys.DELETE_RECORDS): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.DELETE_RECORDS): Where(_TOPICS, "partitions"),
+    (REQUEST, keys.ADD_PARTITIONS_TO_TXN): Where(_ADDED, "partitions"),
+    (RESPONSE, keys.ADD_PARTITIONS_TO_TXN): Where(_ADDED_ANSWERS, "results_by_partition"),
+    (REQUEST, keys.TXN_OFFSET_COMMIT): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.TXN_OFFSET_COMMIT): Where(_TOPICS, "partitions"),
+    (REQUEST, keys.OFFSET_DELETE): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.OFFSET_DELETE): Where(_TOPICS, "partitions"),
+    (REQUEST, keys.SHARE_FETCH): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.SHARE_FETCH): Where(_RESPONSES, "partitions"),
+    (REQUEST, keys.SHARE_ACKNOWLEDGE): Where(_TOPICS, "partitions"),
+    (RESPONSE, keys.SHARE_ACKNOWLEDGE): Where(_RESPONSES, "partitions"),
+}
+
+
+def places(side: str, api_key: int, values: Values) -> Iterator[Place]:
+    """All partitions that a decoded message names, in its order."""
+    where = PLACES[side, api_key]
+    for path in where.topics:
+        for around in _reached((values,), path.split(".")):
+            topic = around[-1]
+            name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
+            for one in topic.get(where.partitions) or ():
+                fields = one if isinstance(one, Mapping) else {_NUMBERS[0]: one}
+                yield Place(name, topic_id, _first(fields, _NUMBERS), fields, around)
+
+
+def _reached(around: tuple[Mapping[str, Any], ...], path: list[str]) -> Iterator[tuple[Mapping[str, Any], ...]]:
+    if not path:
+        yield around
+        return
+    for one in around[-1].get(path[0]) or ():
+        yield from _reached((*around, one), path[1:])
+
+
+def topic_name(topic: Mapping[str, Any]) -> str | None:
+    """The name in a topic's struct; null where its version has ids alone."""
+    found: str | None = _first(topic, _NAMES)
+    return found or None
+
+
+def id_text(topic_id: bytes | None) -> str | None:
+    """A topic's id as Kafka prints it; null for none and for the id of no topic."""
+    return None if topic_id is None or topic_id == NO_ID else uuid_text(topic_id)
+
+
+def _first(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((values[name] for name in names if name in values), None)

@@ -1,0 +1,42 @@
+"""The tables and their columns, as their declarations tell them: lines for a terminal, and the page docs/tables.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recorder.analysis.schema import Table
+from recorder.analysis.sources import SOURCES
+from recorder.analysis.tables.frames import FRAMES
+
+_HEAD = """\
+# The tables of a capture
+
+Made by `make docs`, of the tables' declarations. What they are for: [analysis.md](analysis.md). The columns of `frames`
+are those of [capture.md](capture.md)."""
+
+
+def tables() -> Iterator[str]:
+    """A line for each table."""
+    widest = max(map(len, SOURCES))
+    for name, source in SOURCES.items():
+        yield f"{name:{widest}}  {source.table.row}{'  (opens frames)' if source.table.needs_bodies else ''}"
+
+
+def described(table: Table) -> Iterator[str]:
+    """A line for each column."""
+    yield f"{table.name}: a row is {table.row}"
+    widest = max(map(len, table.names))
+    for column in table.columns:
+        yield f"  {column.name:{widest}}  {column.kind:10}  {column.meaning}"
+
+
+def page() -> Iterator[str]:
+    """The lines of docs/tables.md."""
+    yield from _HEAD.splitlines()
+    for source in SOURCES.values():
+        table = source.table
+        yield from ("", f"## {table.name}")
+        yield f"A row is {table.row}.{' Frames are opened for it.' if table.needs_bodies else ''}"
+        if table is not FRAMES:
+            yield from ("", "| column | type | meaning |", "|---|---|---|")
+            yield from (f"| {one.name} | {one.kind} | {one.meaning} |" for one in table.columns)

@@ -1,0 +1,27 @@
+"""The errors in the brokers' responses, by api."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.questions.groups import groups
+from recorder.analysis.tables.errors import each_code, looked_up
+from recorder.capture import frames as c
+
+
+def errors_by_api(exchanges: DataFrame, *, by: Sequence[str] = (c.API,), window: str | None = None) -> DataFrame:
+    """Per `by` and error code (and `window`): ERROR its name, RETRIABLE, COUNT its occurrences in responses,
+    EXCHANGES the number of these responses.
+
+    A response may hold a code several times, for example once for each partition. Codes newer than Kafka's table are
+    named `ERROR_<code>`. Needs the columns of `by`, API_KEY, AT and ERROR_CODES.
+    """
+    each = each_code(exchanges, groups(by, window))
+    keys = [name for name in each.columns if name != t.COUNT]
+    counted = each.groupBy(*keys).agg(F.sum(t.COUNT).alias(t.COUNT), F.count("*").alias(t.EXCHANGES))
+    name, retriable = looked_up()
+    return counted.select(*keys, name.alias(t.ERROR), retriable.alias(t.RETRIABLE), t.COUNT, t.EXCHANGES)

@@ -1,0 +1,32 @@
+"""The grouping columns of the answers: what they are asked by, and optionally a window of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.capture import frames as c
+
+# the calendar, less a day at either end for time zones
+_CALENDAR = ("0001-01-02", "9999-12-30")
+
+
+def groups(by: Sequence[str], window: str | None) -> list[Column]:
+    """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then those of `by`.
+
+    An api that the catalog does not know is named by its key, `api 1234`, so that two unknown ones stay apart.
+    WINDOW_START is null for times beyond the calendar, which Python can't represent.
+    """
+    columns = [_api() if name == c.API else F.col(name) for name in by]
+    if window is None:
+        return columns
+    start = F.window(c.AT, window)["start"]
+    known = start.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
+    return [F.when(known, start).alias(t.WINDOW_START), *columns]
+
+
+def _api() -> Column:
+    return F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)

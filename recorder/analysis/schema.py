@@ -1,0 +1,67 @@
+"""How a table is declared: its name, what a row of it is, and its columns with their types and meanings.
+
+A declaration is the only place that names a column's type: Spark's schemas, Arrow's and the docs come from it. Types
+are Spark's own names. Units stand in the names: `_ns`, `_ms`, `_bytes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+HEADERS = "array<struct<name: string, value: binary>>"
+
+
+class Column(NamedTuple):
+    """A column of a table. `kind`: Spark's type."""
+
+    name: str
+    kind: str
+    meaning: str
+
+    @property
+    def ddl(self) -> str:
+        """The column as Spark's schemas have it."""
+        return f"{self.name} {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. `row`: what a row is; `needs_bodies`: whether frames are opened for it."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    needs_bodies: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def ddl(self) -> str:
+        """The schema in Spark's notation."""
+        return ", ".join(column.ddl for column in self.columns)
+
+
+@cache
+def arrow_type(kind: str) -> Any:
+    """Arrow's type of a column of Spark's type `kind`."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "smallint": pa.int16(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "array<smallint>": pa.list_(pa.int16()),
+        "array<int>": pa.list_(pa.int32()),
+        "array<string>": pa.list_(pa.string()),
+        HEADERS: pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])),
+    }
+    return types[kind]

@@ -1,0 +1,117 @@
+"""What the answers say: their errors, and whether they may have waited. One row an answer, from its own row alone.
+
+Three ways, one table: an answer without codes, or one that can't be read, is told by its head. Where the only code has
+a fixed place, Spark's own expressions read two bytes. All others go to Python (`decode.answers`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_paths import Unread
+from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
+from proxy.wire.long_polls import LONG_POLLS, Wait
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, asked, rows
+from recorder.analysis.decode import answers as decode
+from recorder.capture import frames as c
+
+# versions of an api in the table of places: no api has as many
+_VERSIONS = 32
+_CODES = "array<smallint>"
+_PLACE, _TAGS = "_place", "_tags"
+
+
+def answers(captured: Captured) -> DataFrame:
+    """One row an answer: the head columns of `decode.answers.HEADS`, ERROR_CODES, WAIT, UNREAD.
+
+    ERROR_CODES holds every code other than 0, as often as it occurs. It is null, and UNREAD says why, where the answer
+    could not be read. WAIT is null but for long polls (`proxy.wire.long_polls`).
+    """
+    decoder = decode.answers()
+    by_python = rows(captured, decoder)
+    names = [column.name for column in decode.HEADS]
+    unread_wait = F.coalesce(t.WAIT, _unread_wait())
+    by_spark = _by_spark(told(captured.chosen).filter(~asked(decoder.asked)), captured.largest)
+    return by_python.withColumn(t.WAIT, unread_wait).unionByName(
+        by_spark.select(*names, t.ERROR_CODES, t.WAIT, t.UNREAD)
+    )
+
+
+def heads(captured: Captured) -> DataFrame:
+    """The same rows without a look at a body: WAIT is "includes_wait" for every long poll; ERROR_CODES, UNREAD lack."""
+    names = [column.name for column in decode.HEADS]
+    return told(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
+
+
+def told(frames: DataFrame) -> DataFrame:
+    """The answers among the frames that belong to an exchange."""
+    return frames.filter((F.col(c.KIND) == c.RESPONSE) & F.col(c.EXCHANGE).isNotNull())
+
+
+def _by_spark(found: DataFrame, largest: int) -> DataFrame:
+    placed = found.withColumns({_PLACE: _at(0), _TAGS: _at(1)})
+    unread = _unread(largest)
+    codes = F.when(unread.isNull(), _codes())
+    members = F.col(c.API_KEY).isin(JOIN_GROUP, SYNC_GROUP) & unread.isNull()
+    wait = F.when(members & _is_kafka(), Wait.MEMBERS.value).otherwise(_unread_wait())
+    return placed.withColumns({t.UNREAD: unread, t.ERROR_CODES: codes, t.WAIT: wait})
+
+
+def _at(which: int) -> Column:
+    """A place of the fixed table, for the row's api and version; null where there is none."""
+    version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
+    row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
+    found = F.ascii(F.substr(F.lit(_table()), 2 * row + which + 1, F.lit(1)).cast("string"))
+    return F.when(found > 0, found - 1)
+
+
+@cache
+def _table() -> bytes:
+    """Places by api key and version, two bytes each: one more than the place and its tags, 0 for none.
+
+    One literal: Spark looks at each element of an array's in each of its rules, which takes longer than the scan.
+    """
+    found = decode.fixed()
+    last = max(key for key, _ in found)
+    rows = (found.get((key, version), (None, None)) for key in range(last + 1) for version in range(_VERSIONS))
+    return bytes(0 if place is None else place + 1 for row in rows for place in row)
+
+
+def _unread(largest: int) -> Column:
+    """Why the answer's only code is unknown; null where it can be read."""
+    is_short = F.col(c.SIZE) < F.col(_PLACE) + 2
+    # a span without a start may begin anywhere
+    masked_from = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"], F.lit(0))
+    is_masked = (F.size(c.MASKED) > 0) & (masked_from < F.col(_PLACE) + 2)
+    is_cut = F.coalesce(F.col(c.NOTE).startswith(c.CUT), F.lit(False))
+    # Kafka defines no tags of heads; with some, the code stands elsewhere
+    has_tags = F.col(_TAGS).isNotNull() & (F.substr(F.col(c.FRAME), F.col(_TAGS) + 1, F.lit(1)) != F.lit(b"\0"))
+    return (
+        F.when(F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True)), Unread.OMITTED.value)
+        .when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
+        .when(F.col(_PLACE).isNull(), Unread.UNKNOWN_VERSION.value)
+        .when(F.col(c.FRAME).isNull(), Unread.OMITTED.value)
+        .when(is_masked, Unread.MASKED.value)
+        .when(is_short & is_cut, Unread.CUT.value)
+        .when(is_short | has_tags, Unread.MALFORMED.value)
+    )
+
+
+def _codes() -> Column:
+    two = F.substr(F.col(c.FRAME), F.col(_PLACE) + 1, F.lit(2))
+    number = F.conv(F.hex(two), 16, 10).cast("int")
+    signed = F.when(number > 0x7FFF, number - 0x10000).otherwise(number)
+    return F.when(two == F.lit(b"\0\0"), F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
+
+
+def _is_kafka() -> Column:
+    return F.col(c.DIALECT) == Dialect.KAFKA.value
+
+
+def _unread_wait() -> Column:
+    return F.when(F.col(c.API_KEY).isin(*LONG_POLLS) & _is_kafka(), Wait.INCLUDES_WAIT.value)

@@ -1,0 +1,117 @@
+"""Who the clients are, what they speak, and whether a newer broker would still understand them.
+
+A client names its software in ApiVersions, once a connection. `fate` tells what Kafka 4 does to a version that it no
+longer knows (KIP-896). The broker's offer decides whether the client had a choice.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire import apis, keys
+from proxy.wire.dialects import Dialect
+from proxy.wire.releases import versions_in
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, rows
+from recorder.analysis.decode.software import OFFERS, SOFTWARE
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.capture import frames as c
+
+# the release whose floors are meant: the first of 4.0 whose JoinGroup has version 0 again
+RELEASE = "4.0.2"
+CUT, HELD_BACK, UNSURE = "cut", "held_back", "unsure"
+# between brokers alone
+_OF_BROKERS = (keys.LEADER_AND_ISR, keys.STOP_REPLICA, keys.UPDATE_METADATA, keys.CONTROLLED_SHUTDOWN)
+_CONNECTION = [c.SESSION, c.CONNECTION]
+HOST, FATE = "host", "fate"
+
+CLIENTS = Table(
+    "clients",
+    "a client's use of one version of an api",
+    (
+        Declared("software", "string", "the client's library, as it calls itself; null before ApiVersions 3"),
+        Declared("software_version", "string", "its version"),
+        Declared(c.CLIENT_ID, "string", "as its requests say"),
+        Declared(c.PRINCIPAL, "string", "who was logged in"),
+        Declared(HOST, "string", "the address that it came from, without the port"),
+        Declared(c.API, "string", "the api's name"),
+        Declared(c.API_VERSION, "smallint", "the version that it used"),
+        Declared(t.REQUESTS, "bigint", "how many requests"),
+        Declared("first_at", "timestamp", "the first of them"),
+        Declared("last_at", "timestamp", "the last of them"),
+        Declared(
+            FATE,
+            "string",
+            f"null: {RELEASE} knows the version; `{CUT}`: it does not, though the broker offered a newer one or was "
+            f"never asked; `{HELD_BACK}`: this broker offered none that {RELEASE} knows; `{UNSURE}`: whether the "
+            "client asked was not seen",
+        ),
+    ),
+    needs_bodies=True,
+)
+
+
+def software(captured: Captured) -> DataFrame:
+    """What the client of each connection calls itself: SESSION, CONNECTION, `software`, `software_version`."""
+    told = rows(captured, SOFTWARE).filter(F.col("software").isNotNull())
+    return told.groupBy(*_CONNECTION).agg(
+        *(F.max_by(name, c.SEQUENCE).alias(name) for name in ("software", "software_version"))
+    )
+
+
+def host(client: str = c.CLIENT) -> Column:
+    """The address in `address:port`."""
+    return F.regexp_replace(client, r":\d+$", "")
+
+
+def clients(captured: Captured) -> DataFrame:
+    """One row for each client, api and version: the columns of CLIENTS."""
+    is_request = (F.col(c.KIND) == c.REQUEST) & (F.col(c.DIALECT) == Dialect.KAFKA.value)
+    used = captured.chosen.filter(is_request & F.col(c.API_VERSION).isNotNull())
+    of_connection = used.groupBy(
+        *_CONNECTION, c.CLIENT_ID, c.PRINCIPAL, host().alias(HOST), c.API_KEY, c.API, c.API_VERSION
+    ).agg(F.count("*").alias("n"), F.min(c.AT).alias("first"), F.max(c.AT).alias("last"))
+    told = _with_fates(of_connection, captured).join(F.broadcast(software(captured)), _CONNECTION, "left")
+    keys_of = [name for name in CLIENTS.names if name not in (t.REQUESTS, "first_at", "last_at")]
+    found = told.groupBy(*keys_of).agg(
+        F.sum("n").alias(t.REQUESTS), F.min("first").alias("first_at"), F.max("last").alias("last_at")
+    )
+    return found.select(*CLIENTS.names)
+
+
+def _with_fates(used: DataFrame, captured: Captured) -> DataFrame:
+    """The rows with their fates. What the brokers offered is looked up for versions below a floor alone."""
+    floor = _floor()
+    is_below = (F.col(c.API_VERSION) < floor) & ~F.col(c.API_KEY).isin(*_OF_BROKERS)
+    offered = rows(captured, OFFERS).filter(F.col("offered_key").isNotNull())
+    newest = offered.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
+        F.max("offered_to").alias("newest")
+    )
+    asked = offered.select(*_CONNECTION).distinct().withColumn("asked", F.lit(True))
+    begun = captured.events.filter(F.col(c.KIND) == c.EVENT_OPENED).select(*_CONNECTION).distinct()
+    fate = (
+        F.when(~F.coalesce(is_below, F.lit(False)), F.lit(None).cast("string"))
+        .when(F.col("newest") >= floor, CUT)
+        .when(F.col("asked"), HELD_BACK)
+        .when(F.col("begun"), CUT)
+        .otherwise(UNSURE)
+    )
+    return (
+        used.join(newest, [*_CONNECTION, c.API_KEY], "left")
+        .join(F.broadcast(asked), _CONNECTION, "left")
+        .join(F.broadcast(begun.withColumn("begun", F.lit(True))), _CONNECTION, "left")
+        .withColumn(FATE, fate)
+        .drop("newest", "asked", "begun")
+    )
+
+
+def _floor() -> Column:
+    """The oldest version of the row's api in the release; beyond all versions for an api that it has no more."""
+    found = F.lit(None).cast("int")
+    for key in apis.api_keys():
+        known = versions_in(RELEASE, key)
+        if known and known.start > 0:
+            found = F.when(F.col(c.API_KEY) == key, known.start).otherwise(found)
+    return found

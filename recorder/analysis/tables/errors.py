@@ -1,0 +1,88 @@
+"""The errors in answers, one row a code: its name, whether a client may try again, whether it belongs to the course.
+
+Some errors are no fault: they are how the protocol says "again, in another way". `flow` marks them. A refused
+ApiVersions tells which versions there are, a member without an id is told its id, a rebalance tells its members to
+join, a fetch session that is gone is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.error_codes import ERRORS as CODES
+from proxy.wire.keys import API_VERSIONS, JOIN_GROUP
+from recorder.analysis import columns as t
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.exchanges import EXCHANGES
+from recorder.capture import frames as c
+
+# unsupported version, member id required: each the course of one api alone
+_FLOW_OF = {API_VERSIONS: 35, JOIN_GROUP: 79}
+# rebalance in progress, concurrent transactions, fetch session not found, its epoch, unstable offset commit, the topic
+# id of a fetch session
+_FLOW = (27, 51, 70, 71, 88, 106)
+FLOW = "flow"
+_COPIED = (
+    *t.KEYS,
+    c.CLUSTER,
+    c.NODE,
+    c.CLIENT,
+    c.CLIENT_ID,
+    c.PRINCIPAL,
+    c.API_KEY,
+    c.API,
+    c.API_VERSION,
+    c.AT,
+    t.ANSWERED_AT,
+)
+
+ERRORS = Table(
+    "errors",
+    "a code other than 0 in an answer",
+    (
+        *(column for column in EXCHANGES.columns if column.name in _COPIED),
+        Declared(t.ERROR_CODE, "smallint", "the code"),
+        Declared(t.ERROR, "string", "Kafka's name for it; `ERROR_<code>` for one that is newer than the table"),
+        Declared(t.RETRIABLE, "boolean", "whether a client may simply try again"),
+        Declared(FLOW, "boolean", "the protocol's usual course and no fault, of this api or of any"),
+        Declared(t.COUNT, "bigint", "how often it stands in the answer"),
+    ),
+    needs_bodies=True,
+)
+
+
+def errors(exchanges: DataFrame) -> DataFrame:
+    """One row for each code in each answer: the columns of ERRORS. Needs those of EXCHANGES."""
+    names = [column.name for column in EXCHANGES.columns if column.name in _COPIED]
+    name, retriable = looked_up()
+    told = {t.ERROR: name, t.RETRIABLE: retriable, FLOW: _flow()}
+    return each_code(exchanges, [F.col(name) for name in names]).withColumns(told).select(*ERRORS.names)
+
+
+def each_code(exchanges: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """One row for each code in each answer: these columns, ERROR_CODE, and COUNT: how often it stands there."""
+    each = exchanges.select(*columns, t.ERROR_CODES, F.explode(F.array_distinct(t.ERROR_CODES)).alias(t.ERROR_CODE))
+    count = F.size(F.filter(t.ERROR_CODES, lambda code: code == F.col(t.ERROR_CODE)))
+    return each.withColumn(t.COUNT, count.cast("bigint")).drop(t.ERROR_CODES)
+
+
+def _flow() -> Column:
+    code, key = F.col(t.ERROR_CODE), F.col(c.API_KEY)
+    found = code.isin(*_FLOW)
+    for api_key, of_api in _FLOW_OF.items():
+        found |= (key == api_key) & (code == of_api)
+    return found
+
+
+def looked_up() -> tuple[Column, Column]:
+    """The name of the code in ERROR_CODE, and whether it is retriable."""
+    code = F.col(t.ERROR_CODE).cast("int")
+    names = F.create_map(*map(F.lit, chain.from_iterable((entry.code, entry.name) for entry in CODES.values())))
+    retriable = F.array(*(F.lit(entry.code) for entry in CODES.values() if entry.retriable))
+    unknown = F.concat(F.lit("ERROR_"), code.cast("string"))
+    return F.coalesce(F.try_element_at(names, code), unknown), F.array_contains(retriable, code)

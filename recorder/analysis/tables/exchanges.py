@@ -1,0 +1,235 @@
+"""Requests and their answers as exchanges, without a join where that can be.
+
+An answer's row knows its request's facts, so an answered exchange is made of it alone. A broker answers a connection's
+requests in their order, so a request that awaits an answer has none if it came behind the connection's last answered
+one: an aggregate of one row a connection tells that. Both fail where frames are missing: on connections with a gap, and
+on those with opaque requests. There alone both sides are joined.
+
+    connection                     answered exchanges     exchanges without an answer
+    whole                          answers                requests behind the last answered one; those that await none
+    doubtful (gaps, opaque)        requests full outer join answers
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.answers import answers, heads
+from recorder.capture import frames as c
+from recorder.capture.outcome import Outcome
+
+# Of more connections than these, all are joined.
+MAX_DOUBTFUL = 1000
+_SHARED = (
+    c.CLUSTER,
+    c.NODE,
+    c.LISTENER,
+    c.CLIENT,
+    c.PRINCIPAL,
+    c.DIALECT,
+    c.API_KEY,
+    c.API,
+    c.API_VERSION,
+    c.CORRELATION_ID,
+    c.CLIENT_ID,
+)
+_CONNECTION = [c.SESSION, c.CONNECTION]
+_LAST, _CLOSED = "_last", "_closed"
+
+EXCHANGES = Table(
+    "exchanges",
+    "an exchange: a request, its answer, or both",
+    (
+        Declared(c.SESSION, "string", "the capture's session"),
+        Declared(c.CONNECTION, "bigint", "number within the session"),
+        Declared(c.EXCHANGE, "bigint", "number of the request on its connection"),
+        Declared(c.CLUSTER, "string", "the cluster's name in the settings"),
+        Declared(c.NODE, "int", "the broker's node id; null while unknown"),
+        Declared(c.LISTENER, "string", "the local address that the client dialled"),
+        Declared(c.CLIENT, "string", "the client's address and port"),
+        Declared(c.PRINCIPAL, "string", "who was logged in"),
+        Declared(c.DIALECT, "string", "`kafka` or `kafka-0.7`"),
+        Declared(c.API_KEY, "smallint", "the api's key"),
+        Declared(c.API, "string", "the api's name"),
+        Declared(c.API_VERSION, "smallint", "the request's version"),
+        Declared(c.CORRELATION_ID, "int", "as both sides say"),
+        Declared(c.CLIENT_ID, "string", "as the request says"),
+        Declared(c.AT, "timestamp", "last byte of the request arrived; of the answer, where the request is lost"),
+        Declared(t.ANSWERED_AT, "timestamp", "last byte of the answer arrived; null without one"),
+        Declared(c.REQUEST_SIZE, "int", "bytes of the request"),
+        Declared(t.RESPONSE_SIZE, "int", "bytes of the answer"),
+        Declared(c.LATENCY_NS, "bigint", "last byte of the request to first byte of the answer"),
+        Declared(c.QUEUED_NS, "bigint", "of that, behind earlier requests of the connection"),
+        Declared(c.TRANSFER_NS, "bigint", "first byte of the answer to its last"),
+        Declared(t.SERVICE_NS, "bigint", "latency_ns less queued_ns"),
+        Declared(t.WAIT, "string", "how a long poll ended; null for all other exchanges"),
+        Declared(t.OUTCOME, "string", "`answered`, `by_proxy`, `one_way`, `unanswered`, `pending`, `request_lost`"),
+        Declared(t.ERROR_CODES, "array<smallint>", "the answer's codes other than 0, each as often as it occurs"),
+        Declared(t.UNREAD, "string", "why the codes are unknown; null where they are known"),
+    ),
+    needs_bodies=True,
+)
+
+
+class Doubtful(NamedTuple):
+    """Connections whose exchanges must be joined: all of these sessions, and these. None: all of the capture."""
+
+    sessions: tuple[str, ...] = ()
+    connections: tuple[tuple[str, int], ...] = ()
+
+
+def doubtful(captured: Captured) -> Doubtful | None:
+    """Which connections have gaps or opaque requests. Asks Spark at once: for events, and for the requests' notes."""
+    gaps = captured.events.filter(F.col(c.KIND) == c.EVENT_GAP).select(c.SESSION, c.CONNECTION)
+    opaque = captured.frames.filter((F.col(c.KIND) == c.REQUEST) & F.col(c.NOTE).isNotNull())
+    found = gaps.union(opaque.select(c.SESSION, c.CONNECTION)).distinct().limit(MAX_DOUBTFUL + 1).collect()
+    if len(found) > MAX_DOUBTFUL:
+        return None
+    sessions = tuple(sorted({row[0] for row in found if row[1] is None}))
+    return Doubtful(sessions, tuple(sorted((row[0], row[1]) for row in found if row[1] is not None)))
+
+
+def told_alone(captured: Captured) -> DataFrame:
+    """The answered exchanges alone, by their heads: one scan. The columns of EXCHANGES, as without `decode`."""
+    return _told_alone(_undecoded(heads(captured)))
+
+
+def exchanges(captured: Captured, joined: Doubtful | None = None, *, decode: bool = True) -> DataFrame:
+    """One row an exchange: the columns of EXCHANGES. `joined`: as `doubtful` finds them; None: all.
+
+    Without `decode` no body is read: ERROR_CODES and UNREAD are null, and WAIT is "includes_wait" for each long poll.
+    Of a capture with a time asked for, the exchanges whose AT lies in it.
+    """
+    # an answer may come after the time asked for
+    later = replace(captured, until_ns=None)
+    return _within(_all(later, joined, decode), captured)
+
+
+def _all(captured: Captured, joined: Doubtful | None, decode: bool) -> DataFrame:
+    found = answers(captured) if decode else _undecoded(heads(captured))
+    asked = _requests(captured.chosen)
+    if joined is None:
+        return _joined(asked, found, captured)
+    is_joined = _is_one_of(joined)
+    if is_joined is None:
+        return _told_alone(found).unionByName(_without_answer(asked, heads(captured), captured))
+    whole = _told_alone(found.filter(~is_joined))
+    rest = _without_answer(asked.filter(~is_joined), heads(captured), captured)
+    return whole.unionByName(rest).unionByName(_joined(asked.filter(is_joined), found.filter(is_joined), captured))
+
+
+def _within(found: DataFrame, captured: Captured) -> DataFrame:
+    at_us = F.unix_micros(c.AT)
+    if captured.since_ns is not None:
+        found = found.filter(at_us >= captured.since_ns // 1000)
+    return found if captured.until_ns is None else found.filter(at_us <= captured.until_ns // 1000)
+
+
+def _undecoded(found: DataFrame) -> DataFrame:
+    nothing = {t.ERROR_CODES: F.lit(None).cast("array<smallint>"), t.UNREAD: F.lit(None).cast("string")}
+    return found.withColumns(nothing)
+
+
+def _is_one_of(joined: Doubtful) -> Column | None:
+    """True for the doubtful connections; None if there are none."""
+    if not joined.sessions and not joined.connections:
+        return None
+    pairs = [f"{connection}/{session}" for session, connection in joined.connections]
+    named = F.concat_ws("/", F.col(c.CONNECTION).cast("string"), F.col(c.SESSION))
+    return F.col(c.SESSION).isin(*joined.sessions) | named.isin(*pairs)
+
+
+def _requests(frames: DataFrame) -> DataFrame:
+    found = frames.filter((F.col(c.KIND) == c.REQUEST) & F.col(c.EXCHANGE).isNotNull())
+    return found.select(*t.KEYS, *_SHARED, c.AT, F.col(c.SIZE).alias(c.REQUEST_SIZE), c.AWAITS)
+
+
+def _told_alone(found: DataFrame) -> DataFrame:
+    """Exchanges of answers whose requests are in the capture, too."""
+    spent = F.col(c.LATENCY_NS) + F.coalesce(c.TRANSFER_NS, F.lit(0))
+    asked_at = F.timestamp_micros(F.floor((F.col(c.AT_NS) - spent) / 1000))
+    by_proxy = F.col(c.MADE_BY) == c.BY_PROXY
+    return found.select(
+        *t.KEYS,
+        *_SHARED,
+        F.coalesce(asked_at, F.col(c.AT)).alias(c.AT),
+        F.col(c.AT).alias(t.ANSWERED_AT),
+        c.REQUEST_SIZE,
+        *_of_the_answer(),
+        F.when(by_proxy, Outcome.BY_PROXY.value).otherwise(Outcome.ANSWERED.value).alias(t.OUTCOME),
+        t.ERROR_CODES,
+        t.UNREAD,
+    )
+
+
+def _of_the_answer(side: str = "") -> list[Column]:
+    latency, queued = F.col(side + c.LATENCY_NS), F.col(side + c.QUEUED_NS)
+    return [
+        F.col(side + c.SIZE).alias(t.RESPONSE_SIZE),
+        latency,
+        queued,
+        F.col(side + c.TRANSFER_NS),
+        (latency - F.coalesce(queued, F.lit(0))).alias(t.SERVICE_NS),
+        F.col(side + t.WAIT),
+    ]
+
+
+def _without_answer(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
+    """Requests that await no answer, and those behind their connection's last answered one."""
+    last = found.groupBy(*_CONNECTION).agg(F.max(c.EXCHANGE).alias(_LAST))
+    awaits_none = ~F.coalesce(c.AWAITS, F.lit(False))
+    behind = F.col(c.EXCHANGE) > F.coalesce(_LAST, F.lit(-1))
+    rest = asked.join(F.broadcast(last), _CONNECTION, "left").filter(awaits_none | behind)
+    told = _with_closed(rest, captured).withColumn(t.OUTCOME, _unanswered())
+    lacking = {one.name: F.lit(None).cast(one.kind) for one in EXCHANGES.columns if one.name not in told.columns}
+    return told.withColumns(lacking).select(*EXCHANGES.names)
+
+
+def _with_closed(asked: DataFrame, captured: Captured) -> DataFrame:
+    """The requests, and whether their connection was closed."""
+    closed = captured.events.filter(F.col(c.KIND) == c.EVENT_CLOSED).select(*_CONNECTION).distinct()
+    return asked.join(F.broadcast(closed.withColumn(_CLOSED, F.lit(True))), _CONNECTION, "left")
+
+
+def _unanswered(side: str = "") -> Column:
+    """The outcome of a request without an answer."""
+    return (
+        F.when(~F.coalesce(side + c.AWAITS, F.lit(False)), Outcome.ONE_WAY.value)
+        .when(F.col(side + _CLOSED), Outcome.UNANSWERED.value)
+        .otherwise(Outcome.PENDING.value)
+    )
+
+
+def _joined(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
+    """Both sides, whichever is missing. Facts of both are taken from the request first."""
+    requests = _with_closed(asked, captured).select(*t.KEYS, F.struct("*").alias("asked"))
+    answered = found.select(*t.KEYS, F.struct("*").alias("told"))
+    sides = requests.join(answered, t.KEYS, "full_outer")
+    return sides.select(
+        *t.KEYS,
+        *(F.coalesce(f"asked.{name}", f"told.{name}").alias(name) for name in (*_SHARED, c.AT)),
+        F.col(f"told.{c.AT}").alias(t.ANSWERED_AT),
+        F.coalesce(f"asked.{c.REQUEST_SIZE}", f"told.{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
+        *_of_the_answer("told."),
+        _outcome().alias(t.OUTCOME),
+        F.col(f"told.{t.ERROR_CODES}"),
+        F.col(f"told.{t.UNREAD}"),
+    ).select(*EXCHANGES.names)
+
+
+def _outcome() -> Column:
+    answered, asked = F.col("told").isNotNull(), F.col("asked").isNotNull()
+    return (
+        F.when(answered & (F.col(f"told.{c.MADE_BY}") == c.BY_PROXY), Outcome.BY_PROXY.value)
+        .when(answered & asked, Outcome.ANSWERED.value)
+        .when(answered, Outcome.REQUEST_LOST.value)
+        .otherwise(_unanswered("asked."))
+    )

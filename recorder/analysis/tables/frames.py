@@ -1,0 +1,69 @@
+"""The capture's `frames` and `events` as DataFrames: scans that read only the columns that a plan uses.
+
+A plan without the column `frame` loads no bodies. The folders' `date=` and `hour=` become columns, and filters on them
+prune whole files. The schema is given, not inferred: no footer is read twice, and a column that an older file lacks is
+null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from recorder.analysis.schema import Column, Table
+from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
+
+_SPARK_TYPES = {
+    "string": "string",
+    "int64": "bigint",
+    "int32": "int",
+    "int16": "smallint",
+    "bool": "boolean",
+    "binary": "binary",
+    "timestamp": "timestamp",
+    "spans": "array<struct<start: int, length: int>>",
+}
+SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMNS)
+EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
+
+
+FRAMES = Table(
+    "frames",
+    "a frame as it arrived, and what its head says",
+    tuple(Column(name, _SPARK_TYPES[kind], "see docs/capture.md") for name, kind in FRAME_COLUMNS),
+)
+
+# the Parquet files of each of the two tables
+Files = Mapping[str, Sequence[str]]
+
+
+def frames(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
+    """All frames of the capture in `folder` (a path, or a URL that Spark can read).
+
+    `files`: read only these files; Spark by itself follows links. Raises Spark's AnalysisException if there is no
+    capture.
+    """
+    return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
+
+
+def events(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
+    """All events of the capture in `folder`; none where it has none. `files`: as of `frames`."""
+    try:
+        return _table(session, EVENTS_SCHEMA, folder, EVENTS_FOLDER, files)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return session.createDataFrame([], EVENTS_SCHEMA)
+
+
+def _table(session: SparkSession, schema: str, folder: str, name: str, files: Files | None) -> DataFrame:
+    place = f"{folder.rstrip('/')}/{name}"
+    reader = session.read.schema(schema)
+    if files is None:
+        return reader.parquet(place)
+    if not files[name]:
+        return session.createDataFrame([], schema)
+    # without this option Spark reads names as patterns
+    return reader.option("basePath", place).option("__globPaths__", "false").parquet(*files[name])

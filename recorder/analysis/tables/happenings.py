@@ -1,0 +1,117 @@
+"""Sessions, connections and gaps: what happened besides frames, of the capture's events alone."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.bodies import Captured
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.capture import frames as c
+from recorder.capture.outcome import DIED, ENDED
+
+_SESSION = Declared(c.SESSION, "string", "the capture's session: one run of a proxy, or of one of its workers")
+_CLUSTER = Declared(c.CLUSTER, "string", "the cluster's name in the settings")
+_CONNECTION = Declared(c.CONNECTION, "bigint", "number within the session")
+# the JSON of `opened`, `closed` and `gap`
+_OPENED = "struct<client: string, listener: string, upstream: string, node: int, tls: boolean, dialect: string>"
+_CLOSED = "struct<open: bigint>"
+_GAP = "struct<connections: bigint, until_mono_ns: bigint>"
+
+SESSIONS = Table(
+    "sessions",
+    "a run of a proxy, or of one of its workers",
+    (
+        _SESSION,
+        Declared("started_at", "timestamp", "the recording began; null where that is lost"),
+        Declared("ended_at", "timestamp", "the recording's end; null while it goes on"),
+        Declared(c.CAUSE, "string", "`ended` in order, or `died`; null while it goes on"),
+        Declared("connections", "bigint", "how many the events name"),
+        Declared("gaps", "bigint", "stretches that were not recorded, or are lost"),
+    ),
+)
+CONNECTIONS = Table(
+    "connections",
+    "a client's connection",
+    (
+        _SESSION,
+        _CONNECTION,
+        _CLUSTER,
+        Declared("opened_at", "timestamp", "null where the opening is not in the capture"),
+        Declared("closed_at", "timestamp", "null while it goes on"),
+        Declared(c.CAUSE, "string", "who or what closed it"),
+        Declared(c.CLIENT, "string", "the client's address and port"),
+        Declared(c.LISTENER, "string", "the local address that it dialled"),
+        Declared("upstream", "string", "the broker's address that was dialled for it"),
+        Declared(c.NODE, "int", "the broker's node id; null where it was unknown"),
+        Declared("tls", "boolean", "whether the client spoke TLS"),
+        Declared(c.DIALECT, "string", "`kafka` or `kafka-0.7`"),
+        Declared(c.FRAMES, "bigint", "frames of the whole connection, recorded or not; null while it goes on"),
+        Declared(c.BYTES, "bigint", "their bytes"),
+        Declared("open_exchanges", "bigint", "requests that were unanswered when it closed"),
+        Declared("gaps", "bigint", "stretches of it that were not recorded, or are lost"),
+        Declared("frames_lost", "bigint", "frames in them; null where a gap's size is unknown"),
+    ),
+)
+GAPS = Table(
+    "gaps",
+    "a stretch of traffic that was not recorded, or whose record is lost",
+    (
+        _SESSION,
+        Declared(c.CONNECTION, "bigint", "the connection; null: of the whole session"),
+        _CLUSTER,
+        Declared(c.AT, "timestamp", "its beginning"),
+        Declared("lasted_ns", "bigint", "to its end; null where that is unknown"),
+        Declared(c.CAUSE, "string", "`queue_full`, `recorder_fault`, `spool_damaged`"),
+        Declared(c.FRAMES, "bigint", "frames lost; null where nobody can say"),
+        Declared(c.BYTES, "bigint", "bytes lost; null where nobody can say"),
+        Declared("connections", "bigint", "connections that were never seen at all"),
+    ),
+)
+
+
+def sessions(captured: Captured) -> DataFrame:
+    """One row a session: the columns of SESSIONS."""
+    is_session, has_ended = F.col(c.KIND) == c.EVENT_SESSION, F.col(c.CAUSE).isin(ENDED, DIED)
+    named = F.count_distinct(F.when(F.col(c.CONNECTION).isNotNull(), F.col(c.CONNECTION)))
+    return captured.events.groupBy(c.SESSION).agg(
+        F.min(F.when(is_session & ~has_ended, F.col(c.AT))).alias("started_at"),
+        F.max(F.when(is_session & has_ended, F.col(c.AT))).alias("ended_at"),
+        F.max(F.when(is_session & has_ended, F.col(c.CAUSE))).alias(c.CAUSE),
+        named.alias("connections"),
+        F.count_if(_is(c.EVENT_GAP)).alias("gaps"),
+    )
+
+
+def connections(captured: Captured) -> DataFrame:
+    """One row a connection: the columns of CONNECTIONS."""
+    events = captured.events.filter(F.col(c.CONNECTION).isNotNull())
+    opened, closed, gap = _is(c.EVENT_OPENED), _is(c.EVENT_CLOSED), _is(c.EVENT_GAP)
+    facts = F.first(F.when(opened, F.from_json(c.DETAIL, _OPENED)), ignorenulls=True)
+    left = F.max(F.when(closed, F.from_json(c.DETAIL, _CLOSED)["open"]))
+    found = events.groupBy(c.SESSION, c.CONNECTION).agg(
+        F.max(c.CLUSTER).alias(c.CLUSTER),
+        F.min(F.when(opened, F.col(c.AT))).alias("opened_at"),
+        F.max(F.when(closed, F.col(c.AT))).alias("closed_at"),
+        *(F.max(F.when(closed, F.col(name))).alias(name) for name in (c.CAUSE, c.FRAMES, c.BYTES)),
+        facts.alias("facts"),
+        left.alias("open_exchanges"),
+        F.count_if(gap).alias("gaps"),
+        F.sum(F.when(gap, F.col(c.FRAMES))).alias("known"),
+        F.count_if(gap & F.col(c.FRAMES).isNull()).alias("unknown"),
+    )
+    lost = F.when(F.col("unknown") == 0, F.coalesce("known", F.lit(0)))
+    return found.select("*", "facts.*", lost.alias("frames_lost")).select(*CONNECTIONS.names)
+
+
+def gaps(captured: Captured) -> DataFrame:
+    """One row a gap: the columns of GAPS."""
+    detail = F.from_json(c.DETAIL, _GAP)
+    lasted = detail["until_mono_ns"] - F.col(c.MONO_NS)
+    told = {"lasted_ns": F.when(lasted >= 0, lasted), "connections": detail["connections"]}
+    return captured.events.filter(_is(c.EVENT_GAP)).withColumns(told).select(*GAPS.names)
+
+
+def _is(kind: str) -> Column:
+    return F.col(c.KIND) == kind

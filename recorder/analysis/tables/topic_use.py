@@ -1,0 +1,73 @@
+"""Who writes and who reads each topic: sums over `topic_partitions`.
+
+Produce requests write. Answers to Fetch and ShareFetch are read; a Fetch does not name its group. The group is that
+whose offsets the same client committed for this topic, where it is one.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.frame import REQUEST, RESPONSE
+from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.clients import HOST, host, software
+from recorder.analysis.tables.names import named
+from recorder.capture import frames as c
+
+WRITES, READS = "writes", "reads"
+_CLIENT = [c.CLUSTER, "topic", HOST, c.CLIENT_ID]
+
+TOPIC_USE = Table(
+    "topic_use",
+    "a client that writes or reads a topic",
+    (
+        Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"),
+        Declared("topic", "string", "its name; null where its id was never named"),
+        Declared("use", "string", f"`{WRITES}` or `{READS}`"),
+        Declared(HOST, "string", "the client's address, without the port"),
+        Declared(c.CLIENT_ID, "string", "as its requests say"),
+        Declared("software", "string", "the client's library, as it calls itself"),
+        Declared("software_version", "string", "its version"),
+        Declared(c.PRINCIPAL, "string", "who was logged in"),
+        Declared("group_id", "string", "of readers: the one group whose offsets this client committed for the topic"),
+        Declared("partitions", "bigint", "how many partitions"),
+        Declared("bytes", "bigint", "of record batches"),
+        Declared("records", "bigint", "in them, as far as headers tell"),
+        Declared("first_at", "timestamp", "first seen"),
+        Declared("last_at", "timestamp", "last seen"),
+    ),
+    needs_bodies=True,
+)
+
+
+def topic_use(captured: Captured) -> DataFrame:
+    """One row for each client and topic: the columns of TOPIC_USE."""
+    told = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull()).withColumn(HOST, host())
+    writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
+    reads = (F.col(SIDE) == RESPONSE) & F.col(c.API).isin("Fetch", "ShareFetch") & (F.col("bytes") > 0)
+    use = F.when(writes, WRITES).when(reads, READS)
+    used = told.withColumn("use", use).filter(F.col("use").isNotNull()).drop("group_id")
+    with_software = used.join(F.broadcast(software(captured)), [c.SESSION, c.CONNECTION], "left")
+    keys = [*_CLIENT, "use", "software", "software_version", c.PRINCIPAL]
+    summed = with_software.groupBy(*keys).agg(
+        F.count_distinct("partition").alias("partitions"),
+        F.sum("bytes").alias("bytes"),
+        F.sum("records").alias("records"),
+        F.min(c.AT).alias("first_at"),
+        F.max(c.AT).alias("last_at"),
+    )
+    return _with_groups(summed, told).select(*TOPIC_USE.names)
+
+
+def _with_groups(used: DataFrame, told: DataFrame) -> DataFrame:
+    committed = told.filter((F.col(SIDE) == REQUEST) & F.col(c.API).isin("OffsetCommit", "TxnOffsetCommit"))
+    groups = committed.groupBy(*_CLIENT).agg(F.collect_set("group_id").alias("groups"))
+    one = F.when((F.size("groups") == 1) & (F.col("use") == READS), F.get("groups", F.lit(0)))
+    same = [F.col(f"used.{name}").eqNullSafe(F.col(f"of.{name}")) for name in _CLIENT]
+    joined = used.alias("used").join(F.broadcast(groups).alias("of"), same, "left")
+    return joined.select("used.*", one.alias("group_id"))

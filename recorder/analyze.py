@@ -1,0 +1,396 @@
+"""`kafka-wiretap analyze` and `kafka-wiretap sql`: a capture's tables and answers, worked out by Spark.
+
+Options become one question; what it needs of Spark is imported when it is asked, so that a wrong option is said at
+once, and the other commands work without pyspark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from proxy.command_line import beginning_with, folders, text
+from proxy.terminal import echo, printable
+from recorder.inspect.options import Api, api, time
+from recorder.missing import missing_table
+from recorder.ready import ready
+from recorder.terminal import cell, console
+
+if TYPE_CHECKING:
+    from recorder.analysis.asked import Only
+    from recorder.analysis.running import Place
+
+# The note on a capture that only Spark can reach.
+_URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
+# The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
+_DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+# The masters that Spark takes; Spark itself would complain only after its start.
+_MASTER = re.compile(r"local(\[|-cluster\[|$)|(spark|k8s)://|yarn$")
+# What `--by` takes; the columns are `recorder.analysis.asked.BY`.
+BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
+FORMATS = ("parquet", "csv", "json")
+# rows on a terminal
+_LIMIT = 50
+
+
+class Chosen(NamedTuple):
+    """Where the answer goes. `form`: None for tables on the terminal."""
+
+    out: str | None
+    form: str | None
+    overwrite: bool
+    limit: int
+
+    def checked(self) -> Chosen:
+        """The same, with its format. Errors: UsageError."""
+        if self.out:
+            return self._replace(form=self.form or "parquet")
+        if self.form == "parquet":
+            raise click.UsageError("--format parquet needs --out DIR; to standard output go csv and json")
+        return self
+
+
+def _completing(*names: str) -> Callable[..., list[CompletionItem]]:
+    """A shell completion with these values."""
+    return lambda _context, _param, begun: beginning_with(begun, names)
+
+
+def _setting(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    for name, sign, _ in pairs:
+        if not sign or not name:
+            raise click.BadParameter(f"{name!r} is no setting; right would be --conf spark.executor.memory=2g")
+    return {name: value for name, _, value in pairs}
+
+
+def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _DURATION.fullmatch(value):
+        raise click.BadParameter(f'{value!r} is no duration; right would be --window "1 minute"')
+    return value
+
+
+def _master(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not _MASTER.match(value):
+        raise click.BadParameter(f"{value!r} is no master; right would be local[*], local[2] or spark://HOST:PORT")
+    return value
+
+
+def _by(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    for name in names:
+        if name not in BY:
+            raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(BY)}")
+    return names
+
+
+_RUNNING = (
+    click.option(
+        "--master",
+        default="local[*]",
+        show_default=True,
+        callback=_master,
+        type=text,
+        shell_complete=_completing("local[*]", "local[2]", "local-cluster[2,1,1024]", "spark://"),
+        help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",
+    ),
+    click.option(
+        "--conf", multiple=True, callback=_setting, type=text, metavar="NAME=VALUE", help="A Spark setting. Repeatable."
+    ),
+    click.option("--out", metavar="DIR", shell_complete=folders, help="Write the tables here, one folder each."),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        help="Of what is written to DIR (default: parquet); without --out: csv or json to standard output.",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already."),
+    click.option(
+        "--limit", type=click.IntRange(1, 100_000), default=_LIMIT, show_default=True, help="Rows on a terminal."
+    ),
+)
+
+
+def _running(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of everything that Spark answers."""
+    for option in reversed(_RUNNING):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
+@click.argument("folder", shell_complete=folders)
+@click.option(
+    "--by",
+    default="api",
+    show_default=True,
+    callback=_by,
+    metavar="NAMES",
+    shell_complete=_completing(*BY),
+    help=f"What to tell apart, with commas between: {', '.join(BY)}. An exchange counts once for each of its topics.",
+)
+@click.option(
+    "--window",
+    callback=_duration,
+    metavar="DURATION",
+    shell_complete=_completing("10 seconds", "1 minute", "5 minutes", "1 hour"),
+    help='Answer for each stretch of time, such as "1 minute".',
+)
+@click.option("--since", type=time, help="From this time on (UTC): 2026-11-21T13:48, 13:48, -5m before the last frame.")
+@click.option("--until", type=time, help="Up to this time.")
+@click.option("--api", "apis", type=api, metavar="API", multiple=True, help="Only this API: a name or a key.")
+@click.option("--client", "clients", type=text, multiple=True, help="Only this client: its client id, or HOST[:PORT].")
+@click.option("--topic", "topics", type=text, multiple=True, help="Only exchanges that name this topic.")
+@click.option(
+    "--table", type=text, metavar="NAME", help="This table instead; `kafka-wiretap sql FOLDER tables` lists them."
+)
+@_running
+def analyze(
+    folder: str,
+    by: tuple[str, ...],
+    window: str | None,
+    since: Any,
+    until: Any,
+    apis: tuple[Api, ...],
+    clients: tuple[str, ...],
+    topics: tuple[str, ...],
+    table: str | None,
+    master: str,
+    conf: dict[str, str],
+    **output: Any,
+) -> None:
+    """Requests, errors, bytes and latency percentiles of the capture in FOLDER, by API, worked out by Spark.
+
+    What is missing comes first: gaps, what was left out, and which share of the responses could be read. Long polls
+    that may have waited (a Fetch at a log's end, members that join a group) have rows of their own: "Fetch, waiting".
+
+    FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). What is not compacted yet is compacted
+    first. Needs Java 17 or newer. Exit code 1 where a file can't be read: it is named, and all others are answered.
+
+    Tested are masters on this machine (local, local-cluster). Workers on other machines need the folder under the same
+    path or URL, and the Python version that runs here, with pyarrow; this package is sent to them.
+
+    \b
+    On this machine:           kafka-wiretap analyze capture
+    Per minute, kept as CSV:   kafka-wiretap analyze capture --window "1 minute" --out tables --format csv
+    Who asks for what:         kafka-wiretap analyze capture --by software,api --since -5m
+    One table, as JSON:        kafka-wiretap analyze capture --table topic_use --format json
+    On a cluster:              kafka-wiretap analyze hdfs:///capture --master spark://host:7077
+    """
+    chosen = Chosen(**output).checked()
+    if table is None and chosen.form == "csv" and not chosen.out:
+        raise click.UsageError("the answers are several tables; right would be --out DIR, or --table NAME")
+    _check_spark()
+    if table is not None:
+        _check_table(table)
+    place, notes = _place(folder, master, conf, chosen)
+    from recorder.analysis.asked import BY as COLUMNS
+    from recorder.analysis.asked import Only, Question
+
+    only = Only(apis, clients, topics, *(_ns(moment, place) for moment in (since, until)))
+    if table is not None:
+        _show_table(place, partial(_loaded, name=table, only=only), table, chosen)
+    else:
+        found = _analyzed(place, Question(tuple(COLUMNS[name] for name in by), window, only), chosen)
+        _show(found, notes, chosen)
+    _end(place, chosen)
+
+
+@click.command(short_help="Ask a capture in SQL: its tables are views of Spark's.")
+@click.argument("folder", shell_complete=folders)
+@click.argument("query", nargs=-1, required=True, type=text, shell_complete=_completing("tables", "describe"))
+@click.option("--markdown", is_flag=True, help="`tables` with all columns, as docs/tables.md.")
+@_running
+def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: dict[str, str], **output: Any) -> None:
+    """The rows of a QUERY over the tables of the capture in FOLDER.
+
+    \b
+    The tables:       kafka-wiretap sql capture tables
+    One's columns:    kafka-wiretap sql capture describe exchanges
+    A question:       kafka-wiretap sql capture "select api, count(*) from exchanges group by api"
+    All its rows:     kafka-wiretap sql capture "select * from topic_use" --format json
+
+    Only the tables that the query names are made. Needs Java 17 or newer for queries, not for `tables` and `describe`.
+    """
+    chosen = Chosen(**output).checked()
+    told = _told(query, markdown)
+    if told is not None:
+        _echo(told)
+        return
+    if len(query) != 1:
+        raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
+    _check_spark()
+    place, _ = _place(folder, master, conf, chosen)
+    from recorder.analysis.views import answer
+
+    _show_table(place, partial(answer, query=query[0]), "", chosen)
+    _end(place, chosen)
+
+
+def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
+    """The lines that `tables` and `describe` print; None for a query."""
+    if query == ("tables",):
+        from recorder.analysis import listing
+
+        return listing.page() if markdown else listing.tables()
+    if query[0] == "describe" and len(query) == 2:
+        from recorder.analysis import listing
+
+        return listing.described(_check_table(query[1]))
+    return None
+
+
+def _check_spark() -> None:
+    from recorder.analysis.java import missing
+
+    lack = missing()
+    if lack:
+        raise click.ClickException(lack)
+
+
+def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tuple[Place, list[str]]:
+    """Where the capture is, made ready to be read, and notes on what is missing."""
+    folder = _for_executors(folder)
+    notes = ready(Path(folder)) if "://" not in folder else [_URL_NOTE]
+    files = _files(folder) if "://" not in folder else None
+    if chosen.out and not chosen.overwrite:
+        _check_free(_for_executors(chosen.out))
+    from recorder.analysis.running import Place
+
+    return Place(folder, master, conf, files), notes
+
+
+def _files(folder: str) -> dict[str, list[str]]:
+    """The capture's files by table; `ready` has refused strange ones."""
+    from recorder.capture.partitions import KINDS
+    from recorder.capture.reader import files
+
+    return {kind: [str(file.path) for file in files(Path(folder), kind)] for kind in KINDS}
+
+
+def _for_executors(place: str) -> str:
+    """An absolute path, because executors may run in another folder. Java's file names must be UTF-8."""
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(f"{place!r}: Spark takes no name that is not UTF-8") from None
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def _check_free(out: str) -> None:
+    try:
+        is_taken = "://" not in out and Path(out).is_dir() and any(Path(out).iterdir())
+    except OSError as error:
+        raise click.UsageError(f"{out} can't be looked into: {error.strerror}") from error
+    if is_taken:
+        raise click.UsageError(f"{printable(out)} holds tables already: --overwrite replaces them")
+
+
+def _check_table(name: str) -> Any:
+    from recorder.analysis.sources import SOURCES
+
+    if name not in SOURCES:
+        raise click.UsageError(f"{name!r} is no table; right would be {', '.join(SOURCES)}")
+    return SOURCES[name].table
+
+
+def _ns(moment: Any, place: Place) -> int | None:
+    """A time of the capture in ns since 1970."""
+    if moment is None:
+        return None
+    from recorder.capture.reader import last_ns
+
+    if place.files is None and moment.ns is None:
+        raise click.UsageError("behind a URL the last frame's time is not known; right would be 2026-11-21T13:48")
+    found: int = moment.resolved(lambda: last_ns(Path(place.folder)))
+    return found
+
+
+def _analyzed(place: Place, question: Any, chosen: Chosen) -> Any:
+    from recorder.analysis.report import Output, report
+    from recorder.analysis.running import ask
+
+    out = _for_executors(chosen.out) if chosen.out else None
+    output = Output(out, chosen.form or "", chosen.overwrite) if out else None
+    with console(stderr=True).status("Spark is starting and reading the capture ..."):
+        return ask(place, partial(report, question=question, output=output))
+
+
+def _loaded(found: Any, *, name: str, only: Only) -> Any:
+    """A table's rows that pass the filters. Errors: UsageError for a filter of a column that the table lacks."""
+    from recorder.analysis.asked import filtered
+    from recorder.analysis.sources import load
+
+    within = replace(found, since_ns=only.since_ns, until_ns=only.until_ns)
+    return filtered(load(within, name), only)
+
+
+def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen) -> None:
+    """A table to where it was chosen to go; while the session is open, because rows come as they are made."""
+    from recorder.analysis import output
+    from recorder.analysis.running import ask
+
+    def shown(captured: Any) -> Any:
+        found = made(captured)
+        if chosen.out:
+            return output.write(found, _for_executors(chosen.out), chosen.form or "", overwrite=chosen.overwrite)
+        if chosen.form:
+            return _echo(output.lines(found, chosen.form))
+        return output.table(found, title, console().width, chosen.limit)
+
+    told = ask(place, shown)
+    if told:
+        found, more = told
+        console().print(found)
+        if more:
+            console().print(cell(more, "dim"))
+
+
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
+        echo(line)
+
+
+def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
+    """Shows the losses first, then how many responses could be read: no count is right without them."""
+    if chosen.form == "json" and not chosen.out:
+        echo(json.dumps(_as_json(found, notes), default=str))
+        return
+    from recorder.analysis import screen as tables
+
+    screen = console()
+    wide = screen.width
+    screen.print(missing_table(replace(found.missing, notes=notes), wide))
+    for line in tables.coverage(found.coverage_by_api, wide):
+        screen.print(line)
+    screen.print()
+    screen.print(tables.latency_table(found.latency_by_api, wide, found.by))
+    screen.print()
+    if found.errors_by_api:
+        screen.print(tables.errors_table(found.errors_by_api, wide, found.by))
+    else:
+        screen.print(tables.no_errors(found.coverage_by_api))
+
+
+def _as_json(found: Any, notes: list[str]) -> dict[str, Any]:
+    names = ("coverage_by_api", "latency_by_api", "errors_by_api")
+    return {"missing": replace(found.missing, notes=notes).as_json()} | {name: getattr(found, name) for name in names}
+
+
+def _end(place: Place, chosen: Chosen) -> None:
+    """Says where tables were written, and names the files that could not be read: exit code 1."""
+    if chosen.out:
+        echo()
+        echo(f"tables written to {printable(_for_executors(chosen.out))}")
+    for file, why in place.broken.items():
+        echo(f"Error: left out: {file} can't be read: {why}", err=True)
+    if place.broken:
+        sys.exit(1)

@@ -1,0 +1,100 @@
+"""Requests, bytes and percentiles by api."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.tables.exchanges import exchanges
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+CLOSED = {"kind": "closed", "cause": "client"}
+EXCHANGES = (
+    "outcome string, api string, api_key smallint, at timestamp, answered_at timestamp, request_size int,"
+    "response_size int, latency_ns bigint, error_codes array<smallint>, wait string"
+)
+
+
+def by_api(frame: DataFrame) -> dict[str, Row]:
+    return {row.api: row for row in latency_by_api(frame).collect()}
+
+
+def nearest_rank(values: list[int], share: float) -> float:
+    """The plain twin: the smallest value that `share` of all values do not exceed, in milliseconds."""
+    return sorted(values)[max(ceil(share * len(values)), 1) - 1] / 1e6
+
+
+def test_each_api_has_its_requests_bytes_and_percentiles(
+    captured: Build, request_row: Build, response_row: Build
+) -> None:
+    rows = []
+    for exchange in range(5):
+        rows += [request_row(exchange), response_row(exchange, size=10, latency_ns=(exchange + 1) * 1_000_000)]
+    rows.append(request_row(5, api="Produce", api_key=0, awaits=False, size=1000))
+    found = by_api(exchanges(captured(*rows, events=[CLOSED])))
+    metadata, produce = found["Metadata"], found["Produce"]
+    assert (metadata.requests, metadata.responses, metadata.request_bytes, metadata.response_bytes) == (5, 5, 100, 50)
+    assert (metadata.p50_ms, metadata.p95_ms, metadata.p99_ms) == (3.0, 5.0, 5.0)
+    assert (produce.requests, produce.responses, produce.unanswered, produce.request_bytes) == (1, 0, 0, 1000)
+    assert (produce.response_bytes, produce.p50_ms) == (0, None)
+
+
+def test_what_was_not_answered_or_answered_by_the_proxy_has_no_latency(
+    captured: Build, request_row: Build, response_row: Build
+) -> None:
+    rows = [request_row(0), response_row(0, latency_ns=4_000_000), request_row(1), request_row(2)]
+    rows.append(response_row(2, made_by="proxy", latency_ns=None))
+    row = by_api(exchanges(captured(*rows, events=[CLOSED])))["Metadata"]
+    assert (row.requests, row.responses, row.unanswered) == (3, 2, 1)
+    assert (row.p50_ms, row.p99_ms) == (4.0, 4.0)
+
+
+def test_a_lost_request_is_not_counted_but_its_response_is(captured: Build, response_row: Build) -> None:
+    row = by_api(exchanges(captured(response_row(0, request_size=31, size=10))))["Metadata"]
+    assert (row.requests, row.responses, row.request_bytes, row.response_bytes) == (0, 1, 0, 10)
+
+
+def test_apis_that_nobody_knows_are_called_by_their_keys(captured: Build, request_row: Build) -> None:
+    found = by_api(exchanges(captured(request_row(0, api=None, api_key=2000), request_row(1, api=None, api_key=2001))))
+    assert set(found) == {"api 2000", "api 2001"}
+
+
+def test_a_window_splits_the_counts_by_the_time_of_the_request(
+    captured: Build, request_row: Build, response_row: Build
+) -> None:
+    rows = [request_row(0), request_row(59), request_row(60), response_row(59)]
+    found = (
+        latency_by_api(exchanges(captured(*rows, events=[CLOSED])), window="1 minute").orderBy("window_start").collect()
+    )
+    assert [(row.window_start.minute, row.requests, row.responses) for row in found] == [(0, 2, 1), (1, 1, 0)]
+
+
+def test_long_polls_have_rows_of_their_own_and_a_fetch_whose_data_was_there_has_not(spark: SparkSession) -> None:
+    waits = [None, "full", "tail", "empty", "error", "members", "includes_wait"]
+    rows = [("answered", "Fetch", 1, None, None, 1, 1, 10**6 * at, [], wait) for at, wait in enumerate(waits)]
+    found = {row.wait: row for row in latency_by_api(spark.createDataFrame(rows, EXCHANGES)).collect()}
+    assert {wait: (row.requests, row.p50_ms, row.p99_ms) for wait, row in found.items()} == {
+        None: (2, 0.0, 1.0),
+        "wait": (4, 3.0, 5.0),
+        "includes_wait": (1, 6.0, 6.0),
+    }
+
+
+def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession) -> None:
+    chance = random.Random(7)
+    groups = {f"{count} values": chance.sample(range(10**10), count) for count in (1, 2, 3, 19, 20, 21, 100, 3000)}
+    groups["ties"] = [chance.randrange(3) for _ in range(50)]
+    rows = [
+        ("answered", api, 1, None, None, 1, 1, value, [], None) for api, values in groups.items() for value in values
+    ]
+    found = by_api(spark.createDataFrame(rows, EXCHANGES))
+    for api, values in groups.items():
+        twin = [nearest_rank(values, share) for share in (0.5, 0.95, 0.99)]
+        assert [found[api].p50_ms, found[api].p95_ms, found[api].p99_ms] == twin, api
