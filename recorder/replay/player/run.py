@@ -50,6 +50,8 @@ from recorder.terminal import console, percent
 SECOND = 10**9
 # Objects made since the last collection, less those that are gone: one in flight takes some thirty.
 _COLLECT_AFTER = 50_000
+# How long the thread that reads the disk may keep the interpreter from the one that serves the sockets.
+_SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
@@ -257,29 +259,31 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
 
 
 async def _play(job: Job, world: World, target: Target) -> None:
-    conductor = Conductor(world, target, job.steps())
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_listen, conductor, nursery.cancel_scope)
-        nursery.start_soon(_show_progress, conductor)
-        with _few_collections():
+    with _short_pauses():
+        # the clock runs from here on
+        conductor = Conductor(world, target, job.steps())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_listen, conductor, nursery.cancel_scope)
+            nursery.start_soon(_show_progress, conductor)
             await conductor.run()
-        nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
     world.close(conductor.engine.progress, time.time_ns())
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def _short_pauses() -> Iterator[None]:
     """Has garbage collected seldom: an exchange leaves none, and what is planned and read stays for a while.
 
     With Python's own threshold the collections take an eighth of a replay's time.
     """
-    before = gc.get_threshold()
-    gc.collect()
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         yield
     finally:
+        sys.setswitchinterval(interval)
         gc.set_threshold(*before)
         gc.unfreeze()
 
