@@ -6,8 +6,7 @@ everything else that is done to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Sequence
 
 from proxy.wire.primitives import Buffer
 
@@ -23,12 +22,11 @@ class Pieces:
     def __init__(self, buffers: Sequence[Buffer | Pieces]) -> None:
         """Small neighbours become one buffer."""
         self._size = sum(map(len, buffers))
-        self.buffers: tuple[Buffer, ...]
+        self.buffers: list[Buffer]
         if self._size < LARGE:
-            self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
+            self.buffers = [b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers])]
         else:
-            flat = chain.from_iterable(one.buffers if isinstance(one, Pieces) else (one,) for one in buffers)
-            self.buffers = tuple(_gathered(flat))
+            self.buffers = _gathered(buffers)
 
     def __len__(self) -> int:
         return self._size
@@ -40,9 +38,18 @@ class Pieces:
         return f"<Pieces of {', '.join(str(len(one)) for one in self.buffers)} bytes>"
 
 
-def _gathered(buffers: Iterable[Buffer]) -> Iterator[Buffer]:
-    for is_large, run in groupby(buffers, lambda one: len(one) >= LARGE):
-        if is_large:
-            yield from run
-        else:
-            yield b"".join(run)
+def _gathered(buffers: Sequence[Buffer | Pieces]) -> list[Buffer]:
+    found: list[Buffer] = []
+    small: list[Buffer] = []
+    for one in buffers:
+        for piece in one.buffers if isinstance(one, Pieces) else (one,):
+            if len(piece) < LARGE:
+                small.append(piece)
+                continue
+            if small:
+                found.append(b"".join(small))
+                small = []
+            found.append(piece)
+    if small:
+        found.append(b"".join(small))
+    return found

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from proxy.wire import WireError
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.pieces import Pieces
 from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
@@ -237,7 +238,7 @@ class Offsets:
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
         told = partitions.told(PRODUCE, exchange.answer or {})
         theirs = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
-        lengths = {place: _length(each.values["records"]) for place, each in self._places(PRODUCE, exchange.request)}
+        lengths = {place: _length(each) for place, each in self._sent_records(exchange, values)}
         for place, each in self._target_places(PRODUCE, answer):
             base = each.values["base_offset"]
             if base < 0 or each.values["error_code"]:
@@ -245,6 +246,13 @@ class Offsets:
             self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
             if theirs.get(place, -1) >= 0:
                 self._pairs(place).add(theirs[place], base)
+
+    def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[Place, Buffer | None]]:
+        """Batches as long as those that were sent; of large ones that were changed, the recorded ones are at hand."""
+        sent = [(place, each.values["records"]) for place, each in self._target_requests(PRODUCE, values)]
+        if any(isinstance(records, Pieces) for _, records in sent):
+            sent = [(place, each.values["records"]) for place, each in self._places(PRODUCE, exchange.request)]
+        return iter(sent)
 
     def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)

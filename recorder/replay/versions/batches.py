@@ -107,7 +107,12 @@ def renumbered(records: Buffer, numberings: Iterable[Numbering]) -> Records:
         if batch is None or wanted is None:
             raise Malformed("not as many batches as producers", api="records")
         pieces += _renumbered(view, batch, wanted)
-    return Pieces(pieces)
+    return _small_or_pieces(pieces)
+
+
+def _small_or_pieces(found: list[Buffer]) -> Records:
+    whole = Pieces(found)
+    return whole if len(whole.buffers) > 1 else bytes(whole)
 
 
 def _renumbered(records: memoryview, batch: Batch, wanted: Numbering) -> list[Buffer]:
@@ -148,7 +153,7 @@ def shifted(records: Records, by: int, *, budget: Budget | None = None) -> Recor
     if not by:
         return records
     budget, view = budget or Budget(DEFAULT_LIMIT), memoryview(_whole(records))
-    return Pieces([piece for batch in _all(view, budget) for piece in _shifted(view, batch, by, budget)])
+    return _small_or_pieces([piece for batch in _all(view, budget) for piece in _shifted(view, batch, by, budget)])
 
 
 def _shifted(records: memoryview, batch: Batch, by: int, budget: Budget) -> list[Buffer]:

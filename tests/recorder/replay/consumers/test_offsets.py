@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.pieces import Pieces
 from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.offsets import Offsets, Position
@@ -72,8 +73,10 @@ def at_target(data: bytes | None, **more: int) -> Values:
     return told(data, topic="p-a", **more)
 
 
-def produced(found: Offsets, number: int, recorded: int, target: int, count: int = 1) -> None:
-    """Both sides took a Produce."""
+def produced(
+    found: Offsets, number: int, recorded: int, target: int, count: int = 1, *, in_pieces: bool = False
+) -> None:
+    """Both sides took a Produce. `in_pieces`: its batch was changed, and is too large to be copied."""
     entry = {"index": 0, "records": batch(0, count)}
     values = {
         "transactional_id": None,
@@ -90,7 +93,16 @@ def produced(found: Offsets, number: int, recorded: int, target: int, count: int
     assert found.request(each, each.decoded(), 0) is None
     sent = each.decoded()
     sent["topic_data"][0]["name"] = "p-a"
+    if in_pieces:
+        sent["topic_data"][0]["partition_data"][0]["records"] = Pieces([entry["records"]])
     found.answered(each, sent, answer("p-a", target), 0)
+
+
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in-pieces"])
+def test_behind_a_produce_the_targets_log_is_as_long_as_its_records(in_pieces: bool) -> None:
+    found = offsets()
+    produced(found, 1, 10, 100, count=3, in_pieces=in_pieces)
+    assert found.expected("a", 0, 999) == 103
 
 
 def test_a_fetch_that_continues_where_the_recorded_answer_ended_continues_where_the_targets_did() -> None:
