@@ -101,8 +101,8 @@ def produced(
 @pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in-pieces"])
 def test_behind_a_produce_the_targets_log_is_as_long_as_its_records(in_pieces: bool) -> None:
     found = offsets()
-    produced(found, 1, 10, 100, count=3, in_pieces=in_pieces)
-    assert found.expected("a", 0, 999) == 103
+    produced(found, 1, 10, 5000, count=3, in_pieces=in_pieces)
+    assert found.expected("a", 0, 999) == 5003
 
 
 def test_a_fetch_that_continues_where_the_recorded_answer_ended_continues_where_the_targets_did() -> None:
