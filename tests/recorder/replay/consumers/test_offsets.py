@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
-from proxy.wire.pieces import Pieces
+from proxy.wire.pieces import LARGE, Pieces
 from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.offsets import Offsets, Position
@@ -25,8 +25,8 @@ def offsets(
     return Offsets(names("p-", Cluster()), {A0: start}, {A0: end}, first, shift_ms)
 
 
-def batch(base: int, count: int) -> bytes:
-    return write_batch([Record(base + each, 5, None, b"v") for each in range(count)])
+def batch(base: int, count: int, value: bytes = b"v") -> bytes:
+    return write_batch([Record(base + each, 5, None, value) for each in range(count)])
 
 
 def fetch(
@@ -77,7 +77,8 @@ def produced(
     found: Offsets, number: int, recorded: int, target: int, count: int = 1, *, in_pieces: bool = False
 ) -> None:
     """Both sides took a Produce. `in_pieces`: its batch was changed, and is too large to be copied."""
-    entry = {"index": 0, "records": batch(0, count)}
+    data = batch(0, count, bytes(LARGE)) if in_pieces else batch(0, count)
+    entry = {"index": 0, "records": data}
     values = {
         "transactional_id": None,
         "acks": 1,
@@ -94,7 +95,7 @@ def produced(
     sent = each.decoded()
     sent["topic_data"][0]["name"] = "p-a"
     if in_pieces:
-        sent["topic_data"][0]["partition_data"][0]["records"] = Pieces([entry["records"]])
+        sent["topic_data"][0]["partition_data"][0]["records"] = Pieces([data[:61], data[61:]])
     found.answered(each, sent, answer("p-a", target), 0)
 
 
