@@ -12,6 +12,7 @@
     running     a question asked in a session of its own, and what its errors come to
     job         the one place that opens a session; java, ship: what it needs of this machine and sends to others
     screen, output, listing    answers and tables as text
+    summary/    a capture's report as values of bounded size; neither Spark nor a page
 
 columns.py names the columns that only these tables have; each function's docstring names the columns that it needs.
 Importing this package costs nothing and needs neither Java nor pyspark. What it is for: docs/analysis.md.

@@ -73,7 +73,8 @@ def _tone(found: Findings) -> str:
     """The colour of the verdict."""
     if found.not_judged is not None:
         return "warn"
-    return words.TONES[found.in_order[0].severity] if found.in_order else "good"
+    worst = min((one.severity for one in found.found), key=lambda severity: severity.rank, default=None)
+    return words.TONES[worst] if worst else "good"
 
 
 def lead(summary: Summary) -> str:
@@ -110,4 +111,5 @@ def _of_cluster(summary: Summary) -> Iterator[Figure]:
         )
     real = sum(one.count for one in summary.errors.errors if not one.is_flow)
     if summary.errors.not_judged is None:
-        yield Figure("errors", count(real), "" if real else "none but normal ones", "" if real else "good")
+        normal = "but normal ones" if summary.errors.errors.rows and not real else ""
+        yield Figure("errors", count(real), normal, "good")

@@ -20,7 +20,7 @@ from recorder.report.sections.section import NOT_JUDGED
 MOST_ROWS = 10
 # What has a meaning anywhere in a line, also to GitHub; what begins a list or a heading; what becomes a link.
 _OBEYED = re.compile(r"([\\`*_{}\[\]<>#|~&!^$]|^[-+=]|:(?=//)|(?<=www)\.)")
-_NUMBERED = re.compile(r"^([0-9]+)([.)])")
+_NUMBERED = re.compile(r"^([0-9]+)([.)])(?=\s|$)")
 
 
 def text(summary: Summary, folder: str) -> str:
@@ -47,8 +47,8 @@ def escaped(text: str) -> str:
 def _finding(found: FindingText) -> Iterator[str]:
     yield f"## {found.number}. {escaped(found.sentence)}"
     yield ""
-    facts = (found.severity, found.rule, found.subject, found.when, found.measured)
-    yield ", ".join(escaped(fact) for fact in facts if fact)
+    facts = [escaped(fact) for fact in (found.rule, found.subject, found.when, found.measured) if fact]
+    yield " · ".join([f"**{found.severity}**", *facts])
     yield ""
     if found.advice:
         yield f"**What to do:** {escaped(found.advice)}"
@@ -71,6 +71,8 @@ def printable_command(line: str) -> str:
 def _table(listing: Listing) -> Iterator[str]:
     """The first rows; numbers to the right."""
     shown = [*listing.cells][:MOST_ROWS]
+    yield f"**{escaped(listing.title)}**"
+    yield ""
     yield _row(column.title for column in listing.columns)
     yield "|" + "|".join("---:" if column.is_number else "---" for column in listing.columns) + "|"
     for row in shown:

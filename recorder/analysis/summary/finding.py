@@ -9,6 +9,8 @@ from recorder.analysis.summary.bounds import Section, Table
 
 # Evidence of a finding: the worst ones, as many as a person opens.
 MAX_EVIDENCE = 5
+# The rule on what was not recorded: it makes all other measures lower bounds, so it stands first.
+GAPS = "gaps"
 
 
 class Severity(StrEnum):
@@ -97,5 +99,5 @@ class Findings(Section):
 
     @property
     def in_order(self) -> list[Finding]:
-        """By severity, then by share; else as they came."""
-        return sorted(self.found, key=lambda one: (one.severity.rank, -(one.share or 0)))
+        """What is missing first, then by severity, then by share; else as they came."""
+        return sorted(self.found, key=lambda one: (one.rule != GAPS, one.severity.rank, -(one.share or 0)))

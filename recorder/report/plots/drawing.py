@@ -1,8 +1,8 @@
 """A specification -> an SVG that may stand in a page.
 
 A heat map has thousands of cells in six colours. Those that stand behind each other and differ in nothing but their
-place become one path, tenths of a pixel are enough, and what Vega says to screen readers of each mark goes: the
-drawing as a whole has its summary. Together that takes a tenth of the bytes.
+place become one path. Thousandths of a pixel are enough (with tenths, neighbours gape). What Vega says to screen
+readers of each mark goes: the drawing as a whole has its summary. Together that takes a fifth of the bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.report.plots.style import Spec
 _SIZE = re.compile(r' (?:width|height)="[\d.]+"')
 _TAG = re.compile(r"<[a-z]+ [^<>]*>")
 _NEEDLESS = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events|display)="[^"]*"')
-_FRACTION = re.compile(r"(\.\d)\d+")
+_FRACTION = re.compile(r"(\.\d{3})\d+")
 _INVISIBLE = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"/>')
 # a mark's path, without a transformation of its own
 _PATH = re.compile(r'<path d="([^"]*)"((?: [\w-]+="[^"]*")*)/>')

@@ -26,6 +26,8 @@ _MS = 10**6
 _FORMATS = ((3 * 86_400_000, "%d %b"), (600_000, "%H:%M"), (0, "%H:%M:%S"))
 # One pixel between bars that are wide enough to lose it.
 _GAP = 0.12
+# Cells of a heat map reach under their neighbours: no light comes through between them.
+_OVERLAP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def heat(canvas: Canvas, cells: Iterable[HeatCell]) -> Spec:
     found = [cell for cell in cells if 0 < cell.from_ms < cell.to_ms and cell.bin < canvas.timeline.bins]
     most = max((cell.count for cell in found), default=1)
     rows = [
-        {**_span(canvas.timeline, cell.bin), "low": cell.from_ms, "high": cell.to_ms, "colour": HEAT[level]}
+        {**_span(canvas.timeline, cell.bin, -_OVERLAP), "low": cell.from_ms, "high": cell.to_ms, "colour": HEAT[level]}
         for level, cell in sorted(((level_of(cell.count, most), cell) for cell in found), key=lambda both: both[0])
     ]
     over = (min((row["low"] for row in rows), default=1), max((row["high"] for row in rows), default=10))

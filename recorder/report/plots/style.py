@@ -9,8 +9,8 @@ import altair as alt
 
 from proxy.terminal import printable
 
-INK, MUTED, LINE, PANEL = "var(--ink)", "var(--muted)", "var(--line)", "var(--panel)"
-GOOD, WARN, BAD = "var(--good)", "var(--warn)", "var(--bad)"
+INK, MUTED, LINE = "var(--ink)", "var(--muted)", "var(--line)"
+WARN, BAD = "var(--warn)", "var(--bad)"
 # One after the other, for things that have no order; what is left has the last one.
 HUES = tuple(f"var(--{name})" for name in ("blue", "teal", "amber", "rose", "violet"))
 REST = "var(--grey)"

@@ -15,7 +15,7 @@ def topics(summary: Summary) -> SectionText:
     found, when = summary.topics, clock(summary.timeline)
     columns = (
         name("topic", lambda row: row.topic, is_name=True),
-        name("does", lambda row: row.side.value),
+        name("does", lambda row: row.side.value, is_fixed=True),
         name("client id", lambda row: row.client_id, is_name=True),
         name("software", lambda row: row.software, is_spare=True),
         name("principal", lambda row: row.principal, is_spare=True),

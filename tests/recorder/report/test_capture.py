@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from dataclasses import fields, replace
+from dataclasses import fields
+from functools import cache
 from hashlib import sha256
 
 import pytest
 
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import Finding, Findings, Severity
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html
 from recorder.report.sections.every import sections
@@ -19,15 +22,21 @@ from tests.recorder.report.pages import Page, fetched, obeyed
 NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
 
 
+@cache
+def page_of(name: str) -> str:
+    """The page of one of the summaries: drawn once."""
+    return html(getattr(summaries, name)(), "my capture")
+
+
 @pytest.fixture(scope="module", params=NAMES)
 def each(request: pytest.FixtureRequest) -> str:
     """The page of one of the summaries."""
-    return html(getattr(summaries, request.param)())
+    return page_of(request.param)
 
 
 @pytest.fixture(scope="module")
 def lively() -> Page:
-    return Page(html(summaries.lively(), "my capture"))
+    return Page(page_of("lively"))
 
 
 def test_it_fetches_nothing(each: str) -> None:
@@ -59,7 +68,7 @@ def test_every_section_has_a_place_that_the_contents_lead_to(each: str) -> None:
 
 
 def test_hostile_names_are_shown_as_text() -> None:
-    found = html(summaries.hostile())
+    found = page_of("hostile")
     assert "<img src=http://evil.example/x" in Page(found).text
     assert Page(found).named("img", "image") == []
     assert hostile_text.obeyed(found) == []
@@ -91,15 +100,15 @@ def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
 
 
 def test_a_section_without_rows_says_so() -> None:
-    words = Page(html(summaries.nothing())).words
+    words = Page(page_of("nothing")).words
     assert "Nothing to report" in words
     assert "No consumer group was seen." in words
     assert "No response holds an error." in words
-    assert Page(html(summaries.nothing())).named("table", "svg") == []
+    assert Page(page_of("nothing")).named("table", "svg") == []
 
 
 def test_a_section_that_could_not_be_judged_says_why() -> None:
-    words = Page(html(summaries.quiet())).words
+    words = Page(page_of("quiet")).words
     assert words.count("Not judged: the capture holds no bodies.") == 5
 
 
@@ -120,7 +129,12 @@ def test_a_page_keeps_to_its_size_whatever_the_names() -> None:
     assert "further findings are left out here" in page
 
 
-def test_a_capture_with_several_sessions_names_them_in_its_commands() -> None:
-    summary = summaries.lively()
-    two = replace(summary, coverage=replace(summary.coverage, sessions=replace(summary.coverage.sessions, total=2)))
-    assert f"inspect show {summaries.CAPTURE} {summaries.SESSION}/12/e4117" in Page(html(two)).words
+@pytest.mark.parametrize(
+    ("severities", "tone"),
+    [("", "good"), (["notice"], "note"), (["notice", "critical"], "bad"), (["warning", "notice"], "warn")],
+    ids=["none", "notice", "critical", "warning"],
+)
+def test_the_verdict_has_the_colour_of_the_worst_finding(severities: list[str], tone: str) -> None:
+    """Gaps stand first, however harmless they are."""
+    rows = tuple(Finding("gaps", Severity(one), "", "a sentence", "") for one in severities)
+    assert Page(html(Summary(findings=Findings(Table(rows))))).named("h1") == [{"class": tone}]

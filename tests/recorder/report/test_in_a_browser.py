@@ -60,10 +60,12 @@ def test_a_foreign_script_would_be_refused_and_seen(browser: Browser, tmp_path: 
     assert tab.complaints
 
 
-@pytest.mark.parametrize("width", [380, 1000, 1600])
-def test_no_page_is_wider_than_its_window(browser: Browser, lively: Path, width: int) -> None:
-    tab = Tab(browser, lively, width=width)
-    assert tab.run("document.documentElement.scrollWidth") == width
+@pytest.mark.parametrize("name", ["lively", "hostile"])
+def test_no_page_is_wider_than_its_window(browser: Browser, tmp_path: Path, name: str) -> None:
+    page = written(tmp_path, html(getattr(summaries, name)()))
+    widths = (380, 700, 1000, 1600)
+    found = [Tab(browser, page, width=width).run("document.documentElement.scrollWidth") for width in widths]
+    assert found == [*widths]
 
 
 @pytest.mark.parametrize(("width", "shown"), [(380, "narrow"), (1000, "wide")], ids=["phone", "screen"])

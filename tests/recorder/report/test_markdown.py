@@ -49,7 +49,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     assert shown == f"a{text.strip()}z".replace("\\", "\\\\")
 
 
-@pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "2) a", "# a", "> a", "===", "    a"], ids=str)
+@pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "2) a", "3.", "# a", "> a", "===", "    a"], ids=str)
 def test_a_text_that_begins_a_line_begins_nothing_else(text: str) -> None:
     assert [token.type for token in PARSER.parse(escaped(text))] == ["paragraph_open", "inline", "paragraph_close"]
 
@@ -58,7 +58,7 @@ def test_findings_stand_first_with_advice_and_commands() -> None:
     found = markdown(summaries.lively(), "my capture")
     headings = re.findall(r"^##? (.*)", found, re.MULTILINE)
     assert headings[0] == "6 findings: 3 critical, 2 warnings, 1 notice"
-    assert headings[1].startswith("1. Produce on node 2 took 412 ms at p99")
+    assert headings[1].startswith("1. 61.0 MB of traffic were not recorded")
     assert "**What to do:** Look at the disk" in found
     assert "\n    kafka-wiretap inspect show 'my capture' 12/e4117\n" in found
 

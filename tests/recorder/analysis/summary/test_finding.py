@@ -22,6 +22,12 @@ def test_the_worst_come_first_then_the_largest_share() -> None:
     assert [one.rule for one in Findings(Table(rows)).in_order] == ["a", "b", "c", "d"]
 
 
+def test_what_is_missing_stands_before_everything_else() -> None:
+    """All other measures are lower bounds then."""
+    rows = found("slow", Severity.CRITICAL, 0.9), found("gaps", Severity.NOTICE)
+    assert [one.rule for one in Findings(Table(rows)).in_order] == ["gaps", "slow"]
+
+
 def test_findings_alike_stay_in_their_order() -> None:
     rows = tuple(found(rule, Severity.WARNING) for rule in "cab")
     assert [one.rule for one in Findings(Table(rows)).in_order] == ["c", "a", "b"]

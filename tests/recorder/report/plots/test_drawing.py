@@ -44,5 +44,5 @@ def test_text_stays_as_it_is_whatever_it_looks_like() -> None:
     assert smaller(text) == text
 
 
-def test_tenths_of_a_pixel_are_enough() -> None:
-    assert smaller('<path d="M1.2345,6.789h1" fill="a"/>') == '<path d="M1.2,6.7h1" fill="a"/>'
+def test_thousandths_of_a_pixel_are_enough() -> None:
+    assert smaller('<path d="M1.23456,6.78h1" fill="a"/>') == '<path d="M1.234,6.78h1" fill="a"/>'
