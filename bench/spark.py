@@ -210,20 +210,28 @@ def _by_kafka_python(tables: Iterator[Any]) -> Iterator[Any]:
 
     for table in tables:
         found = zip(table[c.SEQUENCE], table[c.FRAME], strict=True)
-        rows = [(sequence, *row) for sequence, frame in found for row in _read_by_kafka_python(frame)]
+        rows = [(sequence, *row) for sequence, frame in found for row in read_by_kafka_python(frame)]
         yield pd.DataFrame(rows, columns=["sequence", "topic", "partition", "offset", "timestamp", "key", "value"])
 
 
-def _read_by_kafka_python(frame: bytes) -> Iterator[tuple[Any, ...]]:
-    from kafka.protocol.consumer.fetch import FetchResponse
+def read_by_kafka_python(frame: bytes) -> Iterator[tuple[Any, ...]]:
+    """Topic, partition, offset, timestamp, key and value of each record in an answer."""
     from kafka.record.memory_records import MemoryRecords
+
+    for topic, partition, data in answer_parts(frame):
+        found = MemoryRecords(data)
+        while (batch := found.next_batch()) is not None:
+            for one in batch:
+                yield topic, partition, one.offset, one.timestamp, one.key, one.value
+
+
+def answer_parts(frame: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """Topic, partition and records of an answer, by kafka-python's decoder."""
+    from kafka.protocol.consumer.fetch import FetchResponse
 
     for topic in FetchResponse.decode(frame[4:], version=VERSIONS[FETCH]).responses:
         for partition in topic.partitions:
-            found = MemoryRecords(partition.records)
-            while (batch := found.next_batch()) is not None:
-                for one in batch:
-                    yield topic.topic, partition.partition_index, one.offset, one.timestamp, one.key, one.value
+            yield topic.topic, partition.partition_index, partition.records
 
 
 def main(arguments: list[str]) -> None:

@@ -14,11 +14,12 @@ HEADERS = "array<struct<name: string, value: binary>>"
 
 
 class Column(NamedTuple):
-    """A column of a table. `kind`: Spark's type."""
+    """A column of a table. `kind`: Spark's type. `is_never_negative`: the wire's -1 for none becomes null."""
 
     name: str
     kind: str
     meaning: str
+    is_never_negative: bool = False
 
     @property
     def ddl(self) -> str:

@@ -20,6 +20,7 @@ from recorder.analysis.tables.errors import ERRORS, errors
 from recorder.analysis.tables.exchanges import EXCHANGES, doubtful, exchanges
 from recorder.analysis.tables.frames import FRAMES, Files, events, frames
 from recorder.analysis.tables.happenings import CONNECTIONS, GAPS, SESSIONS, connections, gaps, sessions
+from recorder.analysis.tables.metadata_changes import METADATA_CHANGES, metadata_changes
 from recorder.analysis.tables.names import TOPIC_NAMES, named, topic_names
 from recorder.analysis.tables.topic_use import TOPIC_USE, topic_use
 from recorder.capture.frames import FRAMES_FOLDER
@@ -57,6 +58,7 @@ SOURCES = {
         _named(RECORDS),
         Source(TOPIC_NAMES, topic_names),
         Source(TOPIC_USE, topic_use),
+        Source(METADATA_CHANGES, metadata_changes),
     )
 }
 

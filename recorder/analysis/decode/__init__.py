@@ -7,6 +7,8 @@
     record_rows       the records in them
     names             ids of topics and clusters, as brokers tell them
     software          what clients say they are, and the versions that brokers offer
+    metadata          partitions with their leaders and replicas, and nodes
+    answers           error codes and waits
     messages          any frame as JSON
 
 A `Decoder` declares a table: its columns, the frames that it is made of, and the function that reads a frame.

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from operator import itemgetter
-from typing import Any
 
 from proxy.wire import records
 from proxy.wire.budget import Budget
@@ -45,17 +44,20 @@ _SHARED = (
     Column("producer_epoch", "smallint", "null without idempotence"),
     Column("codec", "string", "of its batch"),
     Column("transaction", "string", "`committed`, `aborted`, `open`, `unknown`; null: part of none"),
-)
-_OWN = (
-    Column("offset", "bigint", "in the partition; in Produce requests within the batch"),
-    Column("timestamp_ms", "bigint", "null for none"),
-    Column("key", "binary", "null for none"),
-    Column("value", "binary", "null: a tombstone"),
-    Column("headers", HEADERS, "in their order"),
     Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
     Column("control", "string", "of a record that a broker wrote: `commit`, `abort`, ...; null: user data"),
 )
+# as in a `Record`, so that these are rows as they are
+_OWN = (
+    Column("offset", "bigint", "in the partition; in Produce requests within the batch"),
+    Column("timestamp_ms", "bigint", "null for none", is_never_negative=True),
+    Column("key", "binary", "null for none"),
+    Column("value", "binary", "null: a tombstone"),
+    Column("headers", HEADERS, "in their order"),
+)
 _NOTHING = (None,) * len(_OWN)
+# of a batch that can't be read
+_UNKNOWN = (None,) * (len(_SHARED) - len(PLACE))
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -70,34 +72,29 @@ def _read_partition(frame: Frame, one: Held, budget: Budget) -> Iterator[Group]:
     for batch, fate in zip(found, fates, strict=True):
         yield from _read_batch(one, batch, fate, budget)
     if reason:
-        yield Group((*one.named, None, None, None, None), [_NOTHING], reason)
+        yield Group((*one.named, *_UNKNOWN), [_NOTHING], reason)
 
 
 def _read_batch(one: Held, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
     producer = none_if_negative(batch.producer_id), none_if_negative(batch.producer_epoch)
-    shared = (*one.named, *producer, batch.codec.value, fate)
+    shared = (*one.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
     try:
         records.verify(one.data, batch)
     except WireError:
-        yield Group(shared, [_NOTHING], BAD_CRC)
+        yield Group((*shared, None), [_NOTHING], BAD_CRC)
         return
     try:
         # messages inside a wrapper have checksums of their own
         reader = records.read_batch(one.data, batch, check_crc=batch.magic < 2)
-        while chunk := [*islice(reader, AT_ONCE)]:
-            yield Group(shared, [*map(_row, chunk)], size=_size(chunk))
+        while chunk := [*islice(reader, 1 if batch.control else AT_ONCE)]:
+            control = chunk[0].control
+            yield Group((*shared, control and control.value), chunk, size=_size(chunk))
     except ModuleNotFoundError:
-        yield Group(shared, [_NOTHING], NO_CODEC)
+        yield Group((*shared, None), [_NOTHING], NO_CODEC)
     except WireError as error:
         is_unknown = batch.codec is Compression.UNKNOWN
         reason = Unread.TOO_LARGE if isinstance(error, OverBudget) else NO_CODEC if is_unknown else Unread.MALFORMED
-        yield Group(shared, [_NOTHING], str(reason))
-
-
-def _row(record: Record) -> tuple[Any, ...]:
-    offset, timestamp, key, value, headers, timestamp_type, control = record
-    told = None if timestamp < 0 else timestamp
-    return offset, told, key, value, headers, timestamp_type.value, None if control is None else control.value
+        yield Group((*shared, None), [_NOTHING], str(reason))
 
 
 def _size(chunk: Sequence[Record]) -> int:

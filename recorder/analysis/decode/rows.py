@@ -7,16 +7,18 @@ columns FRAME, then those that a group's rows share, then the rows' own, then `u
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple
 
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
 from recorder.analysis.decode.frame import Frame, Unreadable
-from recorder.analysis.schema import Column, Table, arrow_type
+from recorder.analysis.schema import HEADERS, Column, Table, arrow_type
 from recorder.capture import frames as c
 from recorder.capture.reading import is_cut
 
@@ -25,6 +27,8 @@ SIDE, UNREAD = "side", "unread"
 FRAME_BUDGET = 512 << 20
 # bytes of keys and values in a batch of rows, about; and rows in it
 MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
+# new objects after which Python looks for cycles among them: with its own 700, that takes a third of a record's time
+ROWS_A_COLLECTION = 200_000
 
 FRAME = (
     Column(c.SESSION, "string", "the capture's session"),
@@ -58,7 +62,10 @@ class Asked(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows that share the values of the first columns. `unread`: for all of these rows. `size`: their bytes, about."""
+    """Rows that share the values of the first columns. `unread`: for all of these rows. `size`: their bytes, about.
+
+    A row begins with its own columns' values; what stands behind them is not looked at.
+    """
 
     shared: tuple[Any, ...]
     rows: Sequence[tuple[Any, ...]]
@@ -102,6 +109,22 @@ class Decoder:
 
 def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
     """The rows of all frames in Arrow batches with the columns that it reads, as batches of the decoder's table."""
+    with _rarely_collected():
+        yield from _decoded(batches, decoder)
+
+
+@contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Python looks for cycles among new objects less often: rows are many, and make none."""
+    usual = gc.get_threshold()
+    gc.set_threshold(ROWS_A_COLLECTION)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+def _decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
     for batch in batches:
         gathered = _Gathered(decoder, batch)
         for at, frame in enumerate(_frames(batch)):
@@ -190,10 +213,31 @@ class _Gathered:
 
 
 def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The rows' first values as Arrow columns; further ones are not looked at."""
+    return [_column(column, values) for column, values in zip(columns, zip(*rows, strict=False), strict=False)]
+
+
+def _column(column: Column, values: tuple[Any, ...]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.kind == HEADERS:
+        return _headers(values)
+    found = pa.array(values, arrow_type(column.kind))
+    return pc.if_else(pc.less(found, 0), None, found) if column.is_never_negative else found
+
+
+def _headers(values: tuple[Any, ...]) -> Any:
+    """Lists of (name, value) pairs, without an object for each: most are empty."""
     import pyarrow as pa
 
-    values = zip(*rows, strict=True)
-    return [pa.array(one, arrow_type(column.kind)) for column, one in zip(columns, values, strict=True)]
+    kind = arrow_type(HEADERS)
+    pairs = [*chain.from_iterable(filter(None, values))]
+    fields = [pa.array([pair[at] for pair in pairs], kind.value_type[at].type) for at in (0, 1)]
+    structs = pa.StructArray.from_arrays(fields, fields=list(kind.value_type))
+    ends = accumulate((len(one or ()) for one in values), initial=0)
+    mask = pa.array([one is None for one in values]) if None in values else None
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs, type=kind, mask=mask)
 
 
 def _repeated(values: Iterable[int], counts: Sequence[int]) -> Any:

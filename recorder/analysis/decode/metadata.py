@@ -1,0 +1,65 @@
+"""What an answer says of the cluster: its partitions with their leaders and replicas, and its nodes.
+
+Replicas stand in the broker's order, whose first is the preferred leader. The order of those in sync and of those
+offline means nothing: they are sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.wire import keys
+from proxy.wire.budget import Budget
+from recorder.analysis.decode.batches import PLACE, none_if_negative
+from recorder.analysis.decode.frame import RESPONSE, Frame, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import id_text, topic_name
+from recorder.analysis.schema import Column
+
+PARTITION = (
+    Column("leader", "int", "the leader's node id; null: none"),
+    Column("leader_epoch", "int", "null before Metadata 7"),
+    Column("isr", "array<int>", "nodes in sync"),
+    Column("replicas", "array<int>", "all its nodes, the preferred leader first"),
+    Column("offline", "array<int>", "those that are offline; null before Metadata 5"),
+)
+NODE = (
+    Column("told_node", "int", "of a node's row: its id"),
+    Column("host", "string", "of a node's row: the address that brokers advertise"),
+    Column("port", "int", "of a node's row"),
+    Column("rack", "string", "of a node's row"),
+)
+_NO_NODE, _NO_PARTITION = (None,) * len(NODE), (None,) * (len(PLACE) + len(PARTITION))
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The partitions and nodes in an answer. Errors: Unreadable."""
+    values = opened(frame, budget)
+    nodes = [(one["node_id"], one["host"], one["port"], one.get("rack")) for one in values.get("brokers") or ()]
+    yield Group((), [(*_NO_PARTITION, *node) for node in nodes])
+    for topic in values["topics"]:
+        named = topic_name(topic), id_text(topic.get("topic_id"))
+        yield Group((), [(*named, *_partition(one), *_NO_NODE) for one in topic["partitions"]])
+
+
+def _partition(told: Mapping[str, Any]) -> tuple[Any, ...]:
+    offline = told.get("offline_replicas")
+    return (
+        told["partition_index"],
+        none_if_negative(told["leader_id"]),
+        none_if_negative(told.get("leader_epoch", -1)),
+        sorted(told["isr_nodes"]),
+        told["replica_nodes"],
+        None if offline is None else sorted(offline),
+    )
+
+
+METADATA_TOLD = Decoder(
+    "metadata_told",
+    "a partition or a node in an answer",
+    (Asked(RESPONSE, (keys.METADATA, keys.DESCRIBE_TOPIC_PARTITIONS)),),
+    (),
+    (*PLACE, *PARTITION, *NODE),
+    read,
+)

@@ -1,0 +1,51 @@
+"""How the cluster changed: each partition's leaders and replicas, each node's address, as the answers told them.
+
+Brokers learn of a change at different moments, so answers contradict each other for a while. The leader's epoch tells
+which of two is newer; only within an epoch, and before Metadata 7, their time does.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.batches import PLACE
+from recorder.analysis.decode.metadata import METADATA_TOLD, NODE, PARTITION
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.names import named
+from recorder.capture import frames as c
+
+_STATE = [column.name for column in (*PARTITION, *NODE) if column.name != "told_node"]
+_KEY = [c.CLUSTER, "topic", "topic_id", "partition", "told_node"]
+
+METADATA_CHANGES = Table(
+    "metadata_changes",
+    "a partition's or a node's new state, its first one included",
+    (
+        Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"),
+        Declared(c.AT, "timestamp", "the first answer that told it arrived"),
+        *PLACE,
+        *PARTITION,
+        *NODE,
+        Declared("was_leader", "int", "the leader before; null: none, or the first state"),
+        Declared("was_isr", "array<int>", "nodes in sync before; null: the first state"),
+        Declared("is_first", "boolean", "the first state that the capture tells: no change"),
+        *(Declared(name, "bigint", "of the frame that told it") for name in (c.CONNECTION, c.SEQUENCE)),
+        Declared(c.SESSION, "string", "of the frame that told it"),
+    ),
+    needs_bodies=True,
+)
+
+
+def metadata_changes(captured: Captured) -> DataFrame:
+    """One row a state: the columns of METADATA_CHANGES."""
+    told = named(captured, METADATA_TOLD).filter(F.coalesce("partition", "told_node").isNotNull())
+    before = Window.partitionBy(*_KEY).orderBy(
+        F.col("leader_epoch").asc_nulls_first(), F.col(c.AT), F.col(c.SESSION), F.col(c.CONNECTION), F.col(c.SEQUENCE)
+    )
+    state, was = F.struct(*_STATE), F.col("_was")
+    found = told.withColumn("_was", F.lag(state).over(before)).filter(was.isNull() | ~was.eqNullSafe(state))
+    changes = {"was_leader": was["leader"], "was_isr": was["isr"], "is_first": was.isNull()}
+    return found.withColumns(changes).select(*METADATA_CHANGES.names)

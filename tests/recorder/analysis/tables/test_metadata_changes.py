@@ -1,0 +1,66 @@
+"""The states of partitions and nodes, each once, in the order in which they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from recorder.analysis.tables.metadata_changes import METADATA_CHANGES, metadata_changes
+from tests.recorder.analysis.decode.frames import response
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def told(request_row: Build) -> Build:
+    """The row of a Metadata answer that arrived at that second."""
+
+    def made(second: int, leader: int, epoch: int, isr: list[int], version: int = 9, **other: Any) -> dict[str, Any]:
+        partition = {"partition_index": 0, "leader_id": leader, "leader_epoch": epoch, "isr_nodes": isr}
+        partition |= {"replica_nodes": [1, 2]}
+        values = {"cluster_id": "c", "topics": [{"name": "t", "partitions": [partition]}], **other}
+        at = {"at": NOON + timedelta(seconds=second), "sequence": second}
+        return request_row(0) | response(3, version, values) | at
+
+    return made
+
+
+def states(captured: Build, *rows: Any) -> list[tuple[Any, ...]]:
+    found = metadata_changes(captured(*rows)).filter("partition is not null").orderBy("leader_epoch", "at").collect()
+    return [(row.leader, row.isr, row.was_leader, row.was_isr, row.is_first) for row in found]
+
+
+def test_what_is_told_again_is_no_change(captured: Build, told: Build) -> None:
+    rows = [told(0, 1, 5, [1, 2]), told(1, 1, 5, [2, 1]), told(2, 1, 5, [1]), told(3, 1, 5, [1])]
+    assert states(captured, *rows) == [(1, [1, 2], None, None, True), (1, [1], 1, [1, 2], False)]
+
+
+def test_a_broker_that_is_behind_makes_no_change(captured: Build, told: Build) -> None:
+    """An answer with an older epoch, and later."""
+    rows = [told(0, 1, 5, [1, 2]), told(1, 2, 6, [2]), told(2, 1, 5, [1, 2])]
+    assert states(captured, *rows) == [(1, [1, 2], None, None, True), (2, [2], 1, [1, 2], False)]
+
+
+def test_a_partition_without_a_leader_has_none(captured: Build, told: Build) -> None:
+    rows = [told(0, 1, 5, [1]), told(1, -1, 6, [1])]
+    assert states(captured, *rows)[1] == (None, [1], 1, [1], False)
+
+
+def test_before_epochs_time_tells(captured: Build, told: Build) -> None:
+    rows = [told(0, 1, 0, [1], 5), told(1, 2, 0, [2], 5), told(2, 1, 0, [1], 5)]
+    found = states(captured, *rows)
+    assert [(leader, was) for leader, _, was, _, _ in found] == [(1, None), (2, 1), (1, 2)]
+
+
+def test_a_node_that_moves_is_a_change(captured: Build, told: Build) -> None:
+    nodes = [{"node_id": 1, "host": host, "port": 9092} for host in ("a", "a", "b")]
+    rows = [told(second, 1, 5, [1], brokers=[node]) for second, node in enumerate(nodes)]
+    found = metadata_changes(captured(*rows))
+    assert found.columns == METADATA_CHANGES.names
+    moved = found.filter("told_node is not null").orderBy("at").collect()
+    assert [(row.told_node, row.host, row.is_first) for row in moved] == [(1, "a", True), (1, "b", False)]
