@@ -65,3 +65,4 @@ fuzz: setup  ## bytes that mean harm against codec, connections and listeners, S
 docs: setup  ## write the pages that are made of the catalog, and of the tables' declarations
 	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md
 	@$(BIN)/kafka-wiretap sql . tables --markdown > docs/tables.md
+	@$(BIN)/kafka-wiretap report --rules > docs/findings.md

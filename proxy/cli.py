@@ -45,6 +45,7 @@ LATER = {
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
     "sql": ("recorder.commands", "Ask a capture in SQL, on Spark: its tables are views."),
     "replay": ("recorder.commands", "Play a capture against another cluster, and compare the answers."),
+    "report": ("recorder.commands", "Write a capture's report: what is wrong, and how it went, as one page."),
     "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame, name an error."),
 }
 

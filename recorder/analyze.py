@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -92,7 +92,7 @@ def _by(_context: click.Context, _option: click.Parameter, value: str) -> tuple[
     return names
 
 
-_RUNNING = (
+_SPARK = (
     click.option(
         "--master",
         default="local[*]",
@@ -105,6 +105,8 @@ _RUNNING = (
     click.option(
         "--conf", multiple=True, callback=_setting, type=text, metavar="NAME=VALUE", help="A Spark setting. Repeatable."
     ),
+)
+_RUNNING = (
     click.option("--out", metavar="DIR", shell_complete=folders, help="Write the tables here, one folder each."),
     click.option(
         "--format",
@@ -119,9 +121,18 @@ _RUNNING = (
 )
 
 
+def spark_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of where and how Spark runs."""
+    return _with(_SPARK, command)
+
+
 def _running(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of everything that Spark answers."""
-    for option in reversed(_RUNNING):
+    """Adds the options of everything that Spark answers with rows."""
+    return _with((*_SPARK, *_RUNNING), command)
+
+
+def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -188,14 +199,14 @@ def analyze(
     chosen = Chosen(**output).checked()
     if table is None and chosen.form == "csv" and not chosen.out:
         raise click.UsageError("the answers are several tables; right would be --out DIR, or --table NAME")
-    _check_spark()
+    check_spark()
     if table is not None:
         _check_table(table)
     place, notes = _place(folder, master, conf, chosen)
     from recorder.analysis.asked import BY as COLUMNS
     from recorder.analysis.asked import Only, Question
 
-    only = Only(apis, clients, topics, *(_ns(moment, place) for moment in (since, until)))
+    only = Only(apis, clients, topics, *(ns_of(moment, place) for moment in (since, until)))
     if table is not None:
         _show_table(place, partial(_loaded, name=table, only=only), table, chosen)
     else:
@@ -227,7 +238,7 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
         return
     if len(query) != 1:
         raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
-    _check_spark()
+    check_spark()
     place, _ = _place(folder, master, conf, chosen)
     from recorder.analysis.views import answer
 
@@ -248,7 +259,8 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
     return None
 
 
-def _check_spark() -> None:
+def check_spark() -> None:
+    """Says what Spark lacks to run here. Errors: ClickException."""
     from recorder.analysis.java import missing
 
     lack = missing()
@@ -257,12 +269,18 @@ def _check_spark() -> None:
 
 
 def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tuple[Place, list[str]]:
+    """Where the capture is, made ready to be read, and notes on what is missing; its output's place is free."""
+    found = place_of(folder, master, conf)
+    if chosen.out and not chosen.overwrite:
+        _check_free(_for_executors(chosen.out))
+    return found
+
+
+def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, list[str]]:
     """Where the capture is, made ready to be read, and notes on what is missing."""
     folder = _for_executors(folder)
     notes = ready(Path(folder)) if "://" not in folder else [_URL_NOTE]
     files = _files(folder) if "://" not in folder else None
-    if chosen.out and not chosen.overwrite:
-        _check_free(_for_executors(chosen.out))
     from recorder.analysis.running import Place
 
     return Place(folder, master, conf, files), notes
@@ -302,7 +320,7 @@ def _check_table(name: str) -> Any:
     return SOURCES[name].table
 
 
-def _ns(moment: Any, place: Place) -> int | None:
+def ns_of(moment: Any, place: Place) -> int | None:
     """A time of the capture in ns since 1970."""
     if moment is None:
         return None
@@ -390,7 +408,12 @@ def _end(place: Place, chosen: Chosen) -> None:
     if chosen.out:
         echo()
         echo(f"tables written to {printable(_for_executors(chosen.out))}")
-    for file, why in place.broken.items():
+    end_with(place.broken)
+
+
+def end_with(broken: Mapping[str, str]) -> None:
+    """Names the files that could not be read, each with the reason; exit code 1 if there are some."""
+    for file, why in broken.items():
         echo(f"Error: left out: {file} can't be read: {why}", err=True)
-    if place.broken:
+    if broken:
         sys.exit(1)

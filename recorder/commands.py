@@ -17,6 +17,7 @@ from recorder.inspect.commands import inspect
 from recorder.ready import troubles
 from recorder.replay.commands import Reports, replay
 from recorder.report import files
+from recorder.reporting import report
 from recorder.terminal import count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -72,5 +73,6 @@ COMMANDS: dict[str, click.Command] = {
     "demo": demo,
     "inspect": inspect,
     "replay": replay,
+    "report": report,
     "sql": sql,
 }

@@ -1,4 +1,4 @@
-"""Captures as Spark DataFrames: tables of what was recorded, and questions about them.
+"""Captures as Spark DataFrames: tables of what was recorded, questions about them, findings.
 
     schema      how a table is declared: columns, types, meanings
     decode/     frames -> rows, by the wire alone, without Spark
@@ -6,6 +6,9 @@
     tables/     the tables: DataFrame -> DataFrame
     sources     all tables by their names; how a capture is opened
     questions/  answers: DataFrame -> small DataFrame, one question a function
+    questions/sections/    the report's sections
+    findings/   rules: what is wrong; `judge` applies them
+    summary/    a report as values, without Spark; summarize: how Spark fills it
     asked       what `analyze` is asked by, and of which exchanges
     report      all answers of `analyze`, from the same exchanges
     views       SQL over the tables

@@ -75,12 +75,13 @@ def report(capture: Captured, question: Question = BY_API, *, output: Output | N
             "errors_by_api": errors_by_api(every, by=by, window=window),
         }
         rows = {name: _collected(table, name, output) for name, table in tables.items()}
-        return Report(_missing(capture.frames, capture.events, output), **rows, by=by)
+        return Report(missing(capture.frames, capture.events, output), **rows, by=by)
     finally:
         every.unpersist()
 
 
-def _missing(frames: DataFrame, event_rows: DataFrame, output: Output | None) -> Missing:
+def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = None) -> Missing:
+    """What the capture lacks."""
     gaps = _collected(losses.gaps_by_cause(event_rows), "gaps_by_cause", output)
     lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output)
     (sums,) = losses.left_out(frames, event_rows).collect()

@@ -1,4 +1,4 @@
-"""The file of a report: JSON or HTML, by the ending of its name. It replaces an earlier one whole, or not at all."""
+"""The file of a report. It replaces an earlier one whole, or not at all. A replay's is JSON or HTML, by its name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,20 @@ def check(path: Path) -> None:
     """Says before a replay what would keep its report from being written. Errors: CantReport."""
     if path.suffix.lower() not in (JSON, HTML):
         raise CantReport(f"{printable(path)}: a report's name ends with {JSON} or {HTML}")
+    check_place(path)
+    if path.suffix.lower() == HTML:
+        check_packages()
+
+
+def check_place(path: Path) -> None:
+    """Says whether a file of this name can be written. Errors: CantReport."""
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise CantReport(f"{printable(path)} can't be written: no file, or no folder that may be written to")
-    if path.suffix.lower() == HTML and any(find_spec(name) is None for name in _NEEDED):
+
+
+def check_packages() -> None:
+    """Says whether the packages of a page are there. Errors: CantReport."""
+    if any(find_spec(name) is None for name in _NEEDED):
         raise CantReport(f"a report in HTML needs more packages: {pip_install('report')}")
 
 

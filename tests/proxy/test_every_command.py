@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from proxy import cli
 from recorder.analysis.report import Report
+from recorder.analysis.summary.whole import Summary
 from recorder.missing import Missing
 from recorder.replay import outcome
 from recorder.replay.results.report import as_json
@@ -44,6 +45,7 @@ NEEDED: dict[str, list[str]] = {
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],
+    "report": ["CAPTURE"],
     "sql": ["CAPTURE", "select 1"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
     "wire errors": ["6"],
@@ -78,6 +80,7 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
     monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
     monkeypatch.setattr("recorder.analyze._analyzed", lambda *_: Report(Missing(), [], [], []))
+    monkeypatch.setattr("recorder.reporting._summary", lambda *_: Summary())
     monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.Target("b1:9092"))

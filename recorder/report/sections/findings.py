@@ -9,8 +9,9 @@ from functools import partial
 
 from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit
 from recorder.analysis.summary.whole import Summary
-from recorder.report.listings import Words, clock, milliseconds, share, short, times
-from recorder.terminal import count, size
+from recorder.analysis.summary.words import measure
+from recorder.report.listings import Words, clock, short
+from recorder.terminal import count
 
 # Sentences and advice are ours, with names of others in them.
 LONGEST_SENTENCE = 300
@@ -85,22 +86,6 @@ def _measured(found: Finding) -> str:
         return ""
     limit = f"; the rule fires at {measure(found.threshold, found.unit)}" if found.threshold else ""
     return measure(found.measure, found.unit) + limit
-
-
-def measure(value: float, unit: Unit) -> str:
-    """A value with its unit."""
-    match unit:
-        case Unit.MS:
-            return milliseconds(value)
-        case Unit.BYTES:
-            return size(value)
-        case Unit.SHARE:
-            return share(value)
-        case Unit.RATIO:
-            return times(value)
-        case Unit.PER_SECOND:
-            return f"{value:.3g}/s"
-    return count(round(value))
 
 
 def _command(one: Evidence, unit: Unit, show: Show, when: Words) -> Command | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from recorder.analysis.summary.peers import Client
 from recorder.analysis.summary.whole import Summary
+from recorder.analysis.summary.words import measure
 from recorder.report.listings import bytes_of, clock, listing, moment_of, name, number, short, time_of
-from recorder.report.sections.findings import measure
 from recorder.report.sections.section import SectionText, section
 from recorder.report.sections.traffic import reasons
 from recorder.terminal import count, duration, moment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis import job, sources
 from recorder.analysis.bodies import Captured
+from recorder.analysis.findings.tables import Tables
 from recorder.analysis.tables.frames import frames
 from recorder.capture.frames import events_schema, frames_schema
+from tests.recorder.analysis.by_hand import tables_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
@@ -102,3 +105,9 @@ def captured(capture: Callable[..., DataFrame], spark: SparkSession, tmp_path: P
         return sources.captured(spark, str(tmp_path), files, **settings)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def tables(spark: SparkSession) -> Callable[..., Tables]:
+    """Tables for rules and sections, of exchanges and events by hand: `by_hand.tables_of`."""
+    return partial(tables_of, spark)

@@ -10,7 +10,8 @@ from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit, Unjudged
 from recorder.analysis.summary.traffic import Coverage
 from recorder.analysis.summary.whole import Summary
-from recorder.report.sections.findings import FindingText, findings, judged, measure, verdict
+from recorder.analysis.summary.words import measure
+from recorder.report.sections.findings import FindingText, findings, judged, verdict
 from tests.recorder.report import some_summaries as summaries
 
 FOUND = Finding("slow", Severity.CRITICAL, "node 2", "Produce was slow", "Look at its disk!")

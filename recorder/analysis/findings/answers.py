@@ -1,0 +1,115 @@
+"""Rules on what brokers answered: errors, refusals, silence.
+
+Some errors belong to the course of things (`tables.errors`: flow). Others do so at first: a topic is not known yet, a
+coordinator is being found. Those count from 30 s on after the first time that the client was told them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire import keys
+from proxy.wire.long_polls import LONG_POLLS
+from recorder.analysis import columns as t
+from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, said, shares
+from recorder.analysis.findings.rows import CASES, OF, WINDOW
+from recorder.analysis.findings.tables import PEER, Tables
+from recorder.analysis.tables.errors import FLOW
+from recorder.capture import frames as c
+from recorder.capture.outcome import Outcome
+
+_UNKNOWN_TOPIC, _NOT_COORDINATOR = 3, 16
+# unknown topic, leader not available, coordinator loading, not available, not here: what a client is told at first
+SETTLING = (_UNKNOWN_TOPIC, 5, 14, 15, _NOT_COORDINATOR)
+SETTLES_WITHIN_S = 30
+# topic, group, cluster, transactional id, delegation token: not authorized
+DENIED = (29, 30, 31, 53, 65)
+# illegal generation, unknown member, rebalance in progress
+STALE = (22, 25, 27)
+SESSIONS_LOST = (70, 71)
+# asked before and during a login
+_OF_LOGINS = (keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS)
+_CONNECTION = [c.SESSION, c.CONNECTION]
+
+Find = Callable[[Tables], DataFrame]
+
+
+def failed(*, retriable: bool) -> Find:
+    """A rule's function: the share of an API's answers that hold an error, of those that are retriable or not."""
+
+    def find(tables: Tables) -> DataFrame:
+        """The share of an API's answers that hold an error, by code. What belongs to the protocol's course, and what
+        a client is told within 30 s of the first time, is left out.
+        """
+        known = inside(tables.exchanges).filter(F.col(t.ERROR_CODES).isNotNull())
+        answers = known.groupBy(c.API, WINDOW).agg(F.count("*").alias("_answers"))
+        wrong = inside(_beyond_flow(tables)).filter(F.col(t.RETRIABLE) == retriable)
+        cases = counted(wrong, [c.API, t.ERROR]).join(F.broadcast(answers), [c.API, WINDOW])
+        subject = F.concat_ws(": ", c.API, t.ERROR)
+        return said(shares(cases.withColumn(OF, F.col("_answers"))), subject, {"api": c.API, "error": t.ERROR})
+
+    return find
+
+
+def told(codes: Sequence[int]) -> Find:
+    """A rule's function: how often a second a client is told one of these codes."""
+
+    def find(tables: Tables) -> DataFrame:
+        """How often a second a client is told such an error by an API. Errors of things that are not there yet count
+        from 30 s after the first one on.
+        """
+        wrong = inside(_settled(tables.errors)).filter(F.col(t.ERROR_CODE).isin(*codes))
+        cases = counted(wrong, [PEER, t.ERROR, c.API])
+        subject = F.concat(PEER, F.lit(": "), c.API)
+        return said(rates(cases, tables.windows), subject, {"client": PEER, "error": t.ERROR, "api": c.API})
+
+    return find
+
+
+def stale_commits(tables: Tables) -> DataFrame:
+    """The share of a client's offset commits that came too late: the group had moved on."""
+    commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_read())
+    return said(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
+
+
+def unanswered(tables: Tables) -> DataFrame:
+    """The share of requests that got no answer though one was due, by API and node; long polls left out."""
+    outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
+    due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
+    causes = tables.connections.select(*_CONNECTION, c.CAUSE)
+    with_cause = due.join(causes, _CONNECTION, "left")
+    is_case = F.col(t.OUTCOME) == Outcome.UNANSWERED.value
+    cases = counted(with_cause, [c.API, c.NODE], is_case)
+    why = with_cause.filter(is_case).groupBy(c.API, c.NODE, WINDOW).agg(F.mode(c.CAUSE).alias(c.CAUSE))
+    same = [cases[name].eqNullSafe(why[name]) for name in (c.API, c.NODE, WINDOW)]
+    found = cases.join(F.broadcast(why), same, "left").select(cases["*"], why[c.CAUSE])
+    return said(shares(found), at_node(), {"cause": c.CAUSE})
+
+
+def login_breaks(tables: Tables) -> DataFrame:
+    """Logins that failed on connections that had been in use: the session's login was not renewed."""
+    own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE).rowsBetween(Window.unboundedPreceding, -1)
+    is_use = (~F.col(c.API_KEY).isin(*_OF_LOGINS) & (F.col(t.OUTCOME) == Outcome.ANSWERED.value)).cast("int")
+    used = tables.exchanges.withColumn("_used", F.max(is_use).over(own))
+    logins = used.filter((F.col(c.API_KEY) == keys.SASL_AUTHENTICATE) & (F.col("_used") == 1) & _is_read())
+    cases = counted(logins, [PEER], F.size(t.ERROR_CODES) > 0)
+    return said(cases.withColumn("measure", F.col(CASES)), PEER)
+
+
+def _is_read() -> Column:
+    return F.col(t.ERROR_CODES).isNotNull()
+
+
+def _beyond_flow(tables: Tables) -> DataFrame:
+    return _settled(tables.errors).filter(~F.coalesce(FLOW, F.lit(False)))
+
+
+def _settled(errors: DataFrame) -> DataFrame:
+    """Without what a client is told at first."""
+    first = F.min(F.unix_micros(c.AT)).over(Window.partitionBy(PEER, t.ERROR_CODE))
+    is_early = F.unix_micros(c.AT) - first < SETTLES_WITHIN_S * 1_000_000
+    is_settling = F.col(t.ERROR_CODE).isin(*SETTLING) & is_early
+    return errors.withColumn("_settling", is_settling).filter(~F.col("_settling")).drop("_settling")

@@ -1,0 +1,83 @@
+"""The two shapes of most rules: a share of cases (errors of all answers), and a rate of cases (connections a second).
+
+Both count by subject and window. Evidence is the worst case of each window, by `worst`; else the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, ROWS, SUBJECT, TO_NS, WINDOW, WORDS
+from recorder.analysis.findings.windows import IS_EDGE, Windows
+from recorder.capture import frames as c
+
+Words = Mapping[str, Column | str]
+
+
+def inside(rows: DataFrame) -> DataFrame:
+    """The rows that are in no edge of their session."""
+    return rows.filter(~F.col(IS_EDGE))
+
+
+def counted(
+    rows: DataFrame, keys: Sequence[str], is_case: Column | None = None, *, at: str = c.AT, worst: Column | None = None
+) -> DataFrame:
+    """By `keys` and window: OF all rows CASES, when these were, and EVIDENCE. Rows without a case are left out."""
+    yes = F.lit(True) if is_case is None else F.coalesce(is_case, F.lit(False))
+    at_ns = F.unix_micros(at) * 1000
+    order = F.when(yes, -at_ns if worst is None else worst.cast("double"))
+    found = rows.groupBy(*keys, WINDOW).agg(
+        F.count_if(yes).alias(CASES),
+        F.count("*").alias(OF),
+        F.min(F.when(yes, at_ns)).alias(FROM_NS),
+        F.max(F.when(yes, at_ns)).alias(TO_NS),
+        F.max_by(evidence(rows, at_ns), order).alias(EVIDENCE),
+    )
+    return found.filter(F.col(CASES) > 0)
+
+
+def evidence(rows: DataFrame, at_ns: Column) -> Column:
+    """What `inspect show` opens: the row's exchange, or its connection."""
+    exchange = F.col(c.EXCHANGE) if c.EXCHANGE in rows.columns else F.lit(None)
+    return F.struct(
+        F.col(c.SESSION).alias("session"),
+        F.col(c.CONNECTION).alias("connection"),
+        exchange.cast("bigint").alias("exchange"),
+        at_ns.alias("at_ns"),
+    )
+
+
+def shares(found: DataFrame) -> DataFrame:
+    """With MEASURE: CASES of OF."""
+    return found.withColumn(MEASURE, F.col(CASES) / F.col(OF))
+
+
+def rates(found: DataFrame, windows: Windows) -> DataFrame:
+    """With MEASURE: CASES a second; they are a share of nothing."""
+    return found.withColumns({MEASURE: F.col(CASES) / windows.seconds, OF: F.lit(None).cast("bigint")})
+
+
+def said(found: DataFrame, subject: Column | str, words: Words | None = None) -> DataFrame:
+    """The columns of ROWS: with a subject, and the words of the sentence."""
+    pairs = [part for name, word in (words or {}).items() for part in (F.lit(name), _text(word))]
+    shown = F.create_map(*pairs) if pairs else F.create_map().cast(ROWS[WORDS])
+    told = found.withColumns({SUBJECT: _text(subject), WORDS: shown})
+    return told.select(*(F.col(name).cast(kind).alias(name) for name, kind in ROWS.items()))
+
+
+def _text(word: Column | str) -> Column:
+    column = F.col(word) if isinstance(word, str) else word
+    return F.coalesce(column.cast("string"), F.lit("unknown"))
+
+
+def has_any(codes: Column | str, wanted: Sequence[int]) -> Column:
+    """Whether an answer's codes hold one of these; null where they are unknown."""
+    return F.arrays_overlap(codes, F.array(*map(F.lit, wanted)).cast("array<smallint>"))
+
+
+def at_node() -> Column:
+    """An API on a node, in words."""
+    return F.concat(F.col(c.API), F.coalesce(F.concat(F.lit(" on node "), F.col(c.NODE)), F.lit("")))

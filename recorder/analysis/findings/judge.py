@@ -1,0 +1,199 @@
+"""Applies rules to a capture: all in one Spark job, with the conditions that they share.
+
+A rule that needs time fires where its measure reaches the threshold in 3 of 5 windows that follow each other, with at
+least 5 cases in all, of at least 100 chances where cases are a share; a session's first and last window are left out.
+Other rules fire at a single case. Where gaps, or answers that could not be read, are more than 1 % of all, measures are
+said to be "at least".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.keys import PRODUCE
+from recorder.analysis import columns as t
+from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, SUBJECT, TO_NS, WINDOW, WORDS
+from recorder.analysis.findings.rule import Need, Rule
+from recorder.analysis.findings.rules import RULES
+from recorder.analysis.findings.tables import Tables
+from recorder.analysis.findings.windows import LASTING, NEAR
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import MAX_EVIDENCE, Evidence, Finding, Findings, Unjudged
+from recorder.analysis.summary.words import measure
+from recorder.capture import frames as c
+
+# What may be chance: fewer cases, of fewer chances.
+MIN_CASES, MIN_OF = 5, 100
+# Findings of one rule: the first ones show what to do about all.
+MAX_SUBJECTS = 20
+# Lost or unread beyond this share: a count is a lower bound.
+MUCH = 0.01
+_RULE, _THRESHOLD, _MUST_LAST = "rule", "threshold", "must_last"
+_RANK, _NEAR = "_rank", "_near"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Answers of an API: how many there are, how many could not be read, and the most frequent reason for that."""
+
+    answers: int
+    unread: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What of a capture can be judged. `of_api`: by the API's key; `lost`: the share of frames in gaps; `produced`:
+    Produce requests, and how many of them were kept whole.
+    """
+
+    windows: int
+    seconds: float
+    of_api: Mapping[int, Read]
+    lost: float
+    produced: int = 0
+    produced_whole: int = 0
+
+    def not_judged(self, rule: Rule) -> str | None:
+        """Why the rule can't be judged; None if it can."""
+        if rule.must_last and self.windows < LASTING:
+            return (
+                f"too short: {max(self.windows, 0)} windows of {self.seconds:g} s between the first and the last one, "
+                f"{LASTING} are needed"
+            )
+        if Need.PRODUCED in rule.needs and self.produced and not self.produced_whole:
+            return f"none of the {self.produced} Produce requests was kept whole"
+        if Need.BODIES not in rule.needs:
+            return None
+        asked = [read for key, read in self.of_api.items() if not rule.reads or key in rule.reads]
+        answers, unread = sum(one.answers for one in asked), sum(one.unread for one in asked)
+        if not answers or unread < answers:
+            return None
+        reason = max(asked, key=lambda one: one.unread).reason
+        return f"none of the {answers} answers that it needs could be read ({reason})"
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """True if so much is missing that counts are lower bounds."""
+        answers, unread = (sum(getattr(one, name) for one in self.of_api.values()) for name in ("answers", "unread"))
+        return self.lost > MUCH or unread > MUCH * answers
+
+
+def judge(tables: Tables, rules: Sequence[Rule] = RULES, own: Mapping[str, float] | None = None) -> Findings:
+    """Judges the capture. `own`: thresholds by rule that replace the default ones."""
+    known = _known(tables)
+    reasons = {rule.name: why for rule in rules if (why := known.not_judged(rule))}
+    asked = [rule for rule in rules if rule.name not in reasons]
+    limits = {rule.name: rule.threshold for rule in rules} | dict(own or {})
+    rows = _fired(tables, asked, limits).collect() if asked else []
+    by_name = {rule.name: rule for rule in rules}
+    found = [_finding(row, by_name[row[_RULE]], limits, known.is_lower_bound) for row in rows]
+    order = [rule.name for rule in rules]
+    ordered = sorted(found, key=lambda one: (_rank(one), -(one.share or 0), order.index(one.rule), one.subject))
+    quiet = tuple(rule.name for rule in asked if rule.name not in {one.rule for one in found})
+    return Findings(
+        found=Table(tuple(ordered)), quiet=quiet, unjudged=Table(tuple(Unjudged(*pair) for pair in reasons.items()))
+    )
+
+
+def _rank(found: Finding) -> int:
+    """Gaps stand first: all counts depend on them."""
+    return -1 if found.rule == "gaps" else found.severity.rank
+
+
+def _fired(tables: Tables, rules: Sequence[Rule], limits: Mapping[str, float]) -> DataFrame:
+    """One row a finding."""
+    return lasting(reduce(DataFrame.unionByName, (_of(tables, rule, limits[rule.name]) for rule in rules)))
+
+
+def _of(tables: Tables, rule: Rule, threshold: float) -> DataFrame:
+    named = {_RULE: F.lit(rule.name), _THRESHOLD: F.lit(float(threshold)), _MUST_LAST: F.lit(rule.must_last)}
+    return rule.find(tables).withColumns(named)
+
+
+def lasting(rows: DataFrame) -> DataFrame:
+    """One row for each rule and subject that fired, of rules' rows with `rule`, `threshold` and `must_last`."""
+    subject = [_RULE, SUBJECT]
+    near = Window.partitionBy(*subject).orderBy(WINDOW).rangeBetween(1 - NEAR, 0)
+    worst = Window.partitionBy(*subject).orderBy(F.desc(MEASURE), WINDOW)
+    hot = rows.filter(F.col(MEASURE) >= F.col(_THRESHOLD))
+    ranked = hot.withColumns({_NEAR: F.count("*").over(near), _RANK: F.row_number().over(worst)})
+    shown = F.when(F.col(_RANK) <= MAX_EVIDENCE, F.struct(_RANK, MEASURE, EVIDENCE))
+    found = ranked.groupBy(*subject).agg(
+        F.first(_MUST_LAST).alias(_MUST_LAST),
+        F.max(_NEAR).alias(_NEAR),
+        F.sum(CASES).alias(CASES),
+        F.sum(OF).alias(OF),
+        F.max(MEASURE).alias(MEASURE),
+        F.min(FROM_NS).alias(FROM_NS),
+        F.max(TO_NS).alias(TO_NS),
+        F.min_by(WORDS, _RANK).alias(WORDS),
+        F.array_sort(F.collect_list(shown)).alias(EVIDENCE),
+    )
+    is_many = (F.col(CASES) >= MIN_CASES) & (F.coalesce(OF, F.lit(MIN_OF)) >= MIN_OF)
+    kept = found.filter(~F.col(_MUST_LAST) | ((F.col(_NEAR) >= LASTING) & is_many))
+    first = Window.partitionBy(_RULE).orderBy(F.desc(MEASURE), F.desc(CASES), SUBJECT)
+    return kept.withColumn(_RANK, F.row_number().over(first)).filter(F.col(_RANK) <= MAX_SUBJECTS)
+
+
+def _finding(row: Any, rule: Rule, limits: Mapping[str, float], is_lower_bound: bool) -> Finding:
+    shown = measure(row[MEASURE], rule.unit)
+    words = {
+        **row[WORDS],
+        "subject": row[SUBJECT],
+        "measure": f"at least {shown}" if is_lower_bound else shown,
+        "cases": row[CASES],
+        "of": row[OF],
+    }
+    return Finding(
+        rule.name,
+        rule.severity,
+        row[SUBJECT],
+        rule.says.format_map(words),
+        rule.advice,
+        row[FROM_NS],
+        row[TO_NS],
+        row[MEASURE],
+        limits[rule.name],
+        rule.unit,
+        row[CASES] / row[OF] if row[OF] else None,
+        tuple(_evidence(one) for one in row[EVIDENCE] if one[EVIDENCE].connection is not None),
+    )
+
+
+def _evidence(row: Any) -> Evidence:
+    one = row[EVIDENCE]
+    return Evidence(one.session, one.connection, one.exchange, at_ns=one.at_ns, measure=row[MEASURE])
+
+
+def _known(tables: Tables) -> Known:
+    answered = tables.kept.filter(F.col(t.ANSWERED_AT).isNotNull())
+    of_api = answered.groupBy(c.API_KEY).agg(F.count("*"), F.count(t.UNREAD), F.mode(t.UNREAD)).collect()
+    return Known(
+        tables.windows.judged,
+        tables.windows.seconds,
+        {row[0]: Read(*row[1:]) for row in of_api if row[0] is not None},
+        _lost(tables),
+        *_produced(tables.captured.chosen),
+    )
+
+
+def _produced(frames: DataFrame) -> tuple[int, int]:
+    """How many Produce requests there are, and how many of them were kept whole."""
+    is_produce = (F.col(c.KIND) == c.REQUEST) & (F.col(c.API_KEY) == PRODUCE) & (F.col(c.DIALECT) == c.KAFKA)
+    is_whole = F.col(c.STORED) == F.col(c.SIZE)
+    found = frames.filter(is_produce).agg(F.count("*"), F.count_if(is_whole)).collect()[0]
+    return found[0], found[1]
+
+
+def _lost(tables: Tables) -> float:
+    """The share of frames in gaps, as far as their size is known."""
+    gaps = tables.captured.events.filter(F.col(c.KIND) == c.EVENT_GAP)
+    lost = gaps.agg(F.sum(F.when(F.col(c.FRAMES).between(0, c.MAX_COUNTED), F.col(c.FRAMES)))).collect()[0][0] or 0
+    return lost / (lost + tables.captured.frames.count()) if lost else 0.0

@@ -1,0 +1,125 @@
+"""Rules on clients and their connections.
+
+Clients that take a new number with each producer or thread (`producer-17`) are one family here: `producer-*`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire import apis, keys
+from proxy.wire.releases import versions_in
+from recorder.analysis import columns as t
+from recorder.analysis.findings.counting import Words, counted, evidence, has_any, inside, rates, said
+from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
+from recorder.analysis.findings.tables import FAMILY, PEER, Tables
+from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
+from recorder.capture import frames as c
+
+SHORT_LIFE_S = 60
+# topics that are not there yet, or without a leader: asking again is what a client should do
+_ASK_AGAIN = (3, 5, 6)
+_ASKS_AGAIN_WITHIN_S = 10
+# new producers for each Produce request
+_NEW_PRODUCERS = 0.5
+# the assignors of Kafka's own consumers: others may hold what a broker can't do
+_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+_CONNECTION = [c.SESSION, c.CONNECTION]
+
+
+def churn(tables: Tables) -> DataFrame:
+    """How many connections a second of a family of clients were closed within a minute."""
+    life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
+    brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
+    cases = counted(brief, [FAMILY], at="opened_at")
+    lives = brief.groupBy(FAMILY, WINDOW).agg(F.median("_life").alias("_median"))
+    found = cases.join(lives, [FAMILY, WINDOW])
+    return said(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
+
+
+def metadata_storm(tables: Tables) -> DataFrame:
+    """How often a second a client asks for Metadata on one connection, though nothing that it was told calls for it."""
+    recent = Window.partitionBy(PEER).orderBy(F.unix_micros(c.AT)).rangeBetween(-_ASKS_AGAIN_WITHIN_S * 1_000_000, 0)
+    has_reason = F.coalesce(has_any(t.ERROR_CODES, _ASK_AGAIN), F.lit(False)).cast("int")
+    every = tables.exchanges.withColumn("_reason", F.max(has_reason).over(recent))
+    asked = inside(every).filter((F.col(c.API_KEY) == keys.METADATA) & (F.col("_reason") == 0))
+    found = counted(asked, [*_CONNECTION, PEER])
+    busiest = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), *_CONNECTION)
+    one = found.withColumn("_rank", F.row_number().over(busiest)).filter(F.col("_rank") == 1)
+    return said(rates(one, tables.windows), PEER)
+
+
+def short_lived_producers(tables: Tables) -> DataFrame:
+    """How many producers a second a family of clients begins, where they hardly produce: by InitProducerId, or by the
+    connections on which they first produce."""
+    every = tables.exchanges.filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.INIT_PRODUCER_ID))
+    is_produce = F.col(c.API_KEY) == keys.PRODUCE
+    own = Window.partitionBy(*_CONNECTION, c.API_KEY).orderBy(c.EXCHANGE)
+    begins = is_produce & (F.row_number().over(own) == 1)
+    found = inside(every.withColumn("_begins", begins))
+    summed = found.groupBy(FAMILY, WINDOW).agg(
+        F.count_if(is_produce).alias("_produced"),
+        F.greatest(F.count_if(~is_produce), F.count_if("_begins")).alias(CASES),
+        (F.min(F.unix_micros(c.AT)) * 1000).alias(FROM_NS),
+        (F.max(F.unix_micros(c.AT)) * 1000).alias(TO_NS),
+        F.min_by(evidence(found, F.unix_micros(c.AT) * 1000), F.col(c.AT)).alias(EVIDENCE),
+    )
+    cases = summed.filter((F.col("_produced") > 0) & (F.col(CASES) >= _NEW_PRODUCERS * F.col("_produced")))
+    return said(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
+
+
+def cut_off(tables: Tables) -> DataFrame:
+    """Requests of a client in a version that newer brokers refuse, though it could do better."""
+    cut = tables.clients.filter(F.col(FATE) == CUT)
+    software = F.concat_ws(" ", "software", "software_version")
+    worst = cut.groupBy(c.CLIENT_ID, HOST).agg(
+        F.max(F.when(F.length(software) > 0, software)).alias("_software"),
+        F.max_by(F.struct(c.API, c.API_VERSION), t.REQUESTS).alias("_used"),
+    )
+    every = tables.exchanges
+    same = [every[name].eqNullSafe(worst[name]) for name in (HOST, c.CLIENT_ID)]
+    same += [every[name] == worst["_used"][name] for name in (c.API, c.API_VERSION)]
+    used = every.join(F.broadcast(worst), same).select(every["*"], "_software")
+    found = counted(used.withColumn(WINDOW, F.lit(0)), [PEER, "_software", c.API, c.API_VERSION])
+    words: Words = {
+        "software": F.coalesce("_software", PEER),
+        "api": c.API,
+        "version": c.API_VERSION,
+        "floor": _floor(),
+        "release": F.lit(RELEASE),
+    }
+    return said(found.withColumn(MEASURE, F.col(CASES)), PEER, words)
+
+
+def unoffered_versions(tables: Tables) -> DataFrame:
+    """Requests in a version that the connection's broker had not offered."""
+    offered = tables.offers.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
+        F.min("offered_from").alias("_from"), F.max("offered_to").alias("_to")
+    )
+    asked = tables.exchanges.filter(F.col(c.API_KEY) != keys.API_VERSIONS)
+    is_outside = ~F.col(c.API_VERSION).between(F.col("_from"), F.col("_to"))
+    found = counted(asked.join(offered, [*_CONNECTION, c.API_KEY]).filter(is_outside), [PEER, c.API, c.API_VERSION])
+    subject = F.concat(PEER, F.lit(": "), c.API, F.lit(" v"), c.API_VERSION)
+    return said(found.withColumn(MEASURE, F.col(CASES)), subject, {"client": PEER, "api": c.API, "v": c.API_VERSION})
+
+
+def classic_groups(tables: Tables) -> DataFrame:
+    """How often the members of a group join by the classic protocol, all with Kafka's assignors, where the broker
+    offers the newer one. A group that is formed once costs nothing more: it is quiet."""
+    newer = tables.offers.filter(F.col("offered_key") == keys.CONSUMER_GROUP_HEARTBEAT).select(*_CONNECTION).distinct()
+    known = F.size(F.array_except("protocols", F.array(*map(F.lit, _ASSIGNORS)))) == 0
+    joins = inside(tables.joins).filter((F.col("protocol_type") == "consumer") & known)
+    found = counted(joins.join(newer, _CONNECTION, "left_semi"), ["group_id"])
+    alone = found.withColumns({MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")})
+    return said(alone, "group_id")
+
+
+def _floor() -> Column:
+    """The oldest version of the row's API in the release, in words."""
+    floors = [part for key in apis.api_keys() if (known := versions_in(RELEASE, key)) for part in _named(key, known)]
+    return F.coalesce(F.try_element_at(F.create_map(*floors), F.col(c.API)), F.lit("none"))
+
+
+def _named(api_key: int, versions: range) -> tuple[Column, Column]:
+    return F.lit(apis.api_name(api_key)), F.lit(f"v{versions.start}")

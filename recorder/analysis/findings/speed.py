@@ -1,0 +1,73 @@
+"""Rules on latency and on long polls. A wait that a client asked for is no latency: of Fetches `full` ones count."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.keys import FETCH
+from proxy.wire.long_polls import Wait
+from recorder.analysis import columns as t
+from recorder.analysis.findings.counting import at_node, counted, inside, said, shares
+from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
+from recorder.analysis.findings.tables import PEER, Tables
+from recorder.capture import frames as c
+
+# Below, nobody waits: three times nothing is still nothing.
+SLOW_MS = 100
+# empty Fetches a second of a connection: 2 a second are those of an idle consumer with default settings
+EMPTY_A_SECOND = 10
+ACCURACY = 10_000
+_P99, _USUAL, _OTHERS = "p99_ms", "usual_ms", "others_ms"
+
+
+def slow(tables: Tables) -> DataFrame:
+    """How many times slower a node's answers were (p99 of a window's work) than usual, or than other nodes' usually.
+
+    Usual is the median of the p99 of all windows.
+    """
+    is_slow = F.col(c.LATENCY_NS) >= SLOW_MS * 1_000_000
+    work = _work(tables)
+    p99 = work.groupBy(c.API, c.NODE, WINDOW).agg(_percentile(F.col(c.LATENCY_NS), 0.99).alias(_P99))
+    cases = counted(work, [c.API, c.NODE], is_slow, worst=F.col(c.LATENCY_NS))
+    every = _with_others(p99.withColumn(_USUAL, F.median(_P99).over(Window.partitionBy(c.API, c.NODE))))
+    same = [cases[name].eqNullSafe(every[name]) for name in (c.API, c.NODE, WINDOW)]
+    found = cases.join(every, same).select(cases["*"], _P99, F.least(_USUAL, _OTHERS).alias(_USUAL))
+    times = F.when(F.col(_P99) >= SLOW_MS, F.col(_P99) / F.col(_USUAL)).otherwise(0.0)
+    words = {"p99": _shown(_P99), "usual": _shown(_USUAL)}
+    return said(found.withColumn(MEASURE, times), at_node(), words)
+
+
+def empty_fetches(tables: Tables) -> DataFrame:
+    """The share of a connection's Fetches that brought nothing, where there are many a second."""
+    fetches = inside(tables.exchanges).filter((F.col(c.API_KEY) == FETCH) & F.col(t.WAIT).isNotNull())
+    is_empty = F.col(t.WAIT) == Wait.EMPTY.value
+    found = counted(fetches, [c.SESSION, c.CONNECTION, PEER], is_empty)
+    many = found.filter(F.col(OF) >= EMPTY_A_SECOND * tables.windows.seconds)
+    # clients hold several connections: the worst one speaks for all
+    worst = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), c.SESSION, c.CONNECTION)
+    one = shares(many).withColumn("_rank", F.row_number().over(worst)).filter(F.col("_rank") == 1)
+    rate = F.round(F.col(CASES) / tables.windows.seconds).cast("bigint")
+    return said(one, PEER, {"rate": rate})
+
+
+def _work(tables: Tables) -> DataFrame:
+    is_work = F.col(t.WAIT).isNull() | (F.col(t.WAIT) == Wait.FULL.value)
+    return inside(tables.exchanges).filter(F.col(c.LATENCY_NS).isNotNull() & is_work)
+
+
+def _with_others(found: DataFrame) -> DataFrame:
+    """The rows with the median of what is usual on the API's other nodes; null without others."""
+    usual = found.groupBy(c.API, c.NODE).agg(F.first(_USUAL).alias("_of_node"))
+    is_other = (found[c.API] == usual[c.API]) & ~found[c.NODE].eqNullSafe(usual[c.NODE])
+    keys = [c.API, c.NODE, WINDOW, _P99, _USUAL]
+    joined = found.join(F.broadcast(usual), is_other, "left").select(*(found[name] for name in keys), "_of_node")
+    return joined.groupBy(*keys).agg(F.median("_of_node").alias(_OTHERS))
+
+
+def _percentile(latency: Column, share: float) -> Column:
+    return F.percentile_approx(latency, share, ACCURACY) / 1e6
+
+
+def _shown(milliseconds: str) -> Column:
+    return F.concat(F.round(milliseconds, 1).cast("string"), F.lit(" ms"))

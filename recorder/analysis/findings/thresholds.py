@@ -1,0 +1,41 @@
+"""Thresholds of the user's own: a TOML file of rules' names and numbers, `hot_partition = 4.0`."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from proxy.terminal import printable
+
+
+class WrongThresholds(ValueError):
+    """The file can't be used. The text says what would be right."""
+
+
+def read(path: Path, rules: Iterable[str]) -> dict[str, float]:
+    """The thresholds in a file. Errors: WrongThresholds."""
+    shown = printable(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongThresholds(f"{shown} can't be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise WrongThresholds(f"{shown} is no UTF-8 text") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise WrongThresholds(f"{shown} is no TOML: {printable(error)}") from None
+    return checked(values, [*rules], shown)
+
+
+def checked(values: Mapping[str, object], rules: list[str], shown: str) -> dict[str, float]:
+    """The values, if each is a number above 0 of a rule that there is. Errors: WrongThresholds."""
+    for name, value in values.items():
+        if name not in rules:
+            near = get_close_matches(name, rules, 1)
+            hint = f"; meant is perhaps {near[0]}" if near else f"; rules are {', '.join(rules)}"
+            raise WrongThresholds(f"{shown}: there is no rule {printable(name)}{hint}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+            raise WrongThresholds(f"{shown}: {name} = {printable(value)} is no number above 0")
+    return {name: float(str(value)) for name, value in values.items()}

@@ -1,0 +1,81 @@
+"""Rules on the records of topics: how they are batched, spread and acknowledged. They need the bodies of Produce."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.decode.frame import REQUEST
+from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.findings.counting import Words, counted, inside, rates, said, shares
+from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
+from recorder.analysis.findings.tables import PEER, Tables
+
+# median bytes of a batch, header and all: smaller ones are mostly overhead
+SMALL_BATCH = 1024
+# topics with fewer partitions are never even; topics with a smaller share of what is written matter to nobody
+MIN_PARTITIONS = 3
+MIN_SHARE = 0.05
+# of what brokers take by default (message.max.bytes: 1 MiB), with room to grow
+LARGE_RECORD = int(0.8 * (1 << 20))
+_ACKS = {0: "none", 1: "the leader alone", 2: "all in-sync replicas"}
+
+
+def hot_partitions(tables: Tables) -> DataFrame:
+    """How many times its even share of a topic's bytes a partition is written."""
+    written = inside(tables.written)
+    cases = counted(written, ["topic", "partition"], worst=F.col("bytes"))
+    of_window = Window.partitionBy(WINDOW)
+    of_topic = Window.partitionBy("topic", WINDOW)
+    sizes = written.groupBy("topic", "partition", WINDOW).agg(F.sum("bytes").alias("_bytes"), F.count("*").alias("_n"))
+    shared = sizes.withColumns(
+        {
+            "_topic": F.sum("_bytes").over(of_topic),
+            "_all": F.sum("_bytes").over(of_window),
+            OF: F.sum("_n").over(of_topic),
+        }
+    )
+    many = tables.partition_counts.filter(F.col("partitions") >= MIN_PARTITIONS)
+    busy = shared.join(F.broadcast(many), ["topic"]).filter(F.col("_topic") >= MIN_SHARE * F.col("_all"))
+    found = cases.drop(OF).join(busy, ["topic", "partition", WINDOW])
+    skew = F.col("_bytes") * F.col("partitions") / F.col("_topic")
+    subject = F.concat("topic", F.lit(" "), F.col("partition").cast("string"))
+    part = F.concat(F.round(100 * F.col("_bytes") / F.col("_topic")).cast("int").cast("string"), F.lit(" %"))
+    words: Words = {"topic": "topic", "partition": "partition", "part": part, "partitions": "partitions"}
+    return said(found.withColumn(MEASURE, skew), subject, words)
+
+
+def small_batches(tables: Tables) -> DataFrame:
+    """How many batches a second a client writes to a topic, where half of them are small."""
+    batches = inside(tables.batches).filter(F.col(SIDE) == REQUEST)
+    cases = counted(batches, [PEER, "topic"])
+    half = batches.groupBy(PEER, "topic", WINDOW).agg(F.median("bytes").cast("int").alias("_median"))
+    found = cases.join(half.filter(F.col("_median") < SMALL_BATCH), [PEER, "topic", WINDOW])
+    return said(rates(found, tables.windows), _to_topic(), {"client": PEER, "topic": "topic", "size": "_median"})
+
+
+def unsafe(tables: Tables) -> DataFrame:
+    """The share of what a client writes to a topic with fewer acks than the topic's most frequent ones."""
+    asked = inside(tables.written).withColumn("_acks", F.when(F.col("acks") < 0, 2).otherwise(F.col("acks")))
+    usual = asked.groupBy("topic").agg(F.mode("_acks").alias("_usual"))
+    both = asked.join(F.broadcast(usual), ["topic"])
+    fewest = both.groupBy(PEER, "topic", WINDOW).agg(F.min("_acks").alias("_fewest"), F.max("_usual").alias("_usual"))
+    found = counted(both, [PEER, "topic"], F.col("_acks") < F.col("_usual")).join(fewest, [PEER, "topic", WINDOW])
+    words: Words = {"client": PEER, "topic": "topic", "acks": _acks("_fewest"), "usual": _acks("_usual")}
+    return said(shares(found), _to_topic(), words)
+
+
+def large(tables: Tables) -> DataFrame:
+    """Batches of a single record that is nearly as large as brokers take."""
+    one = (F.col(SIDE) == REQUEST) & (F.col("records") == 1) & (F.col("bytes") >= LARGE_RECORD)
+    found = counted(tables.batches.filter(one), [PEER, "topic"], worst=F.col("bytes"))
+    return said(found.withColumn(MEASURE, F.col(CASES)), _to_topic(), {"client": PEER, "topic": "topic"})
+
+
+def _to_topic() -> Column:
+    return F.concat(PEER, F.lit(" to "), F.col("topic"))
+
+
+def _acks(rank: str) -> Column:
+    words = F.create_map(*(F.lit(part) for pair in _ACKS.items() for part in pair))
+    return F.try_element_at(words, F.col(rank).cast("int"))

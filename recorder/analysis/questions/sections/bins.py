@@ -1,0 +1,51 @@
+"""The bins of the report's timeline, and rows of a bin and a name as series of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.summary.bounds import MAX_TOP, Series, Timeline
+from recorder.capture import frames as c
+
+BIN, NAME = "bin", "name"
+OTHER = "other"
+
+
+def bin_of(line: Timeline, at: str = c.AT) -> Column:
+    """The bin of a moment; moments before or behind count to the first or the last one."""
+    found = F.floor((ns(at) - line.first_at_ns) / line.bin_ns)
+    return F.least(F.greatest(found, F.lit(0)), F.lit(line.bins - 1)).cast("int").alias(BIN)
+
+
+def ns(at: str | Column) -> Column:
+    """A moment in ns since 1970, to the microsecond."""
+    return F.unix_micros(at) * 1000
+
+
+def series(name: str, line: Timeline, values: Iterable[tuple[int, float | None]], empty: float | None = None) -> Series:
+    """The values of some bins; `empty`: the value of all others."""
+    found = dict(values)
+    return Series(name, tuple(found.get(at, empty) for at in range(line.bins)))
+
+
+def top_names(totals: DataFrame, by: str) -> tuple[list[str], int]:
+    """Of rows of NAME: the names of the largest by `by`, and how many there are."""
+    names = [row[NAME] for row in totals.orderBy(F.desc(by), NAME).limit(MAX_TOP).collect()]
+    return names, totals.count()
+
+
+def among(names: Sequence[str]) -> Column:
+    """NAME if it is one of these, else OTHER."""
+    return F.when(F.col(NAME).isin(*names), F.col(NAME)).otherwise(OTHER) if names else F.lit(OTHER)
+
+
+def by_name(rows: Iterable[Any], value: str) -> dict[str, list[tuple[int, float | None]]]:
+    """(bin, value) of each name."""
+    found: dict[str, list[tuple[int, float | None]]] = {}
+    for row in rows:
+        found.setdefault(row[NAME], []).append((row[BIN], row[value]))
+    return found

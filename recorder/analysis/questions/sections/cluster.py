@@ -1,0 +1,117 @@
+"""Sections of what the cluster keeps, as far as frames name it: topics and their users, partitions and their nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.frame import REQUEST, RESPONSE
+from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.questions.sections.bins import ns
+from recorder.analysis.summary.bounds import MAX_MARKS, MAX_ROWS, MAX_TOP, Marks, Table, Top
+from recorder.analysis.summary.cluster import (
+    LoadOfNode,
+    Partition,
+    Partitions,
+    Side,
+    Topics,
+    TopicTotals,
+    TopicUse,
+)
+from recorder.analysis.tables.clients import HOST
+from recorder.analysis.tables.names import named
+from recorder.analysis.tables.topic_use import READS, WRITES, topic_use
+from recorder.capture import frames as c
+
+_SIDES = {WRITES: Side.WRITES, READS: Side.READS}
+
+
+def topics(captured: Captured) -> Topics:
+    """Who writes and who reads each topic."""
+    use = topic_use(captured).filter(F.col("topic").isNotNull()).persist()
+    try:
+        return Topics(totals=_totals(use), use=_use(use))
+    finally:
+        use.unpersist()
+
+
+def _totals(use: DataFrame) -> Top[TopicTotals]:
+    writes, client = F.col("use") == WRITES, F.struct(HOST, c.CLIENT_ID, c.PRINCIPAL)
+    rows = use.groupBy("topic").agg(
+        F.coalesce(F.sum(F.when(writes, F.col("bytes"))), F.lit(0)).alias("written"),
+        F.coalesce(F.sum(F.when(~writes, F.col("bytes"))), F.lit(0)).alias("read"),
+        F.sum(F.when(writes, F.col("records"))).alias("written_records"),
+        F.sum(F.when(~writes, F.col("records"))).alias("read_records"),
+        F.max("partitions").alias("partitions"),
+        F.count_distinct(F.when(writes, client)).alias("writers"),
+        F.count_distinct(F.when(~writes, client)).alias("readers"),
+    )
+    shown = rows.orderBy(F.desc(F.col("written") + F.col("read")), "topic").limit(MAX_TOP).collect()
+    return Top(tuple(TopicTotals(*row) for row in shown), rows.count())
+
+
+def _use(use: DataFrame) -> Table[TopicUse]:
+    times = [ns(name).alias(name) for name in ("first_at", "last_at")]
+    names = ["topic", "use", c.CLIENT_ID, "software", c.PRINCIPAL, "group_id", "bytes", "records"]
+    rows = use.orderBy(F.desc("bytes"), "topic", "use", c.CLIENT_ID).limit(MAX_ROWS).select(*names, *times)
+    return Table(tuple(map(_used, rows.collect())), use.count())
+
+
+def _used(row: Any) -> TopicUse:
+    topic, use, client_id, software, principal, group, size, records, first, last = row
+    return TopicUse(
+        topic,
+        _SIDES[use],
+        client_id,
+        software,
+        principal,
+        group,
+        size or 0,
+        records,
+        first_at_ns=first,
+        last_at_ns=last,
+    )
+
+
+def partitions(captured: Captured) -> Partitions:
+    """The map of partitions by their bytes, and what each node carries. The leader is the node that served last."""
+    told = named(captured, TOPIC_PARTITIONS).filter(F.col("topic").isNotNull() & (F.col("bytes") > 0))
+    writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
+    reads = (F.col(SIDE) == RESPONSE) & F.col(c.API).isin("Fetch", "ShareFetch")
+    size = {
+        name: F.coalesce(F.sum(F.when(which, F.col("bytes"))), F.lit(0)).alias(name)
+        for name, which in (("written", writes), ("read", reads))
+    }
+    found = told.filter(writes | reads).groupBy("topic", "partition")
+    rows = found.agg(*size.values(), F.max_by(c.NODE, F.when(F.col(c.NODE).isNotNull(), F.col(c.AT))).alias("leader"))
+    every = rows.withColumn("size", F.col("written") + F.col("read")).persist()
+    try:
+        return Partitions(partitions=_map(every), nodes=_nodes(every))
+    finally:
+        every.unpersist()
+
+
+def _map(every: DataFrame) -> Marks[Partition]:
+    of_topic = Window.partitionBy("topic")
+    topic_bytes = F.sum("size").over(of_topic)
+    # partitions have numbers from 0 on: the highest tells how many there are at least
+    least = F.greatest(F.max("partition").over(of_topic) + 1, F.lit(1))
+    shown = every.withColumns({"of_topic": topic_bytes, "skew": F.col("size") * least / topic_bytes})
+    rows = shown.orderBy(F.desc("of_topic"), "topic", "partition").limit(MAX_MARKS).collect()
+    return Marks(
+        tuple(
+            Partition(row["topic"], row["partition"], row["leader"], row["written"], row["read"], row["skew"])
+            for row in rows
+        ),
+        every.count(),
+    )
+
+
+def _nodes(every: DataFrame) -> Table[LoadOfNode]:
+    rows = every.filter(F.col("leader").isNotNull()).groupBy("leader")
+    found = rows.agg(F.count("*"), F.sum("written"), F.sum("read")).orderBy("leader")
+    return Table(tuple(LoadOfNode(*row) for row in found.limit(MAX_ROWS).collect()), found.count())

@@ -1,0 +1,159 @@
+"""Sections of who was there: clients and their software, connections, events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.questions.sections.bins import bin_of, ns, series
+from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Table, Timeline, Top
+from recorder.analysis.summary.peers import (
+    Client,
+    Clients,
+    CloseCause,
+    Connections,
+    ConnectionsOfClient,
+    Event,
+    Events,
+    SoftwareTotals,
+)
+from recorder.analysis.tables.clients import CUT, FATE, HELD_BACK, HOST, UNSURE, clients, host
+from recorder.analysis.tables.happenings import connections
+from recorder.capture import frames as c
+
+_CONNECTION = [c.SESSION, c.CONNECTION]
+_OF_CLIENT = [c.CLIENT_ID, "software", "software_version", c.PRINCIPAL, HOST]
+# the worst fate of a client's versions speaks for it
+_FATES = (CUT, HELD_BACK, UNSURE)
+# versions that a row names
+_MOST_VERSIONS = 5
+# events that say something without the frames around them
+_TOLD = (c.EVENT_SESSION, c.EVENT_GAP, c.EVENT_NODE, c.EVENT_CLOCK)
+
+
+def software_and_clients(captured: Captured, exchanges: DataFrame) -> Clients:
+    """Who connects, with what software, and what a newer broker would do to it."""
+    used = clients(captured).persist()
+    try:
+        return Clients(clients=_clients(used, exchanges), software=_software(used))
+    finally:
+        used.unpersist()
+
+
+def _clients(used: DataFrame, exchanges: DataFrame) -> Table[Client]:
+    rank = F.array_position(F.array(*map(F.lit, _FATES)), F.col(FATE))
+    old = F.when(F.col(FATE).isNotNull(), F.concat(c.API, F.lit(" v"), c.API_VERSION))
+    rows = used.groupBy(*_OF_CLIENT).agg(
+        F.sum(t.REQUESTS).alias(t.REQUESTS),
+        F.min(ns("first_at")).alias("first"),
+        F.max(ns("last_at")).alias("last"),
+        F.min_by(FATE, F.when(rank > 0, rank)).alias(FATE),
+        F.slice(F.array_sort(F.collect_set(old)), 1, _MOST_VERSIONS).alias("oldest"),
+    )
+    size = F.coalesce(c.REQUEST_SIZE, F.lit(0)) + F.coalesce(t.RESPONSE_SIZE, F.lit(0))
+    sums = exchanges.groupBy(c.CLIENT_ID, host().alias(HOST), c.PRINCIPAL).agg(
+        F.count_distinct(*_CONNECTION).alias("connections"), F.sum(size).alias("bytes")
+    )
+    same = [rows[name].eqNullSafe(sums[name]) for name in (c.CLIENT_ID, HOST, c.PRINCIPAL)]
+    joined = rows.join(sums, same, "left").select(rows["*"], "connections", "bytes")
+    first = joined.orderBy(F.desc(t.REQUESTS), c.CLIENT_ID, HOST).limit(MAX_ROWS).collect()
+    return Table(tuple(map(_client, first)), rows.count())
+
+
+def _client(row: Any) -> Client:
+    return Client(
+        row[c.CLIENT_ID], row["software"], row["software_version"], row[c.PRINCIPAL], row[HOST],
+        row["connections"] or 0, row[t.REQUESTS], row["bytes"] or 0, row["first"], row["last"], row[FATE],
+        ", ".join(row["oldest"]) or None,
+    )  # fmt: skip
+
+
+def _software(used: DataFrame) -> Top[SoftwareTotals]:
+    client = F.struct(c.CLIENT_ID, c.PRINCIPAL, HOST)
+    rows = (
+        used.filter(F.col("software").isNotNull())
+        .groupBy("software", "software_version")
+        .agg(
+            F.count_distinct(client).alias("clients"),
+            F.sum(t.REQUESTS).alias(t.REQUESTS),
+            F.count_distinct(F.when(F.col(FATE) == CUT, client)).alias("cut"),
+        )
+    )
+    shown = rows.orderBy(F.desc(t.REQUESTS), "software", "software_version").limit(MAX_TOP).collect()
+    return Top(tuple(SoftwareTotals(*row) for row in shown), rows.count())
+
+
+def sockets(captured: Captured, exchanges: DataFrame, line: Timeline) -> Connections:
+    """Connections over time, by client, and why they ended."""
+    ids = exchanges.groupBy(*_CONNECTION).agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
+    found = connections(captured).join(ids, _CONNECTION, "left").persist()
+    try:
+        return _sockets(found, line)
+    finally:
+        found.unpersist()
+
+
+def _sockets(found: DataFrame, line: Timeline) -> Connections:
+    opened = found.filter(F.col("opened_at").isNotNull()).groupBy(bin_of(line, "opened_at")).count()
+    causes = found.filter(F.col(c.CAUSE).isNotNull()).groupBy(c.CAUSE).count().orderBy(F.desc("count"), c.CAUSE)
+    return Connections(
+        total=found.count(),
+        opened=series("opened", line, map(tuple, opened.collect()), 0),
+        clients=_by_client(found),
+        causes=Table(tuple(CloseCause(*row) for row in causes.limit(MAX_ROWS).collect()), causes.count()),
+    )
+
+
+def _by_client(found: DataFrame) -> Table[ConnectionsOfClient]:
+    life = (F.unix_micros("closed_at") - F.unix_micros("opened_at")) / 1000
+    client = F.concat_ws(" at ", F.col(c.CLIENT_ID), host()).alias("client")
+    rows = found.groupBy(client).agg(
+        F.count("*").alias("opened"),
+        F.count_if(F.col("closed_at").isNull()).alias("open"),
+        F.median(life).alias("life"),
+        F.coalesce(F.sum(c.BYTES), F.lit(0)).alias("bytes"),
+    )
+    shown = rows.orderBy(F.desc("opened"), "client").limit(MAX_ROWS).collect()
+    of = found.select(client, c.CAUSE).filter(F.col(c.CAUSE).isNotNull())
+    wanted = of.filter(F.col("client").isin(*(row["client"] for row in shown))) if shown else of.limit(0)
+    causes: dict[str, dict[str, int]] = {}
+    for row in wanted.groupBy("client", c.CAUSE).count().collect():
+        causes.setdefault(row[0], {})[row[1]] = row[2]
+    return Table(
+        tuple(
+            ConnectionsOfClient(
+                row["client"], row["opened"], row["open"], row["life"], row["bytes"], causes.get(row["client"], {})
+            )
+            for row in shown
+        ),
+        rows.count(),
+    )
+
+
+def happenings(captured: Captured) -> Events:
+    """What else happened: sessions, gaps, nodes, clocks, in order of time."""
+    told = captured.events.filter(F.col(c.KIND).isin(*_TOLD))
+    rows = told.orderBy(c.AT, c.SESSION, c.CONNECTION).limit(MAX_ROWS)
+    shown = rows.select("*", ns(c.AT).alias("_ns")).collect()
+    return Events(events=Table(tuple(map(_event, shown)), told.count()))
+
+
+def _event(row: Any) -> Event:
+    where = None if row[c.CONNECTION] is None else f"{row[c.SESSION]}/{row[c.CONNECTION]}"
+    return Event(row["_ns"], row[c.KIND], _sentence(row), where)
+
+
+def _sentence(row: Any) -> str:
+    match row[c.KIND]:
+        case c.EVENT_SESSION:
+            return f"session {row[c.SESSION]}: {row[c.CAUSE]}"
+        case c.EVENT_GAP:
+            lost = "an unknown number of" if row[c.FRAMES] is None else row[c.FRAMES]
+            return f"{lost} frames are missing: {row[c.CAUSE]}"
+        case c.EVENT_CLOCK:
+            return "the wall clock was set"
+    return f"a node of the cluster: {row[c.DETAIL]}"

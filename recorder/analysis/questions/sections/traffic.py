@@ -1,0 +1,207 @@
+"""Sections of exchanges: coverage, latency, errors, traffic by API. Waits that clients asked for are told apart."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.error_paths import Unread
+from proxy.wire.long_polls import Wait
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.questions.coverage import coverage_by_api
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, ns, series, top_names
+from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Marks, Series, Table, Timeline, Top
+from recorder.analysis.summary.traffic import (
+    Coverage,
+    ErrorOfApi,
+    Errors,
+    HeatCell,
+    Latency,
+    LatencyOfApi,
+    LatencyOfNode,
+    ReadOfApi,
+    Traffic,
+    TrafficOfApi,
+)
+from recorder.analysis.tables.errors import FLOW, errors
+from recorder.capture import frames as c
+from recorder.missing import Missing
+
+ACCURACY = 10_000
+# powers of two of µs: up to 2^23 µs = 8.4 s and beyond; with 120 bins these are fewer cells than a plot may hold
+_LEVELS = 24
+_P50, _P99 = "p50", "p99"
+
+
+def span(captured: Captured) -> Timeline | None:
+    """The timeline of the frames that were chosen; None without any."""
+    first, last = captured.chosen.agg(F.min(ns(c.AT)), F.max(ns(c.AT))).collect()[0]
+    return None if first is None else Timeline.over(first, last)
+
+
+def coverage(captured: Captured, exchanges: DataFrame, line: Timeline, *, folder: str, lost: Missing) -> Coverage:
+    """What the capture holds, and what it lacks: `lost`."""
+    frames = captured.chosen
+    (sums,) = frames.agg(F.count("*"), F.sum(c.SIZE), F.min(ns(c.AT)), F.max(ns(c.AT))).collect()
+    sessions = [row[0] for row in frames.select(c.SESSION).distinct().orderBy(c.SESSION).limit(MAX_ROWS).collect()]
+    clusters = frames.select(c.CLUSTER).filter(F.col(c.CLUSTER).isNotNull()).distinct()
+    requests = exchanges.groupBy(bin_of(line)).count().collect()
+    gone = _gaps(captured).groupBy(bin_of(line)).agg(F.sum(c.FRAMES)).collect()
+    read = coverage_by_api(exchanges).orderBy(F.desc(t.RESPONSES), c.API)
+    return Coverage(
+        capture=folder,
+        sessions=Table(tuple(sessions), frames.select(c.SESSION).distinct().count()),
+        clusters=tuple(sorted(row[0] for row in clusters.limit(MAX_TOP).collect())),
+        first_at_ns=sums[2],
+        last_at_ns=sums[3],
+        frames=sums[0],
+        exchanges=sum(row[1] for row in requests),
+        bytes=sums[1] or 0,
+        missing=lost,
+        exchanges_over_time=series("requests", line, map(tuple, requests), 0),
+        lost_over_time=series("frames lost", line, map(tuple, gone)),
+        read=Table(tuple(_read(row.asDict()) for row in read.limit(MAX_ROWS).collect()), read.count()),
+    )
+
+
+def _gaps(captured: Captured) -> DataFrame:
+    is_known = F.col(c.FRAMES).between(1, c.MAX_COUNTED)
+    return captured.events.filter((F.col(c.KIND) == c.EVENT_GAP) & is_known)
+
+
+def _read(row: dict[str, int]) -> ReadOfApi:
+    unread = {why.value: row[why.value] for why in Unread if row[why.value]}
+    return ReadOfApi(str(row[c.API]), row[t.RESPONSES], row[t.READ], unread)
+
+
+def latency(exchanges: DataFrame, line: Timeline) -> Latency:
+    """How long answers took, by API, by node, and all work together."""
+    timed = _timed(exchanges)
+    rows = timed.groupBy(c.API, "_wait").agg(*_summed()).orderBy(F.desc(t.COUNT), c.API, "_wait")
+    shown = rows.limit(MAX_TOP).collect()
+    usual, slow = _over_time(timed, [row[c.API] for row in shown], line)
+    apis = [
+        LatencyOfApi(
+            row[c.API], row["_wait"], row[t.COUNT], row[_P50], row["p95"], row[_P99], row["most"],
+            series("p50", line, usual.get(f"{row[c.API]}/{row['_wait']}", ())),
+            series("p99", line, slow.get(f"{row[c.API]}/{row['_wait']}", ())),
+        )
+        for row in shown
+    ]  # fmt: skip
+    work = timed.filter(F.col("_wait").isNull())
+    return Latency(apis=Top(tuple(apis), rows.count()), nodes=_nodes(work), heat=_heat(work, line))
+
+
+def _timed(exchanges: DataFrame) -> DataFrame:
+    wait = F.when(F.col(t.WAIT) == Wait.INCLUDES_WAIT.value, t.INCLUDES_WAIT).when(
+        F.col(t.WAIT).isNotNull() & (F.col(t.WAIT) != Wait.FULL.value), t.WAITING
+    )
+    return exchanges.filter((F.col(c.LATENCY_NS) >= 0) & F.col(c.API).isNotNull()).withColumn("_wait", wait)
+
+
+def _summed() -> list[Column]:
+    shares = {_P50: 0.5, "p95": 0.95, _P99: 0.99}
+    percentiles = [
+        (F.percentile_approx(c.LATENCY_NS, share, ACCURACY) / 1e6).alias(name) for name, share in shares.items()
+    ]
+    return [F.count("*").alias(t.COUNT), *percentiles, (F.max(c.LATENCY_NS) / 1e6).alias("most")]
+
+
+def _over_time(
+    timed: DataFrame, apis: list[str], line: Timeline
+) -> tuple[dict[str, list[tuple[int, float | None]]], ...]:
+    """(bin, p50) and (bin, p99), by API and wait."""
+    name = F.concat_ws("/", c.API, F.coalesce("_wait", F.lit("None"))).alias(NAME)
+    rows = timed.filter(F.col(c.API).isin(*apis)).groupBy(name, bin_of(line)).agg(*_summed()).collect()
+    return by_name(rows, _P50), by_name(rows, _P99)
+
+
+def _nodes(work: DataFrame) -> Table[LatencyOfNode]:
+    rows = work.groupBy(c.API, c.NODE).agg(*_summed()).orderBy(F.desc(t.COUNT), c.API, c.NODE)
+    shown = rows.limit(MAX_ROWS).collect()
+    nodes = [LatencyOfNode(row[c.API], row[c.NODE], row[t.COUNT], row[_P50], row[_P99], row["most"]) for row in shown]
+    return Table(tuple(nodes), rows.count())
+
+
+def _heat(work: DataFrame, line: Timeline) -> Marks[HeatCell]:
+    level = F.least(F.floor(F.log2(F.col(c.LATENCY_NS) / 1000 + 1)), F.lit(_LEVELS - 1)).cast("int").alias("level")
+    rows = work.groupBy(bin_of(line), level).count().orderBy(BIN, "level").collect()
+    cells = [HeatCell(row[BIN], _from_ms(row["level"]), _from_ms(row["level"] + 1), row["count"]) for row in rows]
+    return Marks(tuple(cells))
+
+
+def _from_ms(level: int) -> float:
+    return max(2.0**level, 1.0) / 1000
+
+
+def failures(exchanges: DataFrame, line: Timeline) -> Errors:
+    """What brokers refused, by API and code; over time what is no flow."""
+    found = errors(exchanges)
+    answers = exchanges.filter(F.col(t.ERROR_CODES).isNotNull()).groupBy(c.API).agg(F.count("*").alias("_answers"))
+    example = F.concat_ws("/", c.SESSION, F.col(c.CONNECTION).cast("string"), F.concat(F.lit("e"), c.EXCHANGE))
+    rows = (
+        found.groupBy(c.API, t.ERROR, t.ERROR_CODE)
+        .agg(
+            F.sum(t.COUNT).alias(t.COUNT),
+            F.count("*").alias(t.EXCHANGES),
+            F.max(FLOW).alias(FLOW),
+            F.max(t.RETRIABLE).alias(t.RETRIABLE),
+            F.min(ns(c.AT)).alias("first"),
+            F.max(ns(c.AT)).alias("last"),
+            F.min_by(example, F.col(c.AT)).alias("example"),
+        )
+        .join(F.broadcast(answers), [c.API], "left")
+        .orderBy(FLOW, F.desc(t.COUNT), c.API, t.ERROR_CODE)
+    )
+    listed = [
+        ErrorOfApi(
+            row[c.API] or "unknown", row[t.ERROR], row[t.ERROR_CODE], row[t.COUNT],
+            row[t.EXCHANGES] / row["_answers"] if row["_answers"] else None,
+            bool(row[FLOW]), row[t.RETRIABLE], row["first"], row["last"], None, row["example"],
+        )
+        for row in rows.limit(MAX_ROWS).collect()
+    ]  # fmt: skip
+    if not listed and not exchanges.filter(F.col(t.ERROR_CODES).isNotNull()).limit(1).collect():
+        return Errors(not_judged="no answer could be read")
+    return Errors(errors=Table(tuple(listed), rows.count()), over_time=_errors_over_time(found, line))
+
+
+def _errors_over_time(found: DataFrame, line: Timeline) -> Top[Series]:
+    real = found.filter(~F.coalesce(FLOW, F.lit(False))).withColumn(NAME, F.col(t.ERROR))
+    names, total = top_names(real.groupBy(NAME).agg(F.sum(t.COUNT).alias(t.COUNT)), t.COUNT)
+    return _stacked(real, names, total, line, F.sum(t.COUNT))
+
+
+def traffic(exchanges: DataFrame, line: Timeline) -> Traffic:
+    """Exchanges and bytes by API."""
+    every = latency_by_api(exchanges).groupBy(F.col(c.API).alias(NAME)).agg(*(_sum(name) for name in _SUMS))
+    rows = every.withColumn("_bytes", F.col(t.REQUEST_BYTES) + F.col(t.RESPONSE_BYTES)).persist()
+    try:
+        names, total = top_names(rows, "_bytes")
+        shown = {row[NAME]: row for row in rows.groupBy(among(names).alias(NAME)).agg(*map(_sum, _SUMS)).collect()}
+    finally:
+        rows.unpersist()
+    apis = {name: TrafficOfApi(name, *(row[one] for one in _SUMS)) for name, row in shown.items()}
+    over = exchanges.filter(F.col(c.API).isNotNull()).withColumn(NAME, F.col(c.API))
+    size = F.coalesce(F.sum(c.REQUEST_SIZE), F.lit(0)) + F.coalesce(F.sum(t.RESPONSE_SIZE), F.lit(0))
+    stacked = _stacked(over, names, total, line, size)
+    other = apis.get("other") if "other" not in names else None
+    return Traffic(apis=Top(tuple(apis[name] for name in names), total, other), bytes_over_time=stacked)
+
+
+_SUMS = (t.REQUESTS, t.RESPONSES, t.UNANSWERED, t.ERRORS, t.REQUEST_BYTES, t.RESPONSE_BYTES)
+
+
+def _sum(name: str) -> Column:
+    return F.sum(name).alias(name)
+
+
+def _stacked(rows: DataFrame, names: list[str], total: int, line: Timeline, value: Column) -> Top[Series]:
+    """A series for each of these names, and one for all others. Needs NAME and AT."""
+    found = rows.groupBy(among(names).alias(NAME), bin_of(line)).agg(value.cast("double").alias("value")).collect()
+    values = by_name(found, "value")
+    tops = tuple(series(name, line, values.get(name, ()), 0) for name in names)
+    rest = series("other", line, values["other"], 0) if "other" in values and "other" not in names else None
+    return Top(tops, total, rest)

@@ -1,0 +1,22 @@
+"""A measure in words: the same in a finding's sentence and beside its threshold."""
+
+from __future__ import annotations
+
+from recorder.analysis.summary.finding import Unit
+from recorder.terminal import count, duration, percent, size
+
+
+def measure(value: float, unit: Unit) -> str:
+    """A value with its unit."""
+    match unit:
+        case Unit.MS:
+            return duration(round(value * 1e6))
+        case Unit.BYTES:
+            return size(value)
+        case Unit.SHARE:
+            return percent(100 * value)
+        case Unit.RATIO:
+            return f"{value:.1f} \N{MULTIPLICATION SIGN}"
+        case Unit.PER_SECOND:
+            return f"{value:.3g}/s"
+    return count(round(value))

@@ -1,0 +1,180 @@
+"""`kafka-wiretap report`: what a capture shows, as one HTML page, as Markdown or as JSON.
+
+Everything that can be wrong is looked at before Spark starts: the options, the thresholds, the file to write to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proxy.command_line import folders
+from proxy.terminal import echo, printable
+from recorder import analyze
+from recorder.inspect.options import time
+from recorder.report import files
+from recorder.report.files import CantReport
+from recorder.terminal import console
+
+FORMATS = ("html", "markdown", "json")
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+
+
+def _list_rules(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    """Prints the page docs/findings.md, and ends."""
+    if not wanted or context.resilient_parsing:
+        return
+    analyze.check_spark()
+    from recorder.analysis.findings.listing import page
+
+    for line in page():
+        echo(line)
+    context.exit()
+
+
+@click.command(short_help="Write a capture's report: what is wrong, latency, errors, clients, topics, as one page.")
+@click.argument("folder", shell_complete=folders)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The file; without, standard output."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Default: by the file's name (.html, .md, .json); without a file markdown.",
+)
+@click.option(
+    "--thresholds",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="From where on findings fire: a TOML file with lines such as hot_partition = 4.",
+)
+@click.option("--since", type=time, help="From this time on (UTC): 2026-11-21T13:48, 13:48, -5m before the last frame.")
+@click.option("--until", type=time, help="Up to this time.")
+@click.option(
+    "--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules, and exit."
+)
+@analyze.spark_options
+def report(
+    folder: str,
+    output: Path | None,
+    form: str | None,
+    thresholds: Path | None,
+    since: Any,
+    until: Any,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """What the capture in FOLDER shows, worked out by Spark.
+
+    Findings come first, in sentences: what is wrong, since when, how badly, what to do, and the commands that show it.
+    Then come plots and tables: latency, errors, traffic, topics, clients, connections. The page is one file that loads
+    nothing from anywhere.
+
+    Needs Java 17 or newer. Exit code 1 where a file of the capture can't be read: it is named, and the rest is told.
+
+    \b
+    A page:                  kafka-wiretap report capture -o report.html
+    For a pull request:      kafka-wiretap report capture --format markdown
+    Of the last 5 minutes:   kafka-wiretap report capture -o report.html --since -5m
+    """
+    form = form or _form(output)
+    _check(output, form)
+    analyze.check_spark()
+    own = _own(thresholds)
+    place, notes = analyze.place_of(folder, master, conf)
+    found = _summary(place, folder, analyze.ns_of(since, place), analyze.ns_of(until, place), own)
+    missing = replace(found.coverage.missing, notes=[*notes, *_left_out(place)])
+    found = replace(found, coverage=replace(found.coverage, missing=missing))
+    _write(_rendered(found, form, folder), output)
+    if output is not None:
+        _tell(found, output)
+    analyze.end_with(place.broken)
+
+
+def _form(output: Path | None) -> str:
+    """The format that a file's name asks for. Errors: UsageError."""
+    if output is None:
+        return "markdown"
+    found = _BY_SUFFIX.get(output.suffix.lower())
+    if found is None:
+        raise click.UsageError(f"{printable(output)}: no format; right would be {', '.join(_BY_SUFFIX)}, or --format")
+    return found
+
+
+def _check(output: Path | None, form: str) -> None:
+    try:
+        if form == "html":
+            files.check_packages()
+        if output is not None:
+            files.check_place(output)
+    except CantReport as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"{printable(output)} can't be written: {error.strerror or error}") from error
+
+
+def _own(path: Path | None) -> dict[str, float]:
+    if path is None:
+        return {}
+    from recorder.analysis.findings.rules import RULES
+    from recorder.analysis.findings.thresholds import WrongThresholds, read
+
+    try:
+        return read(path, [rule.name for rule in RULES])
+    except WrongThresholds as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _summary(place: Any, folder: str, since_ns: int | None, until_ns: int | None, own: Mapping[str, float]) -> Any:
+    from recorder.analysis.running import ask
+    from recorder.analysis.summarize import summary
+
+    with console(stderr=True).status("Spark is starting ...") as status:
+        made = partial(
+            summary,
+            folder=folder,
+            since_ns=since_ns,
+            until_ns=until_ns,
+            own=own,
+            say=lambda step: status.update(f"Spark is at work: {step} ..."),
+        )
+        return ask(place, made)
+
+
+def _left_out(place: Any) -> list[str]:
+    return [f"left out: {printable(file)} can't be read: {why}" for file, why in place.broken.items()]
+
+
+def _rendered(found: Any, form: str, folder: str) -> str:
+    from recorder.report.capture import html, markdown
+
+    if form == "json":
+        return str(found.as_json())
+    return html(found, folder) if form == "html" else markdown(found, folder)
+
+
+def _write(written: str, output: Path | None) -> None:
+    if output is None:
+        # names in it are harmless already, as in a file
+        click.echo(written, nl=False)
+        return
+    try:
+        files.put(written, output)
+    except OSError as error:
+        raise click.ClickException(f"{printable(output)} can't be written: {error.strerror or error}") from error
+
+
+def _tell(found: Any, output: Path) -> None:
+    """The findings in a line each, and where the report is."""
+    from recorder.report.sections.findings import judged, verdict
+
+    echo(f"{verdict(found.findings)}. {judged(found.findings)}")
+    for one in found.findings.found:
+        echo(f"  {one.severity.value}: {printable(one.sentence)}")
+    echo(f"report written to {printable(output)}")

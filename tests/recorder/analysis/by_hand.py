@@ -1,0 +1,81 @@
+"""Exchanges and connections written by hand, as the tables that rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.findings.tables import ASKED, Tables
+from recorder.analysis.schema import arrow_type
+from recorder.analysis.tables.exchanges import EXCHANGES
+from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+Row = dict[str, Any]
+# what exchanges have in common: Heartbeats of one client, answered within 2 ms and without an error
+EXCHANGE = {
+    "session": "s",
+    "connection": 1,
+    "exchange": 0,
+    "cluster": "main",
+    "node": 1,
+    "client": "10.0.0.1:5000",
+    "client_id": "app",
+    "api_key": 12,
+    "api": "Heartbeat",
+    "api_version": 4,
+    "latency_ns": 2_000_000,
+    "outcome": "answered",
+    "error_codes": [],
+}
+EVENT = {"session": "s", "cluster": "main", "at_ns": 0, "mono_ns": 0, "detail": "{}"}
+
+
+def each_second(count: float, seconds: Iterable[float] = (0, 60), **facts: Any) -> list[Row]:
+    """`count` exchanges a second from the first to the last second after noon, with these facts.
+
+    A fact that is callable is given the number of the row.
+    """
+    first, last = seconds
+    rows = []
+    for number in range(round((last - first) * count)):
+        own = {name: fact(number) if callable(fact) else fact for name, fact in facts.items()}
+        rows.append(EXCHANGE | {"exchange": number, "at": NOON + timedelta(seconds=first + number / count)} | own)
+    return rows
+
+
+def life(connection: int, opened: float, lasted: float | None, cause: str = "client", **facts: Any) -> list[Row]:
+    """The events of a connection."""
+    client = facts.get("client", "10.0.0.1:5000")
+    own = EVENT | {"connection": connection}
+    rows = [own | {"kind": "opened", "at": NOON + timedelta(seconds=opened), "detail": f'{{"client": "{client}"}}'}]
+    if lasted is not None:
+        rows.append(own | {"kind": "closed", "at": NOON + timedelta(seconds=opened + lasted), "cause": cause})
+    return rows
+
+
+def tables_of(spark: SparkSession, exchanges: list[Row], events: Iterable[Row] = (), **others: object) -> Tables:
+    """Tables of these exchanges and events; others as given by name (`offers`, `joins`, ...)."""
+    found = Tables(_captured(spark, list(events)), _exchanges(spark, exchanges))
+    for name, table in others.items():
+        setattr(found, name, table)
+    return found
+
+
+def _captured(spark: SparkSession, events: list[Row]) -> Captured:
+    names = [column.split()[0] for column in EVENTS_SCHEMA.split(", ")]
+    rows = [tuple(event.get(name) for name in names) for event in events]
+    return Captured(spark.createDataFrame([], SCHEMA), spark.createDataFrame(rows, EVENTS_SCHEMA))
+
+
+def _exchanges(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    columns = [column for column in EXCHANGES.columns if column.name in ASKED]
+    schema = pa.schema([(column.name, arrow_type(column.kind)) for column in columns])
+    answered = [row | {t.ANSWERED_AT: row["at"] if row["outcome"] == "answered" else None} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(answered, schema)).persist()

@@ -1,0 +1,123 @@
+"""Errors, refusals and silence become findings where they last; what belongs to the course of things does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recorder.analysis.findings.judge import judge
+from recorder.analysis.findings.rules import RULES
+from recorder.analysis.summary.finding import Finding
+from tests.recorder.analysis.by_hand import Row, each_second, life
+
+pytestmark = pytest.mark.real
+NAMES = (
+    "errors", "retriable_errors", "unanswered", "denied", "unknown_topic", "coordinator_moves", "fetch_sessions_lost",
+    "stale_commit", "login_breaks",
+)  # fmt: skip
+
+
+def every(number: int, code: int) -> Any:
+    """A code in every so many answers."""
+    return lambda at: [code] if at % number == 0 else []
+
+
+def silent(at: int) -> str:
+    """One outcome in fifty."""
+    return "unanswered" if at % 50 == 0 else "answered"
+
+
+def scenario() -> list[Row]:
+    """A minute of many clients, each of which does one thing."""
+    metadata, commit, sasl = (
+        {"api_key": key, "api": api} for key, api in ((3, "Metadata"), (8, "OffsetCommit"), (36, "SaslAuthenticate"))
+    )
+    return [
+        *each_second(20, api="Final", error_codes=every(50, 10)),
+        *each_second(20, api="Rare", error_codes=every(1200, 10)),
+        *each_second(20, (0, 60), api="Burst", error_codes=lambda at: [10] if 400 <= at < 420 else []),
+        *each_second(20, (0, 8), api="Few", error_codes=[10]),
+        *each_second(20, api="Retried", error_codes=every(50, 7)),
+        *each_second(20, api="Flowing", error_codes=every(2, 27)),
+        *each_second(20, api="Silent", outcome=silent, latency_ns=None),
+        *each_second(20, api_key=1, api="Fetch", client_id="poller", outcome=silent),
+        *each_second(2, client_id="outsider", api="Denying", error_codes=[29]),
+        *each_second(2, client_id="typo", error_codes=[3], **metadata),
+        *each_second(2, (10, 35), client_id="newcomer", error_codes=[3], **metadata),
+        *each_second(2, client_id="lost", api="Moved", error_codes=[16]),
+        *each_second(2, client_id="evicted", api_key=1, api="Fetch", error_codes=[70]),
+        *each_second(0.5, client_id="evicted seldom", api_key=1, api="Fetch", error_codes=[71]),
+        *each_second(10, client_id="late", error_codes=every(20, 22), **commit),
+        *each_second(10, client_id="in time", error_codes=every(200, 27), **commit),
+        *each_second(1, client_id="expired", connection=7),
+        *each_second(1, (30, 31), client_id="expired", connection=7, exchange=lambda at: 100, error_codes=[58], **sasl),
+        *each_second(1, (30, 31), client_id="stranger", connection=8, error_codes=[58], **sasl),
+        *each_second(1, (31, 32), client_id="stranger", connection=8, exchange=lambda at: 1),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(tables: Any) -> dict[str, list[Finding]]:
+    rules = [rule for rule in RULES if rule.name in NAMES]
+    judged = judge(tables(scenario(), life(1, 0, 60, "request_timeout")), rules)
+    assert not judged.unjudged.rows
+    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+
+
+def subjects(findings: list[Finding]) -> set[str]:
+    return {one.subject for one in findings}
+
+
+def test_final_errors_that_last_are_found_by_api_and_code(found: Any) -> None:
+    assert "Final: MESSAGE_TOO_LARGE" in subjects(found["errors"])
+    (one,) = [one for one in found["errors"] if one.subject.startswith("Final")]
+    assert one.share == pytest.approx(0.02)
+    assert one.sentence == "2 % of the answers to Final hold MESSAGE_TOO_LARGE"
+    assert {piece.connection for piece in one.evidence} == {1}
+    assert all(piece.exchange % 50 == 0 for piece in one.evidence)
+
+
+@pytest.mark.parametrize("api", ["Rare", "Burst", "Few", "Retried", "Flowing"])
+def test_errors_that_are_rare_short_few_retriable_or_flow_are_no_final_errors(found: Any, api: str) -> None:
+    assert not [one for one in subjects(found["errors"]) if one.startswith(api)]
+
+
+def test_retriable_errors_have_a_threshold_of_their_own_and_flow_is_none(found: Any) -> None:
+    assert "Retried: REQUEST_TIMED_OUT" in subjects(found["retriable_errors"])
+    assert not [one for one in subjects(found["retriable_errors"]) if one.startswith(("Final", "Flowing"))]
+
+
+def test_requests_without_an_answer_are_found_with_their_close_cause_and_long_polls_are_not(found: Any) -> None:
+    (one,) = found["unanswered"]
+    assert one.subject == "Silent on node 1"
+    assert one.sentence.endswith("most of their connections ended by request_timeout")
+
+
+def test_clients_that_are_denied_twice_a_second_are_found(found: Any) -> None:
+    (one,) = found["denied"]
+    assert one.sentence == "outsider at 10.0.0.1 is told TOPIC_AUTHORIZATION_FAILED 2/s by Denying"
+
+
+def test_a_topic_that_stays_unknown_is_found_and_one_that_is_just_made_is_not(found: Any) -> None:
+    assert subjects(found["unknown_topic"]) == {"typo at 10.0.0.1: Metadata"}
+
+
+def test_a_client_that_keeps_asking_the_wrong_coordinator_is_found(found: Any) -> None:
+    assert subjects(found["coordinator_moves"]) == {"lost at 10.0.0.1: Moved"}
+
+
+def test_fetch_sessions_that_are_lost_again_and_again_are_found_and_single_ones_are_not(found: Any) -> None:
+    assert subjects(found["fetch_sessions_lost"]) == {"evicted at 10.0.0.1: Fetch"}
+
+
+def test_commits_that_come_too_late_are_found_and_those_of_a_rebalance_are_not(found: Any) -> None:
+    (one,) = found["stale_commit"]
+    assert one.subject == "late at 10.0.0.1"
+    assert one.share == pytest.approx(0.05)
+
+
+def test_a_login_that_fails_on_a_connection_in_use_is_found_and_a_first_one_is_not(found: Any) -> None:
+    (one,) = found["login_breaks"]
+    assert one.subject == "expired at 10.0.0.1"
+    assert [(piece.connection, piece.exchange) for piece in one.evidence] == [(7, 100)]

@@ -1,0 +1,130 @@
+"""Clients that connect, ask or speak as they should not become findings, and those that do better do not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from recorder.analysis.findings.judge import judge
+from recorder.analysis.findings.rules import RULES
+from recorder.analysis.summary.finding import Finding
+from tests.recorder.analysis.by_hand import NOON, Row, each_second, life
+
+pytestmark = pytest.mark.real
+NAMES = (
+    "churn", "metadata_storm", "short_lived_producers", "cut_off", "unoffered_version", "classic_group",
+)  # fmt: skip
+
+
+def lives() -> list[Row]:
+    """Connections 1000 and up are short, and two a second; 2000 and up are short and seldom; others last."""
+    short = (one for at in range(120) for one in life(1000 + at, at / 2, 0.3))
+    seldom = (one for at in range(12) for one in life(2000 + at, at * 5, 0.3, client="10.0.0.2:1"))
+    lasting = (one for at in range(120) for one in life(3000 + at, at / 2, 70, client="10.0.0.3:1"))
+    return [*short, *seldom, *lasting]
+
+
+def scenario() -> list[Row]:
+    """A minute of clients, each of which does one thing."""
+    metadata = {"api_key": 3, "api": "Metadata"}
+    produce, init = {"api_key": 0, "api": "Produce"}, {"api_key": 22, "api": "InitProducerId"}
+    return [
+        *each_second(2, client_id=lambda at: f"worker-{at}", connection=lambda at: 1000 + at),
+        *each_second(2, client_id="stays", client="10.0.0.3:1", connection=lambda at: 3000 + at),
+        *each_second(3, client_id="curious", connection=2, **metadata),
+        *each_second(3, client_id="waiting", connection=3, error_codes=[5], **metadata),
+        *each_second(3, client_id="many", connection=lambda at: 10 + at % 5, **metadata),
+        *each_second(2, client_id=lambda at: f"producer-{at}", connection=lambda at: 4000 + at, **init),
+        *each_second(2, client_id=lambda at: f"producer-{at}", connection=lambda at: 4000 + at, exchange=1, **produce),
+        *each_second(20, client_id="steady producer", connection=5, **produce),
+        *each_second(0.2, client_id="steady producer", connection=5, exchange=2000, **init),
+        *each_second(2, client_id="plain producer", connection=lambda at: 5000 + at, exchange=0, **produce),
+        *each_second(1, client_id="old", connection=6, api_key=1, api="Fetch", api_version=3),
+        *each_second(1, client_id=None, connection=8, api_key=0, api="Produce", api_version=2),
+        *each_second(1, client_id="guesses", connection=7, api_key=1, api="Fetch", api_version=15),
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
+    rules = [rule for rule in RULES if rule.name in NAMES]
+    others = {"clients": clients(spark), "offers": offers(spark), "joins": joins(spark)}
+    judged = judge(tables(scenario(), lives(), **others), rules)
+    assert not judged.unjudged.rows
+    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+
+
+def clients(spark: SparkSession) -> DataFrame:
+    row = "software string, software_version string, client_id string, host string, api string, api_version smallint, requests bigint, fate string"  # noqa: E501
+    rows = [
+        ("oldlib", "0.1", "old", "10.0.0.1", "Fetch", 3, 60, "cut"),
+        ("oldest", "0.0", None, "10.0.0.1", "Produce", 2, 60, "cut"),
+        ("newlib", "9.1", "app", "10.0.0.1", "Heartbeat", 4, 60, None),
+        ("heldlib", "1.1", "guesses", "10.0.0.1", "Fetch", 3, 60, "held_back"),
+    ]
+    return spark.createDataFrame(rows, row)
+
+
+def offers(spark: SparkSession) -> DataFrame:
+    row = "session string, connection bigint, offered_key smallint, offered_from smallint, offered_to smallint"
+    rows = [("s", 6, 1, 0, 12), ("s", 7, 1, 4, 12), ("s", 6, 68, 0, 1)]
+    return spark.createDataFrame(rows, row)
+
+
+def joins(spark: SparkSession) -> DataFrame:
+    row = (
+        "session string, connection bigint, exchange bigint, at timestamp, group_id string, protocol_type string, "
+        "protocols array<string>, window bigint, is_edge boolean"
+    )
+    told = [
+        (6, "movable", "consumer", ["range", "cooperative-sticky"], range(12, 42, 5)),
+        (6, "formed once", "consumer", ["range"], [12, 12, 12, 12, 12, 12]),
+        (7, "old broker", "consumer", ["range"], range(12, 42, 5)),
+        (6, "connect", "connect", ["sessioned"], range(12, 42, 5)),
+        (6, "streams", "consumer", ["stream"], range(12, 42, 5)),
+        (6, "own assignor", "consumer", ["range", "by-rack"], range(12, 42, 5)),
+    ]
+    rows = [
+        ("s", connection, 0, NOON + timedelta(seconds=at), *named, at // 5, False)
+        for connection, *named, moments in told
+        for at in moments
+    ]
+    return spark.createDataFrame(rows, row)
+
+
+def subjects(findings: list[Finding]) -> set[str]:
+    return {one.subject for one in findings}
+
+
+def test_a_family_of_clients_with_two_short_connections_a_second_is_found(found: Any) -> None:
+    assert subjects(found["churn"]) == {"worker-* at 10.0.0.1"}
+    (one,) = found["churn"]
+    assert one.measure == pytest.approx(2)
+    assert "half of them within 0.3 s" in one.sentence
+    assert all(piece.connection >= 1000 and piece.exchange is None for piece in one.evidence)
+
+
+def test_metadata_three_times_a_second_on_one_connection_is_found(found: Any) -> None:
+    assert subjects(found["metadata_storm"]) == {"curious at 10.0.0.1"}
+
+
+def test_producers_that_are_made_for_each_message_are_found_with_and_without_ids(found: Any) -> None:
+    assert subjects(found["short_lived_producers"]) == {"producer-* at 10.0.0.1", "plain producer at 10.0.0.1"}
+
+
+def test_a_client_that_newer_brokers_refuse_is_found_and_one_that_its_broker_holds_back_is_not(found: Any) -> None:
+    one, other = sorted(found["cut_off"], key=lambda one: one.subject, reverse=True)
+    assert other.sentence == "oldest 0.0 (no client id at 10.0.0.1) sends Produce v2; Kafka 4.0.2 starts at v3"
+    assert one.sentence == "oldlib 0.1 (old at 10.0.0.1) sends Fetch v3; Kafka 4.0.2 starts at v4"
+    assert {piece.connection for piece in one.evidence} == {6}
+
+
+def test_a_version_that_the_broker_did_not_offer_on_that_connection_is_found(found: Any) -> None:
+    assert subjects(found["unoffered_version"]) == {"guesses at 10.0.0.1: Fetch v15"}
+
+
+def test_groups_that_keep_joining_are_told_of_the_newer_protocol_where_they_can_move(found: Any) -> None:
+    assert subjects(found["classic_group"]) == {"movable"}
