@@ -187,7 +187,12 @@ class Preparation:
         if topics:
             answer = yield from self._ask(CREATE_TOPICS, {"topics": topics, "timeout_ms": 30_000}, to, CREATION)
             self.found.created = self._made("make", (answer or {}).get("topics", ()))
-        grown = [{"name": name, "count": count} for name, count in sorted(lacking.items()) if name not in new]
+        # no assignments: brokers choose; an empty list would be one that lacks all
+        grown = [
+            {"name": name, "count": count, "assignments": None}
+            for name, count in sorted(lacking.items())
+            if name not in new
+        ]
         if grown:
             answer = yield from self._ask(CREATE_PARTITIONS, {"topics": grown, "timeout_ms": 30_000}, to, CREATION)
             self._made("give more partitions to", (answer or {}).get("results", ()))

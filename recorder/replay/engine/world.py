@@ -417,7 +417,7 @@ class World:
             at_once: there is no time to wait for what is on its way.
         """
         aborts = self._producers.finish() if is_calm or at_once else []
-        return [*self._groups.finish(at_once=at_once), *aborts]
+        return [*self._groups.finish(at_once=at_once or is_calm), *aborts]
 
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: the last counts."""

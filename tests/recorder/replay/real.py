@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recorder.replay.plan import BY_CHOICE, Reason
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import PROGRAM, Proxied, compact
@@ -65,6 +66,16 @@ def check_as_recorded(recording: Recording, replayed: Replayed, bootstrap: str, 
     assert not replayed.report["differences"], replayed.printed
     check_logs(recording, folders)
     check_groups(recording, bootstrap)
+
+
+def check_withheld(replayed: Replayed, allowed: Mapping[str, Collection[Reason]]) -> None:
+    """Nothing differs, and no request was withheld but for these reasons, or because no option asked for it."""
+    assert replayed.code == 0, replayed.printed
+    assert not replayed.report["differences"], replayed.printed
+    for api, counts in replayed.report["apis"].items():
+        reasons = {*counts["withheld"]} - {reason.value for reason in BY_CHOICE}
+        assert reasons <= {reason.value for reason in allowed.get(api, ())}, (api, counts)
+        assert not counts["partitions"], (api, counts)
 
 
 def check_logs(recording: Recording, folders: Iterable[Path]) -> None:

@@ -80,8 +80,17 @@ def test_what_a_target_says_of_a_topic_that_it_does_not_make_is_told() -> None:
 def test_what_a_target_says_of_partitions_that_it_does_not_add_is_told() -> None:
     survey = using("there")
     survey.topics = {"there": 3}
-    refused = {"results": [{"name": "there", "error_code": 37, "error_message": None}]}
-    found = prepared(survey, lambda made: refused if made.api_key == CREATE_PARTITIONS else None, create_topics=True)
+    asked: list[Made] = []
+
+    def answer(made: Made) -> Values | None:
+        if made.api_key != CREATE_PARTITIONS:
+            return None
+        asked.append(made)
+        return {"results": [{"name": "there", "error_code": 37, "error_message": None}]}
+
+    found = prepared(survey, answer, create_topics=True)
+    # brokers refuse an empty list of assignments
+    assert [made.values["topics"] for made in asked] == [[{"name": "there", "count": 3, "assignments": None}]]
     assert found.refusals == ["the target does not give more partitions to topic there: INVALID_PARTITIONS"]
 
 
