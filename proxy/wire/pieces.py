@@ -24,7 +24,9 @@ class Pieces:
         """Small neighbours become one buffer."""
         self._size = sum(map(len, buffers))
         self.buffers: tuple[Buffer, ...]
-        if self._size < LARGE:
+        if len(buffers) == 1 and isinstance(buffers[0], bytes):
+            self.buffers = (buffers[0],)
+        elif self._size < LARGE:
             self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
         else:
             flat = chain.from_iterable(one.buffers if isinstance(one, Pieces) else (one,) for one in buffers)
