@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,8 +46,6 @@ from recorder.replay.survey import Survey, survey
 from recorder.terminal import console, percent
 
 SECOND = 10**9
-# Objects made since the last collection, less those that are gone: one in flight takes some thirty.
-_COLLECT_AFTER = 50_000
 
 
 @dataclass(frozen=True)
@@ -261,27 +257,9 @@ async def _play(job: Job, world: World, target: Target) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_listen, conductor, nursery.cancel_scope)
         nursery.start_soon(_show_progress, conductor)
-        with _few_collections():
-            await conductor.run()
+        await conductor.run()
         nursery.cancel_scope.cancel()
     world.close(conductor.engine.progress, time.time_ns())
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Has garbage collected seldom: an exchange leaves none, and what is planned and read stays for a while.
-
-    With Python's own threshold the collections take an eighth of a replay's time.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:
