@@ -26,6 +26,9 @@ from recorder.replay.stream import Happening, Reads
 
 # rows fed between two looks at the sockets
 _SLICE = 16
+# How long before the first request is due reading begins (ns): a file is opened, and the first rows are fed. A late
+# start would make all those late that follow soon.
+_LEAD = 5 * 10**8
 # how long nothing may happen before the engine is asked again (ns), and whether it wants rows (s)
 _IDLE, _LOOK = 5 * 10**8, 0.01
 
@@ -35,7 +38,8 @@ class Conductor:
 
     def __init__(self, world: World, target: Target, rows: Iterator[Happening | Reads]) -> None:
         self._target, self._rows = target, rows
-        self.engine = Engine(world, time.monotonic_ns())
+        self._is_timed = world.options.speed is not None
+        self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed)
         self._connections: dict[int, Wire | None] = {}
         self._places = Places()
         self._sockets = Sockets(self._notice)
@@ -113,9 +117,14 @@ class Conductor:
                 self.engine.end(now)
                 return True
             self.engine.feed(row, now)
-            if not self.engine.wants(now):
+            if not self.engine.wants(now) or self._is_due(now):
                 break
         return False
+
+    def _is_due(self, now: int) -> bool:
+        """True if a request's time has come: it leaves before more is read. (At `max` all times have come.)"""
+        wake = self.engine.next_wake
+        return self._is_timed and wake is not None and wake <= now
 
     def _do(self) -> None:
         assert self._nursery is not None

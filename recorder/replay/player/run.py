@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -46,6 +48,8 @@ from recorder.replay.survey import Survey, survey
 from recorder.terminal import console, percent
 
 SECOND = 10**9
+# How long the thread that reads the disk may keep the interpreter from the one that serves the sockets.
+_SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
@@ -253,13 +257,29 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
 
 
 async def _play(job: Job, world: World, target: Target) -> None:
-    conductor = Conductor(world, target, job.steps())
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_listen, conductor, nursery.cancel_scope)
-        nursery.start_soon(_show_progress, conductor)
-        await conductor.run()
-        nursery.cancel_scope.cancel()
+    with _short_pauses():
+        # the clock runs from here on
+        conductor = Conductor(world, target, job.steps())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_listen, conductor, nursery.cancel_scope)
+            nursery.start_soon(_show_progress, conductor)
+            await conductor.run()
+            nursery.cancel_scope.cancel()
     world.close(conductor.engine.progress, time.time_ns())
+
+
+@contextmanager
+def _short_pauses() -> Iterator[None]:
+    """The collector leaves alone what was there before: looking at a hundred thousand objects takes 50 ms."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        sys.setswitchinterval(interval)
 
 
 async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from recorder.replay.stream import Happening
 from recorder.replay.survey import survey
 from tests.recorder.replay.player.broker import LoopbackBroker, serving
 from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
-from tests.recorder.replay.simulation import Recording
+from tests.recorder.replay.simulation import Recording, Simulation
 
 SECOND = 10**9
 # no test may take longer: something hangs
@@ -45,6 +46,19 @@ def recording() -> Recording:
         found.answers(at + 0.5, exchange, list_answer())
     found.closes(COUNT, 1)
     return found
+
+
+def test_in_time_the_first_request_is_due_only_when_reading_has_begun() -> None:
+    """It would be late by the time that opening the capture takes, and all those behind it on its connection, too."""
+
+    async def due() -> int:
+        made, options = recording(), Options(speed=1)
+        world, before = Simulation(made, lambda _: None, options).world, time.monotonic_ns()
+        conductor = Conductor(world, Target(()), iter(()))
+        conductor.engine.feed(made.happenings[0], before)
+        return (conductor.engine.next_wake or before) - before
+
+    assert trio.run(due) >= SECOND // 10
 
 
 async def played(
