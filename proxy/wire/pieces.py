@@ -22,9 +22,11 @@ class Pieces:
     def __init__(self, buffers: Sequence[Buffer | Pieces]) -> None:
         """Small neighbours become one buffer."""
         self._size = sum(map(len, buffers))
-        self.buffers: list[Buffer]
-        if self._size < LARGE:
-            self.buffers = [b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers])]
+        self.buffers: Sequence[Buffer]
+        if len(buffers) == 1 and isinstance(buffers[0], bytes):
+            self.buffers = (buffers[0],)
+        elif self._size < LARGE:
+            self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
         else:
             self.buffers = _gathered(buffers)
 
