@@ -16,7 +16,18 @@ MADE_HERE = {
     "responses",
 }
 MADE_HERE |= {"unanswered", "errors", "request_bytes", "response_bytes", "p50_ms", "p95_ms", "p99_ms"}
-MADE_HERE |= {"error_code", "error", "retriable", "count", "exchanges", "includes_wait", "gaps", "connections"}
+MADE_HERE |= {
+    "service_ns",
+    "bucket",
+    "error_code",
+    "error",
+    "retriable",
+    "count",
+    "exchanges",
+    "includes_wait",
+    "gaps",
+    "connections",
+}
 
 
 def test_each_column_is_the_captures_or_made_by_the_analysis() -> None:
