@@ -1,7 +1,8 @@
 """What the replay does of its own: heartbeats of silent members, and the end.
 
 All is played: what consumers read in the recording and not yet from the target is polled for. A replay that is stopped
-leaves over what is in play. In the end, either way, transactions are aborted and groups left.
+leaves over what is in play, but for requests on their way that begin or end something: their answers are awaited, so
+that nothing begins behind its end. Either way, transactions are aborted and groups left in the end.
 """
 
 from __future__ import annotations
