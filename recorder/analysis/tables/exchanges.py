@@ -108,22 +108,32 @@ def exchanges(captured: Captured, joined: Doubtful | None = None, *, decode: boo
     Without `decode` no body is read: ERROR_CODES and UNREAD are null, and WAIT is "includes_wait" for each long poll.
     Of a capture with a time asked for, the exchanges whose AT lies in it.
     """
-    # an answer may come after the time asked for
-    later = replace(captured, until_ns=None)
-    return _within(_all(later, joined, decode), captured)
+    return _within(_all(captured, joined, decode), captured)
 
 
 def _all(captured: Captured, joined: Doubtful | None, decode: bool) -> DataFrame:
-    found = answers(captured) if decode else _undecoded(heads(captured))
-    asked = _requests(captured.chosen)
+    """The exchanges of the time asked for, and some others: where both sides are joined, all."""
+    # an answer may come after the time asked for
+    later = replace(captured, until_ns=None)
+    # a request from before that time has not lost its answer, nor the other way round
+    ever = replace(later, since_ns=None)
     if joined is None:
-        return _joined(asked, found, captured)
+        return _joined(_requests(ever), _answered(ever, decode), ever)
     is_joined = _is_one_of(joined)
     if is_joined is None:
-        return _told_alone(found).unionByName(_without_answer(asked, heads(captured), captured))
-    whole = _told_alone(found.filter(~is_joined))
-    rest = _without_answer(asked.filter(~is_joined), heads(captured), captured)
-    return whole.unionByName(rest).unionByName(_joined(asked.filter(is_joined), found.filter(is_joined), captured))
+        return _whole(later, decode, F.lit(True))
+    both = _requests(ever).filter(is_joined), _answered(ever, decode).filter(is_joined)
+    return _whole(later, decode, ~is_joined).unionByName(_joined(*both, ever))
+
+
+def _whole(captured: Captured, decode: bool, which: Column) -> DataFrame:
+    """The exchanges of these connections, none of which is doubtful."""
+    told = _told_alone(_answered(captured, decode).filter(which))
+    return told.unionByName(_without_answer(_requests(captured).filter(which), heads(captured), captured))
+
+
+def _answered(captured: Captured, decode: bool) -> DataFrame:
+    return answers(captured) if decode else _undecoded(heads(captured))
 
 
 def _within(found: DataFrame, captured: Captured) -> DataFrame:
@@ -147,15 +157,16 @@ def _is_one_of(joined: Doubtful) -> Column | None:
     return F.col(c.SESSION).isin(*joined.sessions) | named.isin(*pairs)
 
 
-def _requests(frames: DataFrame) -> DataFrame:
-    found = frames.filter((F.col(c.KIND) == c.REQUEST) & F.col(c.EXCHANGE).isNotNull())
+def _requests(captured: Captured) -> DataFrame:
+    found = captured.chosen.filter((F.col(c.KIND) == c.REQUEST) & F.col(c.EXCHANGE).isNotNull())
     return found.select(*t.KEYS, *_SHARED, c.AT, F.col(c.SIZE).alias(c.REQUEST_SIZE), c.AWAITS)
 
 
 def _told_alone(found: DataFrame) -> DataFrame:
     """Exchanges of answers whose requests are in the capture, too."""
     spent = F.col(c.LATENCY_NS) + F.coalesce(c.TRANSFER_NS, F.lit(0))
-    asked_at = F.timestamp_micros(F.floor((F.col(c.AT_NS) - spent) / 1000))
+    # whole numbers: as a float, a time in ns is rounded to 256 of them
+    asked_at = F.timestamp_micros(F.call_function("div", F.col(c.AT_NS) - spent, F.lit(1000)))
     by_proxy = F.col(c.MADE_BY) == c.BY_PROXY
     return found.select(
         *t.KEYS,

@@ -36,6 +36,26 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
     assert json.loads(done.stdout) == [[6], None, "error"]
 
 
+DECODERS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from recorder.analysis.decode import answers, batches, messages, metadata, names, record_rows, software, topic_partitions
+from recorder.capture import reader
+ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
+strange = [module.__file__ for module in ours if not module.__file__.startswith(sys.argv[1])]
+assert not strange, strange
+assert not [name for name in sys.modules if name.split(".")[0] == "pyspark"]
+print(len(answers.answers().asked) > 1)
+"""
+
+
+def test_a_process_that_has_only_the_zip_decodes_and_reads_captures(tmp_path: Path) -> None:
+    zipped = write_zip(tmp_path / "code.zip")
+    command = [sys.executable, "-I", "-c", DECODERS, str(zipped)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_the_zip_holds_the_messages_and_no_compiled_files(tmp_path: Path) -> None:
     names = ZipFile(write_zip(tmp_path / "code.zip")).namelist()
     assert "proxy/wire/messages/01_fetch.kafka" in names

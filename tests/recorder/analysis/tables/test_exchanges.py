@@ -118,11 +118,34 @@ def test_a_request_behind_the_last_answer_of_an_open_connection_may_still_be_ans
     assert [found[number].outcome for number in range(3)] == ["answered", "pending", "pending"]
 
 
-def test_the_time_of_a_request_is_told_by_its_answer(captured: Build, request_row: Build, response_row: Build) -> None:
+@pytest.mark.parametrize("odd_ns", [0, 1, 999, 500], ids=str)
+def test_the_time_of_a_request_is_told_by_its_answer(
+    captured: Build, request_row: Build, response_row: Build, odd_ns: int
+) -> None:
     """To the microsecond, the transfer included."""
-    late = response_row(0, at=NOON + timedelta(milliseconds=9), latency_ns=7_000_000, transfer_ns=2_000_000)
-    (row,) = exchanges(captured(request_row(0), late), Doubtful(), decode=False).collect()
-    assert row["at"] == NOON.replace(tzinfo=None)
+    asked_ns = int(NOON.timestamp()) * 10**9 + 123_456_789_000 + odd_ns
+    told_ns = asked_ns + 7_000_123 + 2_000_456
+    late = response_row(0, at=moment(told_ns), at_ns=told_ns, latency_ns=7_000_123, transfer_ns=2_000_456)
+    found = captured(request_row(0, at=moment(asked_ns), at_ns=asked_ns), late)
+    (row,) = exchanges(found, Doubtful(), decode=False).collect()
+    assert row["at"] == moment(asked_ns).replace(tzinfo=None)
+
+
+def moment(ns: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=ns // 1000)
+
+
+@pytest.mark.parametrize("joined", [None, Doubtful(), Doubtful(("s",))], ids=["all", "none", "session"])
+def test_an_exchange_belongs_to_the_time_of_its_request(
+    captured: Build, request_row: Build, response_row: Build, joined: Doubtful | None
+) -> None:
+    """The answer may lie beyond the time asked for; one to an earlier request has not lost it."""
+    second = 10**9
+    start = int(NOON.timestamp()) * second
+    rows = [make(number) for number in range(3) for make in (request_row, response_row)]
+    found = captured(*rows, since_ns=start + 1000, until_ns=start + second)
+    made = exchanges(found, joined, decode=False).collect()
+    assert [(row.exchange, row.outcome) for row in made] == [(1, "answered")]
 
 
 def test_both_ways_make_the_same_exchanges(captured: Build, request_row: Build, response_row: Build) -> None:
