@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, said, shares
+from recorder.analysis.findings.counting import at_node, beside, counted, has_any, inside, rates, said, shares
 from recorder.analysis.findings.rows import CASES, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.errors import FLOW
@@ -84,8 +84,7 @@ def unanswered(tables: Tables) -> DataFrame:
     is_case = F.col(t.OUTCOME) == Outcome.UNANSWERED.value
     cases = counted(with_cause, [c.API, c.NODE], is_case)
     why = with_cause.filter(is_case).groupBy(c.API, c.NODE, WINDOW).agg(F.mode(c.CAUSE).alias(c.CAUSE))
-    same = [cases[name].eqNullSafe(why[name]) for name in (c.API, c.NODE, WINDOW)]
-    found = cases.join(F.broadcast(why), same, "left").select(cases["*"], why[c.CAUSE])
+    found = beside(cases, why, [c.API, c.NODE, WINDOW], "left")
     return said(shares(found), at_node(), {"cause": c.CAUSE})
 
 

@@ -6,6 +6,8 @@ Both count by subject and window. Evidence is the worst case of each window, by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -76,6 +78,13 @@ def _text(word: Column | str) -> Column:
 def has_any(codes: Column | str, wanted: Sequence[int]) -> Column:
     """Whether an answer's codes hold one of these; null where they are unknown."""
     return F.arrays_overlap(codes, F.array(*map(F.lit, wanted)).cast("array<smallint>"))
+
+
+def beside(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str = "inner") -> DataFrame:
+    """The left rows with the columns of the few right ones that have the same keys; nulls are equal to each other."""
+    renamed = {name: f"_right_{name}" for name in keys}
+    same = reduce(and_, (F.col(name).eqNullSafe(F.col(other)) for name, other in renamed.items()))
+    return left.join(F.broadcast(right.withColumnsRenamed(renamed)), same, how).drop(*renamed.values())
 
 
 def at_node() -> Column:

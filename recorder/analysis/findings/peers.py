@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import apis, keys
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import Words, counted, evidence, has_any, inside, rates, said
+from recorder.analysis.findings.counting import Words, beside, counted, evidence, has_any, inside, rates, said
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
@@ -77,10 +77,8 @@ def cut_off(tables: Tables) -> DataFrame:
         F.max(F.when(F.length(software) > 0, software)).alias("_software"),
         F.max_by(F.struct(c.API, c.API_VERSION), t.REQUESTS).alias("_used"),
     )
-    every = tables.exchanges
-    same = [every[name].eqNullSafe(worst[name]) for name in (HOST, c.CLIENT_ID)]
-    same += [every[name] == worst["_used"][name] for name in (c.API, c.API_VERSION)]
-    used = every.join(F.broadcast(worst), same).select(every["*"], "_software")
+    is_used = [F.col(name) == F.col("_used")[name] for name in (c.API, c.API_VERSION)]
+    used = beside(tables.exchanges, worst, [HOST, c.CLIENT_ID]).filter(is_used[0] & is_used[1])
     found = counted(used.withColumn(WINDOW, F.lit(0)), [PEER, "_software", c.API, c.API_VERSION])
     words: Words = {
         "software": F.coalesce("_software", PEER),

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.keys import FETCH
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import at_node, counted, inside, said, shares
+from recorder.analysis.findings.counting import at_node, beside, counted, inside, said, shares
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.capture import frames as c
@@ -31,8 +31,7 @@ def slow(tables: Tables) -> DataFrame:
     p99 = work.groupBy(c.API, c.NODE, WINDOW).agg(_percentile(F.col(c.LATENCY_NS), 0.99).alias(_P99))
     cases = counted(work, [c.API, c.NODE], is_slow, worst=F.col(c.LATENCY_NS))
     every = _with_others(p99.withColumn(_USUAL, F.median(_P99).over(Window.partitionBy(c.API, c.NODE))))
-    same = [cases[name].eqNullSafe(every[name]) for name in (c.API, c.NODE, WINDOW)]
-    found = cases.join(every, same).select(cases["*"], _P99, F.least(_USUAL, _OTHERS).alias(_USUAL))
+    found = beside(cases, every, [c.API, c.NODE, WINDOW]).withColumn(_USUAL, F.least(_USUAL, _OTHERS))
     times = F.when(F.col(_P99) >= SLOW_MS, F.col(_P99) / F.col(_USUAL)).otherwise(0.0)
     words = {"p99": _shown(_P99), "usual": _shown(_USUAL)}
     return said(found.withColumn(MEASURE, times), at_node(), words)
@@ -58,11 +57,14 @@ def _work(tables: Tables) -> DataFrame:
 
 def _with_others(found: DataFrame) -> DataFrame:
     """The rows with the median of what is usual on the API's other nodes; null without others."""
-    usual = found.groupBy(c.API, c.NODE).agg(F.first(_USUAL).alias("_of_node"))
-    is_other = (found[c.API] == usual[c.API]) & ~found[c.NODE].eqNullSafe(usual[c.NODE])
-    keys = [c.API, c.NODE, WINDOW, _P99, _USUAL]
-    joined = found.join(F.broadcast(usual), is_other, "left").select(*(found[name] for name in keys), "_of_node")
-    return joined.groupBy(*keys).agg(F.median("_of_node").alias(_OTHERS))
+    # a connection whose node is unknown may be to any of them
+    known = found.filter(F.col(c.NODE).isNotNull())
+    of_nodes = known.groupBy(c.API, c.NODE).agg(F.first(_USUAL).alias(_USUAL))
+    every = of_nodes.groupBy(c.API).agg(F.collect_list(F.struct(c.NODE, _USUAL)).alias("_nodes"))
+    others = F.filter("_nodes", lambda one: ~one[c.NODE].eqNullSafe(F.col(c.NODE)))
+    sorted_ones = F.array_sort(F.transform(others, lambda one: one[_USUAL]))
+    middle = F.get(sorted_ones, (F.size(sorted_ones) / 2).cast("int"))
+    return beside(found, every, [c.API], "left").withColumn(_OTHERS, middle).drop("_nodes")
 
 
 def _percentile(latency: Column, share: float) -> Column:
