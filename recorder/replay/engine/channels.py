@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from proxy.wire import Malformed
-from proxy.wire.catalog import must
+from proxy.wire.catalog import CACHE_SIZE, must
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import write_request_head
@@ -92,6 +93,17 @@ class Out:
 MAX_SILENT = 10_000
 
 
+# the correlation id is an int32, behind the API's key and version
+_ID_BYTES, _ID_AT = 4, 4
+
+
+@lru_cache(CACHE_SIZE)
+def _head(api_key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
+    """A request's head before and behind its correlation id. Errors: Malformed."""
+    head = write_request_head(api_key, version, 0, client_id)
+    return head[:_ID_AT], head[_ID_AT + _ID_BYTES :]
+
+
 @dataclass(eq=False)
 class Channel:
     """One connection to the target."""
@@ -109,9 +121,11 @@ class Channel:
     def send(self, out: Out, now: int) -> Send | None:
         """The bytes of a request, if they may leave now. Errors: WireError for values that can't be written."""
         self._last += 1
-        head = write_request_head(out.api_key, out.version, self._last, out.client_id)
+        before, behind = _head(out.api_key, out.version, out.client_id)
         body = must("request", out.api_key, out.version).encode_pieces(out.values)
-        data = Pieces((LENGTH.pack(len(head) + len(body)) + head, body))
+        length = LENGTH.pack(len(before) + _ID_BYTES + len(behind) + len(body))
+        head = length + before + self._last.to_bytes(_ID_BYTES, "big") + behind
+        data = Pieces((head + body,) if isinstance(body, bytes) else (head, body))
         if out.awaits:
             self.flying[self._last] = out
         else:

@@ -96,7 +96,9 @@ class Engine:
             return
         self._recorded.feed(happening, now)
         self._sending.poll(now)
-        self._run(now)
+        # most recorded answers change nothing yet
+        if self._play.ready or self._play.has_news:
+            self._run(now)
 
     def end(self, now: int) -> None:
         """Nothing more happened: what has no answer yet has none."""
