@@ -2,7 +2,7 @@
 
 Clients beat, poll and ask in the same bytes again and again, and a cluster that does what the recorded one did answers
 in the recorded bytes: such messages are decoded once. Remembered values are shared by all who read them, and never
-changed; who changes values decodes anew. Records are views of the frame: large ones are not copied.
+changed; who changes values gets a copy. Records are views of the frame: large ones are not copied.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ Values = dict[str, Any]
 SMALL = 1024
 # Messages that are remembered: with their values some 20 MB at most.
 MOST_MESSAGES = 2048
+# values that hold others
+_HOLDING = frozenset({dict, list})
 _KEY_AND_VERSION, _NO_CORRELATION = Struct(">hh").pack, bytes(4)
 
 
 def decoded_request(api_key: int, version: int, frame: bytes) -> Values:
-    """The values of a request, to change. Errors: WireError."""
+    """The values of a request. Errors: WireError."""
     found = decode_request(frame, views=True)
     if not isinstance(found, tuple):
         raise Malformed(f"no message has api key {api_key} and version {version}")
@@ -38,6 +40,22 @@ def repeatable(api_key: int, frame: bytes) -> bytes | None:
     Batches differ in their times at least.
     """
     return None if len(frame) > SMALL or api_key == PRODUCE else bytes(frame[8:])
+
+
+def own_request(api_key: int, version: int, frame: bytes) -> Values:
+    """The values of a request, to change. Errors: WireError."""
+    rest = repeatable(api_key, frame)
+    if rest is None:
+        return decoded_request(api_key, version, frame)
+    found: Values = _copied(remembered_request(api_key, version, rest))
+    return found
+
+
+def _copied(value: Any) -> Any:
+    """A copy of values: that takes a third of the time of decoding them."""
+    if isinstance(value, dict):
+        return {name: _copied(one) if type(one) in _HOLDING else one for name, one in value.items()}
+    return [_copied(one) if type(one) in _HOLDING else one for one in value]
 
 
 def request_values(api_key: int, version: int, frame: bytes) -> Values:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from proxy.wire.errors import WireError
 from proxy.wire.keys import PRODUCE
 from recorder.capture.frames import Origin as Origin
-from recorder.replay.messages import SMALL, answer_values, decoded_request, request_values
+from recorder.replay.messages import SMALL, answer_values, own_request, request_values
 from recorder.replay.messages import Values as Values
 
 NANOSECONDS = 10**9
@@ -178,7 +178,7 @@ class Exchange:
         """The recorded request's values, to change. Errors: WireError."""
         found, frame = self._request, self.frame or b""
         if found is None or self.api_key != PRODUCE:
-            return decoded_request(self.api_key, self.version, frame)
+            return own_request(self.api_key, self.version, frame)
         # of batches, nobody keeps what was read: who reads them once more decodes anew
         self._request = None
         return found
