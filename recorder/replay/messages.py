@@ -52,7 +52,7 @@ def own_request(api_key: int, version: int, frame: bytes) -> Values:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of values: that takes a third of the time of decoding them."""
+    """A copy of values: that takes less time than decoding them."""
     if isinstance(value, dict):
         return {name: _copied(one) if type(one) in _HOLDING else one for name, one in value.items()}
     return [_copied(one) if type(one) in _HOLDING else one for one in value]

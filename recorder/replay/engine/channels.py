@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from proxy.wire import Malformed
-from proxy.wire.catalog import CACHE_SIZE, must
+from proxy.wire.catalog import must
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import write_request_head
@@ -95,9 +95,11 @@ MAX_SILENT = 10_000
 
 # the correlation id is an int32, behind the API's key and version
 _ID_BYTES, _ID_AT = 4, 4
+# Heads that are remembered: 64 MB where each client id is as long as it may be.
+_MOST_HEADS = 1024
 
 
-@lru_cache(CACHE_SIZE)
+@lru_cache(_MOST_HEADS)
 def _head(api_key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
     """A request's head before and behind its correlation id. Errors: Malformed."""
     head = write_request_head(api_key, version, 0, client_id)
