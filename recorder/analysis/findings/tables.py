@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
@@ -136,9 +135,11 @@ class Tables:
 
 
 def kept_exchanges(captured: Captured) -> DataFrame:
-    """The exchanges with the columns of ASKED, persisted."""
-    every = exchanges(captured, doubtful(captured)).select(*ASKED)
-    return every.persist(StorageLevel.MEMORY_AND_DISK)
+    """The exchanges with the columns of ASKED, made at once and kept in memory or on disk.
+
+    A checkpoint, because Spark would plan and print how they were made with each of the many questions about them.
+    """
+    return exchanges(captured, doubtful(captured)).select(*ASKED).localCheckpoint()
 
 
 def with_peers(rows: DataFrame) -> DataFrame:

@@ -32,10 +32,16 @@ def series(name: str, line: Timeline, values: Iterable[tuple[int, float | None]]
     return Series(name, tuple(found.get(at, empty) for at in range(line.bins)))
 
 
+def firsts(ordered: DataFrame, most: int) -> tuple[list[Any], int]:
+    """The first rows, and how many there are in all; that is a question of its own only where there are more."""
+    rows = ordered.limit(most).collect()
+    return rows, len(rows) if len(rows) < most else ordered.count()
+
+
 def top_names(totals: DataFrame, by: str) -> tuple[list[str], int]:
     """Of rows of NAME: the names of the largest by `by`, and how many there are."""
-    names = [row[NAME] for row in totals.orderBy(F.desc(by), NAME).limit(MAX_TOP).collect()]
-    return names, totals.count()
+    rows, total = firsts(totals.orderBy(F.desc(by), NAME), MAX_TOP)
+    return [row[NAME] for row in rows], total
 
 
 def among(names: Sequence[str]) -> Column:

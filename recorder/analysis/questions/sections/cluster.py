@@ -11,7 +11,7 @@ from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.questions.sections.bins import ns
+from recorder.analysis.questions.sections.bins import firsts, ns
 from recorder.analysis.summary.bounds import MAX_MARKS, MAX_ROWS, MAX_TOP, Marks, Table, Top
 from recorder.analysis.summary.cluster import (
     LoadOfNode,
@@ -50,15 +50,15 @@ def _totals(use: DataFrame) -> Top[TopicTotals]:
         F.count_distinct(F.when(writes, client)).alias("writers"),
         F.count_distinct(F.when(~writes, client)).alias("readers"),
     )
-    shown = rows.orderBy(F.desc(F.col("written") + F.col("read")), "topic").limit(MAX_TOP).collect()
-    return Top(tuple(TopicTotals(*row) for row in shown), rows.count())
+    shown, total = firsts(rows.orderBy(F.desc(F.col("written") + F.col("read")), "topic"), MAX_TOP)
+    return Top(tuple(TopicTotals(*row) for row in shown), total)
 
 
 def _use(use: DataFrame) -> Table[TopicUse]:
     times = [ns(name).alias(name) for name in ("first_at", "last_at")]
     names = ["topic", "use", c.CLIENT_ID, "software", c.PRINCIPAL, "group_id", "bytes", "records"]
-    rows = use.orderBy(F.desc("bytes"), "topic", "use", c.CLIENT_ID).limit(MAX_ROWS).select(*names, *times)
-    return Table(tuple(map(_used, rows.collect())), use.count())
+    rows, total = firsts(use.orderBy(F.desc("bytes"), "topic", "use", c.CLIENT_ID).select(*names, *times), MAX_ROWS)
+    return Table(tuple(map(_used, rows)), total)
 
 
 def _used(row: Any) -> TopicUse:
@@ -101,17 +101,18 @@ def _map(every: DataFrame) -> Marks[Partition]:
     # partitions have numbers from 0 on: the highest tells how many there are at least
     least = F.greatest(F.max("partition").over(of_topic) + 1, F.lit(1))
     shown = every.withColumns({"of_topic": topic_bytes, "skew": F.col("size") * least / topic_bytes})
-    rows = shown.orderBy(F.desc("of_topic"), "topic", "partition").limit(MAX_MARKS).collect()
+    rows, total = firsts(shown.orderBy(F.desc("of_topic"), "topic", "partition"), MAX_MARKS)
     return Marks(
         tuple(
             Partition(row["topic"], row["partition"], row["leader"], row["written"], row["read"], row["skew"])
             for row in rows
         ),
-        every.count(),
+        total,
     )
 
 
 def _nodes(every: DataFrame) -> Table[LoadOfNode]:
     rows = every.filter(F.col("leader").isNotNull()).groupBy("leader")
     found = rows.agg(F.count("*"), F.sum("written"), F.sum("read")).orderBy("leader")
-    return Table(tuple(LoadOfNode(*row) for row in found.limit(MAX_ROWS).collect()), found.count())
+    nodes, total = firsts(found, MAX_ROWS)
+    return Table(tuple(LoadOfNode(*row) for row in nodes), total)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.questions.sections.bins import bin_of, ns, series
+from recorder.analysis.questions.sections.bins import bin_of, firsts, ns, series
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Table, Timeline, Top
 from recorder.analysis.summary.peers import (
     Client,
@@ -60,8 +60,8 @@ def _clients(used: DataFrame, exchanges: DataFrame) -> Table[Client]:
     )
     same = [rows[name].eqNullSafe(sums[name]) for name in (c.CLIENT_ID, HOST, c.PRINCIPAL)]
     joined = rows.join(sums, same, "left").select(rows["*"], "connections", "bytes")
-    first = joined.orderBy(F.desc(t.REQUESTS), c.CLIENT_ID, HOST).limit(MAX_ROWS).collect()
-    return Table(tuple(map(_client, first)), rows.count())
+    first, total = firsts(joined.orderBy(F.desc(t.REQUESTS), c.CLIENT_ID, HOST), MAX_ROWS)
+    return Table(tuple(map(_client, first)), total)
 
 
 def _client(row: Any) -> Client:
@@ -83,8 +83,8 @@ def _software(used: DataFrame) -> Top[SoftwareTotals]:
             F.count_distinct(F.when(F.col(FATE) == CUT, client)).alias("cut"),
         )
     )
-    shown = rows.orderBy(F.desc(t.REQUESTS), "software", "software_version").limit(MAX_TOP).collect()
-    return Top(tuple(SoftwareTotals(*row) for row in shown), rows.count())
+    shown, total = firsts(rows.orderBy(F.desc(t.REQUESTS), "software", "software_version"), MAX_TOP)
+    return Top(tuple(SoftwareTotals(*row) for row in shown), total)
 
 
 def sockets(captured: Captured, exchanges: DataFrame, line: Timeline) -> Connections:
@@ -100,11 +100,12 @@ def sockets(captured: Captured, exchanges: DataFrame, line: Timeline) -> Connect
 def _sockets(found: DataFrame, line: Timeline) -> Connections:
     opened = found.filter(F.col("opened_at").isNotNull()).groupBy(bin_of(line, "opened_at")).count()
     causes = found.filter(F.col(c.CAUSE).isNotNull()).groupBy(c.CAUSE).count().orderBy(F.desc("count"), c.CAUSE)
+    ended, kinds = firsts(causes, MAX_ROWS)
     return Connections(
         total=found.count(),
         opened=series("opened", line, map(tuple, opened.collect()), 0),
         clients=_by_client(found),
-        causes=Table(tuple(CloseCause(*row) for row in causes.limit(MAX_ROWS).collect()), causes.count()),
+        causes=Table(tuple(CloseCause(*row) for row in ended), kinds),
     )
 
 
@@ -117,7 +118,7 @@ def _by_client(found: DataFrame) -> Table[ConnectionsOfClient]:
         F.median(life).alias("life"),
         F.coalesce(F.sum(c.BYTES), F.lit(0)).alias("bytes"),
     )
-    shown = rows.orderBy(F.desc("opened"), "client").limit(MAX_ROWS).collect()
+    shown, total = firsts(rows.orderBy(F.desc("opened"), "client"), MAX_ROWS)
     of = found.select(client, c.CAUSE).filter(F.col(c.CAUSE).isNotNull())
     wanted = of.filter(F.col("client").isin(*(row["client"] for row in shown))) if shown else of.limit(0)
     causes: dict[str, dict[str, int]] = {}
@@ -130,16 +131,16 @@ def _by_client(found: DataFrame) -> Table[ConnectionsOfClient]:
             )
             for row in shown
         ),
-        rows.count(),
+        total,
     )
 
 
 def happenings(captured: Captured) -> Events:
     """What else happened: sessions, gaps, nodes, clocks, in order of time."""
     told = captured.events.filter(F.col(c.KIND).isin(*_TOLD))
-    rows = told.orderBy(c.AT, c.SESSION, c.CONNECTION).limit(MAX_ROWS)
-    shown = rows.select("*", ns(c.AT).alias("_ns")).collect()
-    return Events(events=Table(tuple(map(_event, shown)), told.count()))
+    ordered = told.orderBy(c.AT, c.SESSION, c.CONNECTION).select("*", ns(c.AT).alias("_ns"))
+    shown, total = firsts(ordered, MAX_ROWS)
+    return Events(events=Table(tuple(map(_event, shown)), total))
 
 
 def _event(row: Any) -> Event:

@@ -11,7 +11,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
-from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, ns, series, top_names
+from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, firsts, ns, series, top_names
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.traffic import (
     Coverage,
@@ -45,14 +45,14 @@ def coverage(captured: Captured, exchanges: DataFrame, line: Timeline, *, folder
     """What the capture holds, and what it lacks: `lost`."""
     frames = captured.chosen
     (sums,) = frames.agg(F.count("*"), F.sum(c.SIZE), F.min(ns(c.AT)), F.max(ns(c.AT))).collect()
-    sessions = [row[0] for row in frames.select(c.SESSION).distinct().orderBy(c.SESSION).limit(MAX_ROWS).collect()]
+    sessions, runs = firsts(frames.select(c.SESSION).distinct().orderBy(c.SESSION), MAX_ROWS)
     clusters = frames.select(c.CLUSTER).filter(F.col(c.CLUSTER).isNotNull()).distinct()
     requests = exchanges.groupBy(bin_of(line)).count().collect()
     gone = _gaps(captured).groupBy(bin_of(line)).agg(F.sum(c.FRAMES)).collect()
-    read = coverage_by_api(exchanges).orderBy(F.desc(t.RESPONSES), c.API)
+    read, apis = firsts(coverage_by_api(exchanges).orderBy(F.desc(t.RESPONSES), c.API), MAX_ROWS)
     return Coverage(
         capture=folder,
-        sessions=Table(tuple(sessions), frames.select(c.SESSION).distinct().count()),
+        sessions=Table(tuple(row[0] for row in sessions), runs),
         clusters=tuple(sorted(row[0] for row in clusters.limit(MAX_TOP).collect())),
         first_at_ns=sums[2],
         last_at_ns=sums[3],
@@ -62,7 +62,7 @@ def coverage(captured: Captured, exchanges: DataFrame, line: Timeline, *, folder
         missing=lost,
         exchanges_over_time=series("requests", line, map(tuple, requests), 0),
         lost_over_time=series("frames lost", line, map(tuple, gone)),
-        read=Table(tuple(_read(row.asDict()) for row in read.limit(MAX_ROWS).collect()), read.count()),
+        read=Table(tuple(_read(row.asDict()) for row in read), apis),
     )
 
 
@@ -80,7 +80,7 @@ def latency(exchanges: DataFrame, line: Timeline) -> Latency:
     """How long answers took, by API, by node, and all work together."""
     timed = _timed(exchanges)
     rows = timed.groupBy(c.API, "_wait").agg(*_summed()).orderBy(F.desc(t.COUNT), c.API, "_wait")
-    shown = rows.limit(MAX_TOP).collect()
+    shown, total = firsts(rows, MAX_TOP)
     usual, slow = _over_time(timed, [row[c.API] for row in shown], line)
     apis = [
         LatencyOfApi(
@@ -91,7 +91,7 @@ def latency(exchanges: DataFrame, line: Timeline) -> Latency:
         for row in shown
     ]  # fmt: skip
     work = timed.filter(F.col("_wait").isNull())
-    return Latency(apis=Top(tuple(apis), rows.count()), nodes=_nodes(work), heat=_heat(work, line))
+    return Latency(apis=Top(tuple(apis), total), nodes=_nodes(work), heat=_heat(work, line))
 
 
 def _timed(exchanges: DataFrame) -> DataFrame:
@@ -120,9 +120,9 @@ def _over_time(
 
 def _nodes(work: DataFrame) -> Table[LatencyOfNode]:
     rows = work.groupBy(c.API, c.NODE).agg(*_summed()).orderBy(F.desc(t.COUNT), c.API, c.NODE)
-    shown = rows.limit(MAX_ROWS).collect()
+    shown, total = firsts(rows, MAX_ROWS)
     nodes = [LatencyOfNode(row[c.API], row[c.NODE], row[t.COUNT], row[_P50], row[_P99], row["most"]) for row in shown]
-    return Table(tuple(nodes), rows.count())
+    return Table(tuple(nodes), total)
 
 
 def _heat(work: DataFrame, line: Timeline) -> Marks[HeatCell]:
@@ -155,17 +155,18 @@ def failures(exchanges: DataFrame, line: Timeline) -> Errors:
         .join(F.broadcast(answers), [c.API], "left")
         .orderBy(FLOW, F.desc(t.COUNT), c.API, t.ERROR_CODE)
     )
+    shown, total = firsts(rows, MAX_ROWS)
     listed = [
         ErrorOfApi(
             row[c.API] or "unknown", row[t.ERROR], row[t.ERROR_CODE], row[t.COUNT],
             row[t.EXCHANGES] / row["_answers"] if row["_answers"] else None,
             bool(row[FLOW]), row[t.RETRIABLE], row["first"], row["last"], None, row["example"],
         )
-        for row in rows.limit(MAX_ROWS).collect()
+        for row in shown
     ]  # fmt: skip
     if not listed and not exchanges.filter(F.col(t.ERROR_CODES).isNotNull()).limit(1).collect():
         return Errors(not_judged="no answer could be read")
-    return Errors(errors=Table(tuple(listed), rows.count()), over_time=_errors_over_time(found, line))
+    return Errors(errors=Table(tuple(listed), total), over_time=_errors_over_time(found, line))
 
 
 def _errors_over_time(found: DataFrame, line: Timeline) -> Top[Series]:
