@@ -39,8 +39,8 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
 DECODERS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from recorder.analysis.decode import answers, batches, messages, metadata, names, record_rows, software
-from recorder.analysis.decode import topic_partitions
+from recorder.analysis.decode import answers, batches, messages, metadata, names
+from recorder.analysis.decode import record_rows, software, topic_partitions
 from recorder.capture import reader
 ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
 strange = [module.__file__ for module in ours if not module.__file__.startswith(sys.argv[1])]
