@@ -99,7 +99,7 @@ class Tables:
     def written(self) -> DataFrame:
         """The partitions that Produce requests name, with the same; topics by their names."""
         told = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
-        return self.windows.put(with_peers(told.filter(F.col("topic").isNotNull())))
+        return self._of_bodies(told.filter(F.col("topic").isNotNull()))
 
     @cached_property
     def partition_counts(self) -> DataFrame:
@@ -116,7 +116,11 @@ class Tables:
     def batches(self) -> DataFrame:
         """The headers of record batches, with WINDOW, IS_EDGE, HOST, PEER, FAMILY; topics by their names."""
         told = named(self.captured, BATCHES).filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
-        return self.windows.put(with_peers(told))
+        return self._of_bodies(told)
+
+    def _of_bodies(self, told: DataFrame) -> DataFrame:
+        """As for exchanges. Tables of bodies call a cluster by its id, which names no client to a reader."""
+        return self.windows.put(with_peers(told.withColumn(c.CLUSTER, F.lit(None).cast("string"))))
 
     @cached_property
     def clients(self) -> DataFrame:
