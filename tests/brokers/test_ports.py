@@ -33,14 +33,15 @@ def test_one_port_is_free_on_every_host_and_kept_on_all() -> None:
 
 
 def test_a_port_that_somebody_has_on_one_of_the_hosts_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = Reserved("127.0.0.1")
-    with socket.create_server(("127.0.0.2", 0)) as taken:
-        picks = iter([taken.getsockname()[1], free.port])
+    hosts = ["127.0.0.1", "127.0.0.2"]
+    busy, free = same_port(hosts), same_port(hosts)
+    with socket.create_server((busy[1].host, busy[1].port)):
+        picks = iter([busy[0].port, free[0].port])
         reserve = Reserved.__init__
         monkeypatch.setattr(Reserved, "__init__", lambda self, host, port=0: reserve(self, host, port or next(picks)))
-        held = same_port(["127.0.0.1", "127.0.0.2"])
-    assert [one.port for one in held] == [free.port, free.port]
-    for one in (free, *held):
+        held = same_port(hosts)
+    assert [one.port for one in held] == [free[0].port] * 2
+    for one in (*busy, *free, *held):
         one.release()
 
 
