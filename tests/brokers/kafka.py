@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from tests.brokers import children
 from tests.brokers.jars import VERSION, cache_folder, class_path, java, kafka_home, locked
 from tests.brokers.metadata import Metadata, ask_metadata
-from tests.brokers.ports import Reserved, same_port
+from tests.brokers.ports import Reserved, different_ports, same_port
 from tests.brokers.waiting import wait_for
 
 __all__ = ["CONSOLE_TOOLS", "KafkaCluster", "kafka_home"]
@@ -206,10 +206,10 @@ class KafkaCluster:
         self.nodes = {number: self._node(number, port) for number, port in enumerate(tapped, 1)}
 
     def _node(self, number: int, tapped: Reserved) -> Node:
-        login = Reserved(TAPPED_HOST.format(number))
-        behind_tapped, behind_login, quorum = (Reserved("127.0.0.1") for _ in range(3))
-        ports = [Reserved(DIRECT_HOST.format(number)), tapped, behind_tapped, login, behind_login, quorum]
-        return Node(number, self._folder / f"node-{number}", *ports)
+        hosts = [DIRECT_HOST.format(number), TAPPED_HOST.format(number), *["127.0.0.1"] * 3]
+        direct, login, behind_tapped, behind_login, quorum = different_ports(hosts)
+        folder = self._folder / f"node-{number}"
+        return Node(number, folder, direct, tapped, behind_tapped, login, behind_login, quorum)
 
     @property
     def bootstrap(self) -> str:

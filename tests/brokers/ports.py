@@ -48,6 +48,18 @@ def same_port(hosts: Sequence[str]) -> list[Reserved]:
     raise RuntimeError(f"no port that is free on {', '.join(hosts)}")
 
 
+def different_ports(hosts: Sequence[str]) -> list[Reserved]:
+    """A port of each host, each with another number: Kafka refuses two listeners of one number on different hosts."""
+    held: list[Reserved] = []
+    spare: list[Reserved] = []
+    while len(held) < len(hosts):
+        found = Reserved(hosts[len(held)])
+        (spare if found.port in {one.port for one in held} else held).append(found)
+    for one in spare:
+        one.release()
+    return held
+
+
 @contextmanager
 def reserved_range(hosts: tuple[str, ...], count: int) -> Iterator[int]:
     """The first of `count` consecutive ports, free and reserved on every one of the hosts."""

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.brokers.ports import Reserved, reserved_range, same_port
+from tests.brokers.ports import Reserved, different_ports, reserved_range, same_port
 
 
 def test_a_reserved_port_can_be_listened_on_again_and_again() -> None:
@@ -42,6 +42,17 @@ def test_a_port_that_somebody_has_on_one_of_the_hosts_is_passed_over(monkeypatch
         held = same_port(hosts)
     assert [one.port for one in held] == [free[0].port] * 2
     for one in (*busy, *free, *held):
+        one.release()
+
+
+def test_ports_of_different_hosts_have_different_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = same_port(["127.0.0.1", "127.0.0.2"]), Reserved("127.0.0.2")
+    picks = iter([first[0].port, first[1].port, other.port])
+    reserve = Reserved.__init__
+    monkeypatch.setattr(Reserved, "__init__", lambda self, host: reserve(self, host, next(picks)))
+    held = different_ports(["127.0.0.1", "127.0.0.2"])
+    assert [one.port for one in held] == [first[0].port, other.port]
+    for one in (*first, other, *held):
         one.release()
 
 

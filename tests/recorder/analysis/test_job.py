@@ -69,7 +69,8 @@ def write_fetches(folder: Path, response_row: Build, count: int) -> None:
     frames = [catalog.encode_response(1, 12, 1, {"error_code": code, "responses": [topic(records)]}) for code in (0, 6)]
     with pq.ParquetWriter(place / "s-1-1.parquet", frames_schema(), compression="zstd") as writer:
         for start in range(0, count, 60):
-            rows = [response_row(n, frames[n % 10 == 0], **FETCH) for n in range(start, min(start + 60, count))]
+            some = range(start, min(start + 60, count))
+            rows = [response_row(n, frames[n % 10 == 0], at_ns=n, **FETCH) for n in some]
             writer.write_table(pa.Table.from_pylist(rows, frames_schema()))
 
 
