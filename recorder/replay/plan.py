@@ -273,9 +273,13 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Not yet: asked again when anything was answered or time went by, `--wait` at most; then withheld for `reason`."""
+    """Not yet: asked again when anything was answered or time went by, `--wait` at most; then withheld for `reason`.
+
+    `until`: when it is asked again at the latest; None: when something happens.
+    """
 
     reason: Reason
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,9 @@ class Sending:
         if isinstance(refused, Hold):
             item.hold = refused
             self._play.held[item.lane] = None
-            self._play.look_again(item.lane, item.deadline or now)
+            # a SyncGroup waits for an earlier one only as long as that one may leave
+            self._play.free(self._play.waiting.left(item))
+            self._play.look_again(item.lane, min(item.deadline or now, refused.until or item.deadline or now))
             return False
         if isinstance(refused, Needs) and item.rounds < _MAX_ROUNDS:
             item.rounds += 1

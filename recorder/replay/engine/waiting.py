@@ -31,13 +31,12 @@ class Waiting:
             self._follow_members(item, item.keys.member_of)
 
     def _follow_members(self, item: Item, group: str) -> None:
-        """Membership requests leave in recorded order, SyncGroups of one generation in any: whom the target elected
-        waits for the recorded leader's, and is no follower of the other one.
+        """Membership requests leave in recorded order. A SyncGroup passes earlier ones that are held back: whom the
+        target elected waits for the recorded leader's.
         """
-        before = [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
+        item.before = [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
         is_sync = item.exchange.api_key == SYNC_GROUP
-        item.before = [each for each in before if not (is_sync and each.exchange.api_key == SYNC_GROUP)]
-        self._members[group] = [*before, item] if is_sync else [item]
+        self._members[group] = [*item.before, item] if is_sync else [item]
 
     def told(self, item: Item) -> None:
         """The recording answered, or need not: requests from now on wait for the item."""
@@ -51,7 +50,7 @@ class Waiting:
     def holds_back(self, item: Item) -> bool:
         """True if the head of a lane has to wait: its lane is told when that may have changed."""
         for before in item.before:
-            if before.state is State.QUEUED:
+            if before.state is State.QUEUED and not _passes(item, before):
                 before.followers.append(item.lane)
                 item.cause = Cause.OTHER_ANSWERS
                 return True
@@ -90,6 +89,11 @@ class Waiting:
         if item.keys.member_of is not None and self._members.get(item.keys.member_of) == [item]:
             del self._members[item.keys.member_of]
         return freed
+
+
+def _passes(item: Item, before: Item) -> bool:
+    """True for a SyncGroup behind one that a room holds back, which may wait for it."""
+    return before.hold is not None and {item.exchange.api_key, before.exchange.api_key} == {SYNC_GROUP}
 
 
 def _precedes(other: Item, item: Item) -> bool:

@@ -137,6 +137,7 @@ class Group:
         instances: recorded instance id -> its last member.
         rosters, assignments: of the recording: a generation's member ids, and what its leader sent.
         led: recorded generations whose leader's SyncGroup has left, or never will.
+        followed_at: when a SyncGroup left last that brought no assignment; None: none has.
         touched: something happened to it since it was last asked what it sends; `wake`: when it next has to send.
     """
 
@@ -154,6 +155,7 @@ class Group:
     rosters: dict[Generation, frozenset[str]] = field(default_factory=dict)
     assignments: dict[Generation, list[Values]] = field(default_factory=dict)
     led: set[Generation] = field(default_factory=set)
+    followed_at: int | None = None
     touched: bool = True
     wake: int | None = None
 

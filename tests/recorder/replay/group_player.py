@@ -168,8 +168,9 @@ class Player:
         if other.exchange.connection == exchange.connection:
             return not other.left and not other.done
         both = {other.exchange.api_key, exchange.api_key}
-        # SyncGroups of one generation leave in any order: whom the target elected waits for the recorded leader's
-        return both <= MEMBERSHIP and both != {SYNC_GROUP} and not other.left and not other.done
+        # a SyncGroup passes those that are held back: whom the target elected waits for the recorded leader's
+        passes = both == {SYNC_GROUP} and other.held is not None
+        return both <= MEMBERSHIP and not passes and not other.left and not other.done
 
     def _advance(self, playing: Playing) -> bool:
         exchange, now = playing.exchange, self.clock.now
