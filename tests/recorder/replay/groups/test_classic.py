@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from recorder.replay.groups.classic import AFTER_FOLLOWERS
 from recorder.replay.plan import Again, Hold, Reason, Withheld
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
@@ -78,9 +79,9 @@ def test_a_generation_that_no_answer_gave_is_withheld():
     assert script.asked(recorded(HEARTBEAT, 3, quoting("r", 9)))[0] == Withheld(Reason.NO_GENERATION, "generation 9")
 
 
-def two_members(elected: str) -> Script:
+def two_members(elected: str, speed: float | None = 1.0) -> Script:
     """r1 leads in the recording; the target elected the member given."""
-    script = Script()
+    script = Script(speed=speed)
     for number in (1, 2):
         values = JOIN | {"member_id": ""}
         script.pass_by(JOIN_GROUP, 5, values, refused(79, f"r{number}"), refused(79, f"t{number}"), number)
@@ -111,6 +112,18 @@ def test_the_elected_members_sync_waits_until_the_recorded_leaders_has_left():
     assert refusal is None
     assert [one["member_id"] for one in sent["assignments"]] == ["t1", "t2"]
     assert script.groups.leader(GROUP) == "r2"
+
+
+@pytest.mark.parametrize(("speed", "pause"), [(None, AFTER_FOLLOWERS), (1.0, 0)], ids=["max", "1x"])
+def test_at_max_the_assigning_sync_leaves_a_moment_behind_the_others(speed, pause):
+    script = two_members("t1", speed)
+    script.send(SYNC_GROUP, 3, sync("r2", 1), OK | {"assignment": b"r2"}, connection=2)
+    leader = recorded(SYNC_GROUP, 3, sync("r1", 1, "r1", "r2"))
+    script.groups.due(leader)
+    script.now = pause - 1
+    assert script.asked(leader)[0] == (Hold(Reason.NO_LEADER, pause) if pause else None)
+    script.now = pause
+    assert script.asked(leader)[0] is None
 
 
 def test_the_recorded_leader_sends_no_assignments_where_another_was_elected():
