@@ -18,7 +18,7 @@ from proxy.wire.kafka07 import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from recorder.capture.compactor import compact
 from tests.brokers.waiting import wait_for
 from tests.clients.kafka07 import NAMES, brokers, recording
-from tests.faults.live import PATIENCE, LiveProxy
+from tests.faults.live import OWN_PORT, PATIENCE, LiveProxy
 from tests.proxy.wire.kafka07.clients import FRAMES
 from tests.recorder.capture.looks import event_rows, frame_rows
 
@@ -64,7 +64,7 @@ def awaited(talk: Talk) -> int:
 
 class Client:
     def __init__(self, where: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(where, PATIENCE)
+        self._socket = socket.create_connection(where, PATIENCE, OWN_PORT)
         self._stream = self._socket.makefile("rb")
         self.name = "{}:{}".format(*self._socket.getsockname())
 

@@ -30,6 +30,8 @@ from tests.brokers.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
+# to bind to before connecting: the kernel lets connections to different destinations share a port that it chose itself
+OWN_PORT = (HOST, 0)
 NODES = (1, 2)
 OFFERED = {PRODUCE: 9, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
 # how long a client waits for an answer
@@ -203,7 +205,7 @@ class LiveProxy:
 
     def nodes(self) -> dict[int, Where]:
         """Where clients are told to dial, by node."""
-        with socket.create_connection(self.listening, PATIENCE) as sock, sock.makefile("rb") as stream:
+        with socket.create_connection(self.listening, PATIENCE, OWN_PORT) as sock, sock.makefile("rb") as stream:
             sock.sendall(framed(catalog.encode_request(METADATA, 9, 7, "asks", {"topics": []})))
             decoded = catalog.decode_response(read_frame(stream), METADATA, 9)
         assert isinstance(decoded, tuple)
@@ -249,6 +251,7 @@ class Client:
 
     def __init__(self, where: Where, receives: int = 0) -> None:
         self.sock = socket.socket()
+        self.sock.bind(OWN_PORT)
         if receives:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
         self.sock.settimeout(PATIENCE)
@@ -372,7 +375,7 @@ class Load:
             return
 
     def _talk(self, where: Where, rng: random.Random) -> None:
-        with socket.create_connection(where, PATIENCE) as sock, sock.makefile("rb") as stream:
+        with socket.create_connection(where, PATIENCE, OWN_PORT) as sock, sock.makefile("rb") as stream:
             talk = Talk("{}:{}".format(*sock.getsockname()))
             self.talks.append(talk)
             left = rng.randint(1, 2 * self._batches) if self._batches else -1

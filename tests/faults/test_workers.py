@@ -25,7 +25,7 @@ from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
-from tests.faults.live import HOST, PATIENCE, Client, LiveProxy, Load, Where, broker, mixed, read_frame
+from tests.faults.live import HOST, OWN_PORT, PATIENCE, Client, LiveProxy, Load, Where, broker, mixed, read_frame
 from tests.faults.live import request as asks
 from tests.faults.two_workers import SMALL, assert_recorded, closed, connected, log_of, running, worker_of
 from tests.recorder.capture.looks import event_rows, frame_rows
@@ -177,7 +177,7 @@ def test_a_node_that_one_worker_names_is_reached_through_all_at_once(tmp_path: P
 
 
 def nodes_of(where: Where, count: int) -> dict[int, Where]:
-    with socket.create_connection(where, PATIENCE) as sock, sock.makefile("rb") as stream:
+    with socket.create_connection(where, PATIENCE, OWN_PORT) as sock, sock.makefile("rb") as stream:
         sock.sendall(framed(catalog.encode_request(METADATA, 9, 7, "asks", {"topics": []})))
         decoded = catalog.decode_response(read_frame(stream), METADATA, 9)
     assert isinstance(decoded, tuple)
