@@ -33,7 +33,7 @@ from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, framed
 from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SASL_HANDSHAKE
 from proxy.wire.plain_settings import PLAIN_SETTINGS
-from recorder.capture.spool import OF_STREAMS
+from recorder.capture.spool import DATA, DIRECTION, KIND, OF_STREAMS
 
 CONTROLLERS = 2
 # of a request, behind its length: key, version, correlation id
@@ -304,8 +304,8 @@ def _nodes(key: int, values: Any) -> Iterator[tuple[int, str]]:
 
 def _logged(outcome: Outcome, direction: Direction) -> bytes:
     """The stream as the log has it."""
-    items = [item for item in outcome.log if item[0] in OF_STREAMS and item[1] == direction]
-    return b"".join(item[5] for item in items)
+    items = [item for item in outcome.log if item[KIND] in OF_STREAMS and item[DIRECTION] == direction]
+    return b"".join(item[DATA] for item in items)
 
 
 def _log_holds(outcome: Outcome, direction: Direction) -> None:
@@ -319,7 +319,7 @@ def _log_holds(outcome: Outcome, direction: Direction) -> None:
             same(data, bytes(hidden), "what is logged")
             at += len(data)
     must(at == len(read), f"{len(read) - at} bytes that came are not in the log")
-    must(not any(b"recorder_fault" in item[5] for item in outcome.log), "the recorder takes everything")
+    must(not any(b"recorder_fault" in item[DATA] for item in outcome.log), "the recorder takes everything")
 
 
 def _no_secret_is_logged(outcome: Outcome) -> None:

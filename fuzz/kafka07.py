@@ -16,7 +16,7 @@ from proxy.conversation import Cause, Direction, OpaqueReason
 from proxy.wire import kafka07
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, FrameLimits, framed
-from recorder.capture.spool import LEFT_OVER
+from recorder.capture.spool import KIND, LEFT_OVER, SPANS
 
 REQUEST, RESPONSE = Direction
 # of either direction, behind its length
@@ -61,7 +61,7 @@ def check(outcome: Outcome) -> None:
     _passes_as_it_is(outcome)
     _is_paired_by_order(outcome)
     must(not outcome.ensured, "no node is listened for")
-    masked = [item for item in outcome.log if item[6] and item[0] not in LEFT_OVER]
+    masked = [item for item in outcome.log if item[SPANS] and item[KIND] not in LEFT_OVER]
     must(not masked, f"no frame is masked: {masked}")
 
 

@@ -16,18 +16,19 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# this dialect's api words begin above the 32 bits of later versions' (`api_word`): metrics are kept by api word
-_FIRST_WORD = 1 << 33
+# set in this dialect's `api_and_version`, above the 32 bits of later versions': metrics are kept by that number
+_DIALECT_BIT = 1 << 33
 # the time that a frame of this dialect takes, in plain frames of later versions
 FRAME_COST = 4
 
 
 class Routes07(Routes):
-    """One route for each type."""
+    """One route for each type of request."""
 
     dialect = Dialect.KAFKA_07
 
     def _make(self, api_and_version: int) -> Route:
+        # the type is an int16
         number = api_and_version & 0xFFFF
         number -= (number & 0x8000) << 1
         request_type = RequestHead(0, number).type
@@ -59,9 +60,9 @@ class RequestSide07(RequestSide):
         head = request_head(step.data, at) if size >= 0 else None
         if head is None:
             return at
-        route = self.common.routes.of(_FIRST_WORD | head.number & 0xFFFF)
+        route = self.common.routes.of(_DIALECT_BIT | head.number & 0xFFFF)
         exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
-        # None, of an unknown type, counts as True
+        # None: the type is unknown, and counts as awaiting a response
         exchange.awaits = head.awaits_response is not False
         if not route.known:
             exchange.opaque = OpaqueReason.UNKNOWN_API

@@ -49,7 +49,7 @@ class NodeMap(Protocol):
     """The places of one cluster's nodes.
 
     `named`: nodes with a listener from the start. `own`: the node whose listener is the bootstrap one, and whose
-    broker is the upstream; None: the bootstrap listener is no node's. `usual`: ports set aside for nodes to come.
+    broker is the upstream; None: the bootstrap listener is no node's. `usual_ports`: set aside for nodes to come.
     `warnings`: lines to log at the start.
     """
 
@@ -58,7 +58,7 @@ class NodeMap(Protocol):
     @property
     def own(self) -> int | None: ...
     @property
-    def usual(self) -> range: ...
+    def usual_ports(self) -> range: ...
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
@@ -81,7 +81,7 @@ class NodeMap(Protocol):
         """
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
-        """True if a freely picked port belongs to another node: pick again, or that node may lose its place."""
+        """True if a port that the kernel picked belongs to another node, which would otherwise lose its place."""
 
     def is_kept(self, port: int, node_id: int) -> bool:
         """True if the node's port must be remembered, because no rule gives it."""
@@ -93,7 +93,7 @@ class Portless:
     __slots__ = ()
 
     @property
-    def usual(self) -> range:
+    def usual_ports(self) -> range:
         """No ports are set aside."""
         return range(0)
 

@@ -8,7 +8,7 @@ Rules, checked in the constructor:
 - A port that belongs to one node is never tried for another, so the order in which nodes are found changes nothing.
 - A flag that contradicts what is remembered wins, and `warnings` says so.
 
-Only a port that was picked freely (the 0 in `Wanted.ports`) is remembered: the others follow from the flags, and a
+Only a port that the kernel picked (the 0 in `Wanted.ports`) is remembered: the others follow from the flags, and a
 changed flag should move them.
 """
 
@@ -71,15 +71,15 @@ class PortMap:
         return None
 
     @property
-    def usual(self) -> range:
-        """The ports that base and count set aside: usual[N] is node N's, unless another node was given it."""
+    def usual_ports(self) -> range:
+        """The ports that base and count set aside: the Nth is node N's, unless another node was given it."""
         return usual_ports(self.bootstrap, self.base, self.count)
 
     @property
     def _advertised_ports(self) -> range:
-        """The advertised ports of listeners on `usual`."""
+        """The advertised ports of listeners on `usual_ports`."""
         first = self.advertised_base
-        return self.usual if first is None else range(first, first + len(self.usual))
+        return self.usual_ports if first is None else range(first, first + len(self.usual_ports))
 
     def wanted(self, node_id: int) -> Wanted:
         """The listener that a node should get: the first port that is free; any but the first is worth a warning."""
@@ -95,7 +95,7 @@ class PortMap:
         if port is None:
             raise ValueError(f"node {node_id} is not listened for")
         host = self.advertise or (self.named.get(node_id) or self.bootstrap).host
-        return Address(host, self._advertised_ports[self.usual.index(port)] if port in self.usual else port)
+        return Address(host, self._advertised_ports[self.usual_ports.index(port)] if port in self.usual_ports else port)
 
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The bootstrap listener's advertised address, as far as the settings give it."""
@@ -110,14 +110,14 @@ class PortMap:
         return node_id
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
-        """True if a freely picked port belongs to another node: pick again, or that node may lose its place."""
-        if port in self._advertised_ports and port not in self.usual:
+        """True if a port that the kernel picked belongs to another node, which would otherwise lose its place."""
+        if port in self._advertised_ports and port not in self.usual_ports:
             # clients would dial this port for the node whose advertised port it is
             return True
         return self._owners.get(port, self._usual_owner(port, node_id)) != node_id
 
     def is_kept(self, port: int, node_id: int) -> bool:
-        """True if the node's port must be remembered: it was picked freely, now or before."""
+        """True if the node's port must be remembered: the kernel picked it, now or before."""
         return port == self.remembered.get(node_id) or port not in self.wanted(node_id).ports
 
     @property
@@ -153,8 +153,8 @@ class PortMap:
                 (self._base, " with ", self._count, " needs ports outside 1 to 65535"),
                 (Setting("node_ports", 19000), " ", Setting("node_count", 1000)),
             )
-        if self.bootstrap.port in self.usual:
-            wrong = self._base, f" sets aside {_shown(self.usual)}, among them ", self._listen
+        if self.bootstrap.port in self.usual_ports:
+            wrong = self._base, f" sets aside {_shown(self.usual_ports)}, among them ", self._listen
             yield Fault(wrong, _clear_of(self.bootstrap.port, self.count))
 
     def _wrong_named(self) -> Iterator[Fault]:
@@ -168,7 +168,7 @@ class PortMap:
             if self.base is not None and self._usual_owner(address.port, node_id) != node_id:
                 keeps = f" keeps for node {address.port - self.base}"
                 wrong = setting, " takes the port that ", self._base, " with ", self._count, keeps
-                yield Fault(wrong, f"a port outside {_shown(self.usual)}")
+                yield Fault(wrong, f"a port outside {_shown(self.usual_ports)}")
         for setting, other in clashes(listeners):
             yield Fault((setting, " and ", other, " are the same listener; give each node a port of its own"))
 
@@ -190,12 +190,12 @@ class PortMap:
         if self.advertised_base is None:
             return
         setting = Setting("advertise_ports", self.advertised_base)
-        if not self.usual:
+        if not self.usual_ports:
             wrong = setting, " stands for no listeners' ports"
             yield Fault(wrong, ("adding ", Setting("node_ports", 19100)))
         elif self.advertised_base not in PORTS or self._advertised_ports[-1] not in PORTS:
             yield Fault(
-                (setting, f" for {len(self.usual)} nodes, ", self._count, ", goes beyond port 65535"),
+                (setting, f" for {len(self.usual_ports)} nodes, ", self._count, ", goes beyond port 65535"),
                 Setting("advertise_ports", 31100),
             )
 
@@ -238,11 +238,11 @@ class PortMap:
 
     def _usual_port(self, node_id: int) -> int:
         """The node's port of the range, 0 if it has none or another node was given it."""
-        port = self.usual[node_id] if 0 <= node_id < len(self.usual) else 0
+        port = self.usual_ports[node_id] if 0 <= node_id < len(self.usual_ports) else 0
         return port if self._owners.get(port, node_id) == node_id else 0
 
     def _usual_owner(self, port: int, otherwise: int) -> int:
-        return self.usual.index(port) if port in self.usual else otherwise
+        return self.usual_ports.index(port) if port in self.usual_ports else otherwise
 
 
 def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:

@@ -146,7 +146,7 @@ class Parts(NamedTuple):
     closed: Callable[[], None] = do_nothing
 
 
-def own_parts(settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...] = ()) -> Parts:
+def single_process_parts(settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...] = ()) -> Parts:
     """The parts of a proxy of one process. `reserved`: ports of other clusters."""
     return Parts(
         nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), context.observer, reserved),
@@ -229,23 +229,23 @@ class Cluster:
         if self._settings.idle_seconds is not None:
             self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
-    def read(self, settings: ClusterSettings) -> ClusterTls | None:
-        """The certificates that new settings name; None if nothing changes. Blocks. Raises BadSetting."""
+    def read_certificates(self, settings: ClusterSettings) -> ClusterTls | None:
+        """The certificates that new settings name; None if they are the same. Blocks. Raises BadSetting."""
         same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
         return None if same else cluster_tls(settings)
 
-    async def prepared(self, settings: ClusterSettings, found: ClusterTls | None) -> list[Change]:
+    async def prepared(self, settings: ClusterSettings, certificates: ClusterTls | None) -> list[Change]:
         """The changes that put new settings into effect. Raises BadSetting.
 
         Args:
-            found: the result of `read` for these settings.
+            certificates: the result of `read_certificates` for these settings.
         """
         new = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
-        take = partial(self._take, new, found if found is not None else self._tls)
-        put_back = partial(self._take, self._settings, self._tls)
-        return [await self.nodes.prepared(settings.node_map), Change(take, put_back)]
+        apply = partial(self._put_into_effect, new, certificates if certificates is not None else self._tls)
+        undo = partial(self._put_into_effect, self._settings, self._tls)
+        return [await self.nodes.prepared(settings.node_map), Change(apply, undo)]
 
-    def _take(self, settings: ClusterSettings, cluster_tls: ClusterTls) -> None:
+    def _put_into_effect(self, settings: ClusterSettings, cluster_tls: ClusterTls) -> None:
         self._settings, self._tls = settings, cluster_tls
         self.upstreams.take(settings, cluster_tls.upstream)
 

@@ -1,6 +1,6 @@
 """A probe of the event loop: asked in another thread, and answered by the loop itself.
 
-Without it the admin page, which has a thread of its own, would say "alive" of a proxy that moves no bytes any more.
+The admin page has a thread of its own: without the probe it would call a proxy alive that moves no bytes any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Heartbeat:
         self._token = trio.lowlevel.current_trio_token()
 
     def probe(self) -> tuple[bool, str]:
-        """Returns whether the loop runs, and a text that says so. Called in any other thread; blocks."""
+        """Returns whether the loop answers, and the admin page's text. Called in another thread; blocks."""
         answered = threading.Event()
         try:
             self._token.run_sync_soon(answered.set)

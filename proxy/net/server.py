@@ -1,8 +1,8 @@
 """The proxy as a whole: its clusters, the admin page, and how it stops.
 
 Two nurseries: the inner one accepts connections, the outer one finishes them. SIGTERM ends the inner one. Exchanges in
-flight get `drain_seconds`, or until a second SIGTERM. Then the observer writes what it has, and `run` returns. See
-stopping.py for how long that may take.
+flight may finish within `drain_seconds`; a second SIGTERM cuts them off. Then the observer writes what it has, and
+`run` returns. See stopping.py for how long that may take.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from proxy.metrics.collector import ClusterNumbers, registry
 from proxy.net.blocking import in_thread_or_inline
 from proxy.net.change import Change, do_nothing, drop
 from proxy.net.children import look_after
-from proxy.net.cluster import Cluster, ProxyContext, own_parts
+from proxy.net.cluster import Cluster, ProxyContext, single_process_parts
 from proxy.net.heartbeat import Heartbeat
 from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
@@ -56,13 +56,13 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 from proxy.tls.contexts import is_bad_server_name
 
-# state files are written and released within milliseconds, or the disk hangs
+# state files are written and unlocked within milliseconds, or the disk hangs
 RELEASE_SECONDS = 1.0
-# connections that wait for nothing take less to end: they get this however short the drain is
+# the shortest drain, in seconds: connections without an exchange in flight end in less
 MIN_DRAIN = 0.2
 
 
-# the clusters' bootstrap listeners by name, and the admin page's address
+# called with each cluster's bootstrap listener, by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
 
 
@@ -82,13 +82,13 @@ def run(
 
     Args:
         observer: is told of every byte; closed at the end.
-        child: a command to keep running meanwhile, for the observer.
+        child: the command of the observer's own process (a compactor), which is kept running.
         ready: called once, when everything listens.
-        reload: called at each SIGHUP, in a thread.
-        released: called in a thread once the proxy does not listen any more, and has written its state files.
+        reload: reads the settings again; called in a thread at each SIGHUP.
+        released: called in a thread once no listener is open and the state files are written.
 
     Returns:
-        0; 1 when the deadline of the drain cut something off, or the recorder could not write everything in time.
+        0; 1 if the drain's deadline cut exchanges off, or the recorder could not write everything in time.
 
     Raises:
         BadSetting: an address can't be listened on.
@@ -97,7 +97,7 @@ def run(
 
 
 def run_proxy(proxy: Proxy) -> int:
-    """Runs a proxy of any kind; see `run`."""
+    """Runs a `Proxy`, a `Parent` or a `Worker`; see `run`."""
     _allow_many_connections()
     _freeze_loaded_objects()
     sys.unraisablehook = _log_unraisable
@@ -133,7 +133,7 @@ def _freeze_loaded_objects() -> None:
 
 
 def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Logs an error that Python can't raise. Python would print a stack trace, even for a peer's fault."""
+    """Logs a client's wrong TLS server name, for which Python itself would print a stack trace."""
     if is_bad_server_name(unraisable):
         log(DEBUG, "client asks for a name that is no text")
     else:
@@ -141,10 +141,10 @@ def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 class Proxy:
-    """Everything that runs between start and stop, once; see `run` for the arguments.
+    """A proxy from start to stop, which runs once; see `run` for the arguments.
 
     last_resort: ends the process if the proxy does not end in time; None: nothing does.
-    hangs: whether a thread of the proxy still runs when the proxy has ended.
+    hangs: True if the recorder was not closed in time, so its thread still runs.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Proxy:
         self._ready = ready
         self._reload = reload
         self._released = released
-        # the recorder's own settings
+        # the recorder's settings, which a parent hands to its workers
         self._recording: Any = None
         self._stop = Stop()
         self.last_resort: LastResort | None = None
@@ -171,24 +171,24 @@ class Proxy:
         self._reading_thread = ReadingThread()
         self._reloading = Reloading(self._prepare, self._systemd, self._stop.begun)
         # the number of the first connection
-        self._first_number = 1
+        self._first_connection = 1
         # see `ProxyContext`
         self._discovery_seed = secrets.randbits(31)
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
-        """See the function of the same name."""
+        """Serves until told to stop, then drains. Returns the exit code."""
         trio.socket.set_custom_hostname_resolver(Lookups())
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-            async with trio.open_nursery() as attention:
-                attention.start_soon(self._handle_signals, signals)
-                attention.start_soon(self._systemd.keep_alive)
+            async with trio.open_nursery() as background:
+                background.start_soon(self._handle_signals, signals)
+                background.start_soon(self._systemd.keep_alive)
                 try:
                     code = await self._serve_until_drained()
                 finally:
                     if self._observer is not None:
                         await self._end_recording(self._observer)
-                attention.cancel_scope.cancel()
+                background.cancel_scope.cancel()
         code = EXIT_CUT_OFF if self.hangs else code
         log(INFO, "stopped", exit_code=code)
         return code
@@ -218,45 +218,46 @@ class Proxy:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
 
     async def _prepare(self) -> list[Change]:
-        """The changes that put the present settings into effect. Raises BadSetting."""
-        return await self._prepared(*await self._reading_thread.call(self._read))
+        """Reads the settings again. Returns the changes that put them into effect. Raises BadSetting."""
+        return await self._changes_to(*await self._reading_thread.call(self._read))
 
     def _read(self) -> tuple[ReloadedSettings, list[ClusterTls | None]]:
-        """The present settings, and the certificates of each cluster. Blocks. Raises BadSetting."""
+        """The settings, read again, and each cluster's new certificates. Blocks. Raises BadSetting."""
         assert self._reload is not None
         new = self._reload()
-        return new, self._read_files(new.settings)
+        return new, self._read_certificates(new.settings)
 
-    def _read_files(self, settings: ProxySettings) -> list[ClusterTls | None]:
+    def _read_certificates(self, settings: ProxySettings) -> list[ClusterTls | None]:
         found: list[ClusterTls | None] = []
         wrong: list[str] = []
-        for cluster, chosen in zip(self.clusters, settings.clusters, strict=True):
+        for cluster, new in zip(self.clusters, settings.clusters, strict=True):
             try:
-                found.append(cluster.read(chosen))
+                found.append(cluster.read_certificates(new))
             except BadSetting as error:
                 wrong += error.lines
         if wrong:
             raise BadSetting(*wrong)
         return found
 
-    async def _prepared(self, new: ReloadedSettings, found: Sequence[ClusterTls | None]) -> list[Change]:
+    async def _changes_to(self, new: ReloadedSettings, certificates: Sequence[ClusterTls | None]) -> list[Change]:
         changes: list[Change] = []
         try:
-            for cluster, chosen, files in zip(self.clusters, new.settings.clusters, found, strict=True):
-                changes += await cluster.prepared(chosen, files)
+            for cluster, settings, found in zip(self.clusters, new.settings.clusters, certificates, strict=True):
+                changes += await cluster.prepared(settings, found)
             if self._observer is not None:
                 changes.append(Change(*self._observer.selection_change(new.recording)))
         except BaseException:
             drop(changes)
             raise
-        take, put_back = partial(self._take, new.settings, new.recording), partial(self._take, *self._in_effect)
-        return [*changes, Change(take, put_back), new.change]
+        apply = partial(self._put_into_effect, new.settings, new.recording)
+        undo = partial(self._put_into_effect, *self._in_effect)
+        return [*changes, Change(apply, undo), new.change]
 
     @property
     def _in_effect(self) -> tuple[ProxySettings, Any]:
         return self._settings, self._recording
 
-    def _take(self, settings: ProxySettings, recording: Any) -> None:
+    def _put_into_effect(self, settings: ProxySettings, recording: Any) -> None:
         self._settings, self._recording = settings, recording
 
     async def _serve_until_drained(self) -> int:
@@ -278,28 +279,33 @@ class Proxy:
         return code
 
     async def _release_state_files(self) -> None:
-        """Writes and releases the state files: the next proxy may listen now. Does not wait for a disk that hangs."""
+        """Writes and unlocks the state files, for the next proxy. Does not wait for a disk that hangs."""
         with trio.move_on_after(RELEASE_SECONDS, shield=True):
-            async with trio.open_nursery() as keeping:
+            async with trio.open_nursery() as writing:
                 for cluster in self.clusters:
-                    keeping.start_soon(cluster.nodes.close_state)
+                    writing.start_soon(cluster.nodes.close_state)
             await in_thread_or_inline(self._released)
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
-        backpressure = RecorderBackpressure(self._observer) if self._observer is not None else None
-        held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
-        limit = ConnectionLimit(self._settings.connection_limit, "all clusters")
-        numbers = itertools.count(self._first_number)
-        lives = (self._stop.begun, accepting, connections)
-        context = ProxyContext(numbers, held, limit, self._observer, backpressure, *lives, self._discovery_seed)
-        chosen = self._settings.clusters
+        context = ProxyContext(
+            numbers=itertools.count(self._first_connection),
+            held=HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds),
+            limit=ConnectionLimit(self._settings.connection_limit, "all clusters"),
+            observer=self._observer,
+            backpressure=RecorderBackpressure(self._observer) if self._observer is not None else None,
+            stopping=self._stop.begun,
+            accepting=accepting,
+            connections=connections,
+            seed=self._discovery_seed,
+        )
+        every = self._settings.clusters
         return tuple(
-            self._make_cluster(one, context, tuple(other.node_map.usual for other in chosen if other is not one))
-            for one in chosen
+            self._make_cluster(one, context, tuple(other.node_map.usual_ports for other in every if other is not one))
+            for one in every
         )
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
-        return Cluster(settings, context, own_parts(settings, context, reserved))
+        return Cluster(settings, context, single_process_parts(settings, context, reserved))
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         listening = {cluster.name: await cluster.listen() for cluster in self.clusters}
@@ -312,7 +318,7 @@ class Proxy:
 
     async def _start_children(self, connections: trio.Nursery) -> None:
         if self._child is not None and self._observer is not None:
-            # the child works on after the last connection ends
+            # in the outer nursery: the child is kept running until all connections have ended
             connections.start_soon(look_after, self._child, self._observer.child_ended)
 
     def _serve_admin(self) -> Server | None:
@@ -328,7 +334,7 @@ class Proxy:
             raise BadSetting(Fault(wrong, ("a free port of this machine, for example ", example))) from error
 
     def _make_heartbeat(self) -> Probe:
-        """The probe of the event loop, in which it is made."""
+        """The probe of the event loop in which this is called."""
         return Heartbeat().probe
 
     def _registry(self) -> CollectorRegistry:

@@ -35,7 +35,7 @@ WIDENED = 4
 EMPTY_ARRAY = 1
 
 
-def stop_of(api_key: int) -> str:
+def tail_field(api_key: int) -> str:
     """The name of the field where the tail of a walked response begins, or "tags" for the body's tag buffer."""
     return "tags" if list_tag(api_key) is not None else "node_endpoints"
 
@@ -106,7 +106,7 @@ def _nothing_before(api_key: int, api_version: int) -> bytes:
     """The body of a response without partitions, up to the tail: with the tail behind it, it can be decoded."""
     codec = known_codec(api_key, api_version)
     empty = codec.encode({})
-    return empty[: codec.walk(stop_of(api_key)).feed(empty)]
+    return empty[: codec.walk(tail_field(api_key)).feed(empty)]
 
 
 def _tagged(body: _Body, number: int, advertised: Advertised) -> tuple[_Layout, _Layout]:

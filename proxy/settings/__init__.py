@@ -2,13 +2,13 @@
 
 file.py         a file's bytes, and the tables that they say
 sources.py      file, environment, flags: what was given, and where
-reader.py       what was given -> values, or everything that is wrong with it
+reader.py       raw values -> dataclasses, or an error line for each fault
 wording.py      the error line for a wrong setting, spelled as its source spells settings
 load.py         all of it together
 reload.py       what changes while the proxy runs
 risks.py        what is allowed and may be regretted
 options.py      the flags as click's options
-show.py         what is in effect, and where it comes from
+show.py         the settings in effect, and their sources
 reference.py    docs/settings.md
 commands.py     `kafka-wiretap config`
 

@@ -118,14 +118,14 @@ def read(
     secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
     if reader.wrong:
         # faults of several clusters together
-        reader.say(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, found.clusters)))
+        reader.report(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, found.clusters)))
         return Reading(reader.wrong, None, secured)
     loaded = _loaded(reader, found, environment, file)
     return Reading(reader.wrong, loaded, secured)
 
 
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
-    """Everything that was given, read; what is wrong with it, the reader has noted."""
+    """All sections, read; the reader has an error line for each fault."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
     sides = [_secured(reader, source, name) for name in source.clusters]
@@ -133,7 +133,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
-    reader.say(*_wrong_selection(source, capture.right if capture is not None else {}))
+    reader.report(*_wrong_selection(source, capture.right if capture is not None else {}))
     return _Sections({**values, "log": log}, sides, clusters, capture)
 
 

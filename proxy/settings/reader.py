@@ -1,10 +1,10 @@
-"""What was given -> values: all of it, or a line for everything that is wrong with it.
+"""Raw values -> the dataclasses of the settings, or an error line for each fault.
 
-Each dataclass is a section: its keys are looked up below a place, read by their kinds, and handed to its constructor,
-which has the last word. What nobody has looked up in the end is no setting.
+Each dataclass is a section. Its keys are looked up below a key path, and read by their kinds; then its constructor
+checks the values together. A name that no section has looked up is no setting.
 
-Where a value is wrong or missing, the constructor gets a right one in its stead, so that it can say what else does not
-fit together. A fault of the constructor's that speaks of such a key is left out: it may be about the stand-in.
+For a wrong or missing value the constructor gets a right one, a stand-in, so that it can check the other values. If it
+finds a fault that names a key with a stand-in, that fault is left out: it may be about the stand-in.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from proxy.schema.keys import Key, Known, keys_of
 from proxy.schema.kinds import Kind, cut
 from proxy.schema.toml import dotted, toml
 from proxy.settings import wording
-from proxy.settings.sources import From, Given, Source
+from proxy.settings.sources import Given, Source, SourceKind
 
-# letters of a name that are compared with those of names that there are
+# characters of an unknown name that are compared with the known names
 MAX_COMPARED = 64
-# longer lines are cut: names and values may be of any length
+# longer error lines are cut: names and values may be of any length
 LONGEST_LINE = 1000
 
 
 class Effective(NamedTuple):
-    """A key with the value that it has; None: it is not set. `where` says who gave it: "wiretap.toml", "--listen"."""
+    """A key and its value in effect; None: not set. `where`: the origin of the value, "wiretap.toml" or "--listen"."""
 
     place: KeyPath
     key: Key
     value: Any
-    by: From
+    source_kind: SourceKind
     where: str
 
 
@@ -44,10 +44,10 @@ class Section(NamedTuple):
     """The result of reading a section.
 
     Args:
-        value: None if anything is wrong with it.
-        draft: likewise, with stand-ins for what is wrong or missing; None if the rest does not fit together either.
-        right: the fields that were given and are right, with their values.
-        wrong: the places of keys that are wrong or missing.
+        value: the dataclass; None if anything is wrong.
+        draft: the dataclass, perhaps with stand-ins; None if its constructor finds a fault.
+        right: field -> value, for the values that were given and are right.
+        wrong: the key paths of values that are wrong or missing.
     """
 
     value: Any | None
@@ -65,66 +65,68 @@ class _Values(NamedTuple):
 
 
 class SettingsReader:
-    """Reads sections of a source one after the other. `effective`: each key's value, as far as it is right."""
+    """Reads the sections of a source, one after the other. `effective`: the keys whose values are right so far."""
 
     def __init__(self, source: Source, *, in_file: bool) -> None:
         self.effective: list[Effective] = []
         self._source = source
         self._in_file = in_file
-        # each line once, in the order in which they were said
+        # error lines: each once, in their order
         self._wrong: dict[str, None] = {}
         self._keys: dict[KeyPath, Key] = {}
-        # places that hold keys, and the names that are known in each
+        # the paths of known tables, and the known names in each
         self._tables: set[KeyPath] = {()}
         self._names: dict[KeyPath, set[str]] = {}
         self._add(*source.wrong)
 
     @property
     def wrong(self) -> list[str]:
-        """A line for each thing that is wrong so far."""
+        """The error lines so far."""
         return [*self._wrong]
 
-    def section(self, settings: type, place: KeyPath = (), *parts: Section, **more: Any) -> Section:
+    def section(self, settings: type, place: KeyPath = (), *parts: Section, **fields: Any) -> Section:
         """Reads one section.
 
         Args:
-            parts: sections within it, whose drafts are among its fields.
-            more: fields that are no keys.
+            parts: sections within it, whose faults are also its own.
+            fields: values of fields that are no keys, such as drafts of `parts`.
         """
-        values = self._look_up(settings, place)
+        values = self._read_keys(settings, place)
         wrong = [*values.wrong, *(place for part in parts for place in part.wrong)]
-        draft = self.construct(settings, {**values.stand_ins, **values.right, **more}, wrong)
+        draft = self.construct(settings, {**values.stand_ins, **values.right, **fields}, wrong)
         return Section(None if wrong else draft, draft, values.right, wrong)
 
     def values(self, settings: type) -> Mapping[str, Any]:
-        """The right values of the keys at the top, by field."""
-        return self._look_up(settings, ()).right
+        """Field -> value, for the right values of the keys outside of any table."""
+        return self._read_keys(settings, ()).right
 
     def construct(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
-        """The dataclass of these values; None if they don't fit together. `wrong`: keys with stand-ins."""
+        """The dataclass of these values; None if its constructor finds a fault. `wrong`: keys with stand-ins."""
         cluster = str(values.get("name", MAIN))
         try:
             return settings(**values)
         except BadSetting as error:
-            self.say(*(fault for fault in error.faults if not _speaks_of_any(fault, wrong, cluster)), cluster=cluster)
+            self.report(
+                *(fault for fault in error.faults if not _speaks_of_any(fault, wrong, cluster)), cluster=cluster
+            )
         except ValueError as error:
-            self.say(str(error))
+            self.report(str(error))
         return None
 
-    def say(self, *faults: Fault | str, cluster: str = MAIN) -> None:
-        """Notes what is wrong. `cluster`: whose settings they are."""
+    def report(self, *faults: Fault | str, cluster: str = MAIN) -> None:
+        """Adds an error line for each fault. `cluster`: the one whose settings are at fault."""
         self._add(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[KeyPath]) -> None:
-        """Says what has not been asked for. `tables`: those that are known, whether or not their keys were."""
+        """Reports unknown names, and wrong values that were overridden. `tables`: known even if no section was read."""
         for place in tables:
-            self._know_table(place)
+            self._add_table(place)
         for place, given in self._source.given.items():
             if place in self._tables:
                 shown, raw = wording.named(place), wording.as_written(given.raw)
                 self._add(f"{shown} = {raw} stands where a table belongs; right would be [{shown}]")
             elif place not in self._keys:
-                self._unknown(place, given)
+                self._report_unknown(place, given)
         for place, given in self._source.overridden:
             if place in self._keys:
                 with suppress(Misread):
@@ -134,81 +136,81 @@ class SettingsReader:
                 right = f"{dotted(place)} = {toml(self._keys[place].example)}"
                 self._add(f"[{dotted(place)}] is a table where a value should stand; right would be {right}")
             elif place not in self._tables:
-                self._unknown(place, None)
+                self._report_unknown(place, None)
 
     def _add(self, *lines: str) -> None:
         self._wrong |= dict.fromkeys(cut(_one_line(line), LONGEST_LINE) for line in lines)
 
-    def _look_up(self, settings: type, place: KeyPath) -> _Values:
+    def _read_keys(self, settings: type, place: KeyPath) -> _Values:
         values = _Values({}, {}, [])
         for known in keys_of(settings).values():
-            self._read(known, (*place, *known.key.place), values)
+            self._read_key(known, (*place, *known.key.place), values)
         return values
 
-    def _read(self, known: Known, place: KeyPath, values: _Values) -> None:
-        """Looks one key up, and puts its value where the constructor wants it."""
+    def _read_key(self, known: Known, place: KeyPath, values: _Values) -> None:
+        """Looks one key up, and adds its value, or a stand-in, to `values`."""
         for size in range(1, len(place)):
-            self._know_table(place[:size])
+            self._add_table(place[:size])
         if known.key.each is not None:
-            self._know_table(place)
-            values.right[known.field] = self._table(known, place, known.key.each, values.wrong)
+            self._add_table(place)
+            values.right[known.field] = self._read_table(known, place, known.key.each, values.wrong)
             return
-        self._know(place, known.key)
+        self._add_key(place, known.key)
         given = self._source.given.get(place)
         if given is None and not known.is_required:
-            self.effective.append(Effective(place, known.key, known.default, From.DEFAULT, ""))
+            self.effective.append(Effective(place, known.key, known.default, SourceKind.DEFAULT, ""))
             return
         try:
-            values.right[known.field] = self._value(known.key, place, given)
+            values.right[known.field] = self._read_value(known.key, place, given)
         except Misread:
             values.wrong.append(place)
             values.stand_ins[known.field] = _stand_in(known)
 
-    def _value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
-        """The given value of a key. Raises Misread if there is none that is right; the line has been noted."""
+    def _read_value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
+        """The value of a key. Raises Misread, with its error line added, if the value is wrong or missing."""
         if given is None:
             self._add(wording.missing(place, key, in_file=self._in_file))
             raise Misread
         value = self._check(key, place, given)
-        self.effective.append(Effective(place, key, value, given.by, given.where))
+        self.effective.append(Effective(place, key, value, given.source_kind, given.where))
         return value
 
     def _check(self, key: Key, place: KeyPath, given: Given) -> Any:
-        """The checked value. Raises Misread if it is wrong; the line has been noted."""
+        """The value, read by the key's kind. Raises Misread, with its error line added, if it is wrong."""
         try:
             return key.kind.read(given.raw)
         except Misread as error:
             self._add(wording.wrong_value(place, key, given, str(error)))
             raise
 
-    def _table(self, known: Known, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
-        """A table of values that all are of one kind: those that are right. `wrong`: gets the places of the others."""
+    def _read_table(self, known: Known, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
+        """The right entries of a table such as `nodes`. `names`: their kind; `wrong`: gets the other entries' paths."""
         found: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
         for name in self._source.names_in(place):
             below = (*place, name)
-            self._know(below, known.key)
+            self._add_key(below, known.key)
             try:
                 # `finish` refuses a table in place of a value
                 given = self._source.given[below]
-                number = self._number(names, below, known.key)
-                self._check_once(written.setdefault(number, below), below)
-                found[number] = self._value(known.key, below, given)
+                name_value = self._read_name(names, below, known.key)
+                self._check_distinct(written.setdefault(name_value, below), below)
+                found[name_value] = self._read_value(known.key, below, given)
             except (Misread, KeyError):
                 wrong.append(below)
         if not found:
-            self.effective.append(Effective(place, known.key, None, From.DEFAULT, ""))
+            self.effective.append(Effective(place, known.key, None, SourceKind.DEFAULT, ""))
         return found
 
-    def _check_once(self, first: KeyPath, place: KeyPath) -> None:
-        """Raises Misread if another name of the table has the same number; the line has been noted."""
+    def _check_distinct(self, first: KeyPath, place: KeyPath) -> None:
+        """Raises Misread, with its error line added, if two names have one value ("1" and "01")."""
         if first != place:
             shown = wording.named(place)
             self._add(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
             raise Misread
 
-    def _number(self, names: Kind, place: KeyPath, key: Key) -> Any:
-        """The value of a name in a table. Raises Misread if it is wrong; the line has been noted."""
+    def _read_name(self, names: Kind, place: KeyPath, key: Key) -> Any:
+        """The value of a name in a table (a node id). Raises Misread, with its error line added, if it is wrong."""
         try:
             return names.read(place[-1])
         except Misread as error:
@@ -216,17 +218,17 @@ class SettingsReader:
             self._add(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
             raise
 
-    def _know(self, place: KeyPath, key: Key) -> None:
+    def _add_key(self, place: KeyPath, key: Key) -> None:
         self._keys[place] = key
         self._names.setdefault(place[:-1], set()).add(place[-1])
 
-    def _know_table(self, place: KeyPath) -> None:
+    def _add_table(self, place: KeyPath) -> None:
         if place not in self._tables:
             self._tables.add(place)
             self._names.setdefault(place[:-1], set()).add(place[-1])
 
-    def _unknown(self, place: KeyPath, given: Given | None) -> None:
-        """Says it of the first name in the place that isn't one, however much stands below it."""
+    def _report_unknown(self, place: KeyPath, given: Given | None) -> None:
+        """Reports the outermost unknown name of a key path: one line for a table, however much stands in it."""
         size = next(size for size in range(1, len(place) + 1) if place[:size] not in self._tables)
         if place[:size] in self._keys:
             return
@@ -240,7 +242,7 @@ class SettingsReader:
 
 
 def _one_line(line: str) -> str:
-    """With what nobody can see as Python escapes it: arguments may hold anything."""
+    """The line, with unprintable characters escaped as in Python: arguments may hold anything."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
 
 
@@ -249,12 +251,12 @@ def _speaks_of_any(fault: Fault | str, places: Iterable[KeyPath], cluster: str) 
 
 
 def _stand_in(known: Known) -> Any:
-    """A right value of a key."""
+    """A right value of a key: its default, or else its example."""
     return known.key.kind.read(known.key.example) if known.is_required else known.default
 
 
-# many clusters have the same slip of the pen
+# many clusters may have the same typing error
 @lru_cache(maxsize=1024)
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
-    """The one of these names that is most like it, if any is."""
+    """The one of `names` that is most like `name`; None if none is."""
     return next(iter(get_close_matches(name[:MAX_COMPARED], names, n=1, cutoff=0.5)), None)

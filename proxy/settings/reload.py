@@ -17,7 +17,7 @@ from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.keys import keys_of
 from proxy.settings.load import TLS, UPSTREAM, Loaded
 from proxy.settings.reader import Effective
-from proxy.settings.sources import From
+from proxy.settings.sources import SourceKind
 
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
@@ -138,7 +138,7 @@ def _has_changed(before: Effective | None, after: Effective | None) -> bool:
     """True if a source changed the key's value. A changed default does not count: it follows from another key."""
     entries = [entry for entry in (before, after) if entry is not None]
     values = [None if entry is None else entry.value for entry in (before, after)]
-    return values[0] != values[1] and any(entry.by is not From.DEFAULT for entry in entries)
+    return values[0] != values[1] and any(entry.source_kind is not SourceKind.DEFAULT for entry in entries)
 
 
 def _changes_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: dict[KeyPath, Effective]) -> bool:

@@ -29,7 +29,7 @@ DEEPEST = 5
 _KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
 
 
-class From(Enum):
+class SourceKind(Enum):
     """The kind of source that gave a value. Each kind wins over those above it."""
 
     DEFAULT = "default"
@@ -42,7 +42,7 @@ class Given(NamedTuple):
     """A raw value and its origin. `where`: the file's path, the variable's name or the flag."""
 
     raw: Any
-    by: From
+    source_kind: SourceKind
     where: str
 
 
@@ -89,7 +89,7 @@ class Source:
 def file_source(path: Path, *, again: bool = False) -> Source:
     """The source of a TOML file; see `read_file`."""
     leaves, shown = dict(_leaves((), read_file(path, again=again))), printable(path)
-    given = {place: Given(raw, From.FILE, shown) for place, raw in leaves.items() if not isinstance(raw, dict)}
+    given = {place: Given(raw, SourceKind.FILE, shown) for place, raw in leaves.items() if not isinstance(raw, dict)}
     return Source(
         given, frozenset(place[:length] for place in leaves for length in range(1, len(place) + 1)) - {*given}
     )
@@ -112,7 +112,7 @@ def environment_source(environment: Mapping[str, str], clusters: list[str]) -> S
     for variable, text in environment.items():
         name = variable.removeprefix(PREFIX)
         if name != variable and variable != CONFIG and not _KUBERNETES.fullmatch(name):
-            given[_place(name, spelled)] = Given(text, From.ENVIRONMENT, variable)
+            given[_place(name, spelled)] = Given(text, SourceKind.ENVIRONMENT, variable)
     return Source(given)
 
 
@@ -148,10 +148,10 @@ def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
             continue
         if name == "node":
             nodes, bad = _nodes(value)
-            given |= {(*place, number): Given(text, From.FLAG, flag) for number, text in nodes.items()}
+            given |= {(*place, number): Given(text, SourceKind.FLAG, flag) for number, text in nodes.items()}
             wrong += bad
         else:
-            given[place] = Given(value, From.FLAG, flag)
+            given[place] = Given(value, SourceKind.FLAG, flag)
     return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), wrong=tuple(wrong))
 
 

@@ -16,7 +16,7 @@ from proxy.schema.flags import as_flag, flag_at
 from proxy.schema.keys import Key
 from proxy.schema.kinds import MAX_SHOWN, cut, shown
 from proxy.schema.toml import dotted, plain, toml
-from proxy.settings.sources import From, Given, variable_of
+from proxy.settings.sources import Given, SourceKind, variable_of
 from proxy.units import LARGEST_SIZE
 
 # the most characters of a name that a line shows
@@ -42,20 +42,21 @@ def named(place: KeyPath) -> str:
 
 def wrong_value(place: KeyPath, key: Key, given: Given, reason: str) -> str:
     """The line for a value that the key's kind can't read."""
-    return f"{_as_given(place, key, given)} {reason}; right would be {_example(place, key, given.by, given.where)}"
+    example = _example(place, key, given.source_kind, given.where)
+    return f"{_as_given(place, key, given)} {reason}; right would be {example}"
 
 
 def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
     """The line for a key that must be there and isn't."""
     flag = flag_at(place)
     if in_file or flag is None:
-        return f"{named(place)} is missing; right would be {_example(place, key, From.FILE, '')}"
-    return f"{flag} is missing; right would be {_example(place, key, From.FLAG, flag)}"
+        return f"{named(place)} is missing; right would be {_example(place, key, SourceKind.FILE, '')}"
+    return f"{flag} is missing; right would be {_example(place, key, SourceKind.FLAG, flag)}"
 
 
 def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
     """The line for an unknown name. `nearest`: the known name most like it; `key`: its key, None for a table's name."""
-    if given is not None and given.by is From.ENVIRONMENT:
+    if given is not None and given.source_kind is SourceKind.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
         return f"{cut(given.where, MAX_NAMED)} is no setting; right would be {right}"
     right = f"{dotted(nearest)} = {toml(key.example)}" if key is not None else f"[{dotted(nearest)}]"
@@ -64,27 +65,27 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
 
 def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
     """The line for an unknown name that resembles no known one."""
-    by_environment = given is not None and given.by is From.ENVIRONMENT
+    by_environment = given is not None and given.source_kind is SourceKind.ENVIRONMENT
     name = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
     return f"{name} is no setting; right would be one of {', '.join(names)}"
 
 
 def _as_given(place: KeyPath, key: Key, given: Given) -> str:
     raw = "(hidden)" if key.secret else given.raw
-    if given.by is From.FLAG:
+    if given.source_kind is SourceKind.FLAG:
         # --node sets an entry of a table, and names it: --node 1=host:port
         return (
             f"{given.where} {cut(place[-1])}={cut(raw)}" if given.where == "--node" else f"{given.where} {shown(raw)}"
         )
-    if given.by is From.ENVIRONMENT:
+    if given.source_kind is SourceKind.ENVIRONMENT:
         return f"{given.where}={shown(raw)}"
     return f"{named(place)} = {as_written(raw)}"
 
 
-def _example(place: KeyPath, key: Key, by: From, where: str) -> str:
-    if by is From.FLAG:
+def _example(place: KeyPath, key: Key, source_kind: SourceKind, where: str) -> str:
+    if source_kind is SourceKind.FLAG:
         return as_flag(where, place[-1], key.example)
-    if by is From.ENVIRONMENT:
+    if source_kind is SourceKind.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
     in_section = key.place if key.each is None else (*key.place, place[-1])
     return f"{named(in_section)} = {toml(key.example)}"

@@ -105,8 +105,8 @@ class ConnectionRecorder:
         self._holds_handshake = False
 
     @property
-    def is_unremarkable(self) -> bool:
-        """True if ordinary chunks may be written as they come."""
+    def is_ordinary(self) -> bool:
+        """True if chunks without marks may be written as they come."""
         return self.sieve is None and self.settled
 
     @property

@@ -52,10 +52,9 @@ class Roll:
         A checkpoint has the number of the entry that follows, so no number is missing if a checkpoint is lost.
         """
         following, found = self._next, []
-        for item in items:
-            kind, connection = item[0], item[2]
+        for kind, _, connection, _, _, data, _ in items:
             if kind in _SPECIAL or connection < 0:
-                found.append(self._special(kind, connection, item[5]))
+                found.append(self._special(kind, connection, data))
             else:
                 number = following.get(connection, 0)
                 following[connection] = (number + 1) % NUMBERS

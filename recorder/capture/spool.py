@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -90,8 +91,17 @@ LEFT_OVER = (EntryKind.UNFRAMED, EntryKind.BAD_LENGTH, EntryKind.UNEXPECTED_RESP
 OF_STREAMS = (EntryKind.BYTES, *LEFT_OVER)
 
 
-# kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry without its number, as a plain tuple
+# kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry without its number, as a plain tuple.
+# There is an item for each chunk, and a named tuple takes six times as long to make
 Item = tuple[int, int, int, int, int, bytes, Spans]
+# the positions in an item
+KIND: Final = 0
+DIRECTION: Final = 1
+CONNECTION: Final = 2
+OFFSET: Final = 3
+MONO_NS: Final = 4
+DATA: Final = 5
+SPANS: Final = 6
 
 
 class Entry(NamedTuple):
@@ -105,6 +115,11 @@ class Entry(NamedTuple):
     data: bytes
     spans: Spans = ()
     number: int = UNNUMBERED
+
+
+def data_size(items: Iterable[Item]) -> int:
+    """The sum of the lengths of the items' bytes."""
+    return sum(map(len, map(itemgetter(DATA), items)))
 
 
 class DamagedSegmentError(ValueError):

@@ -31,13 +31,13 @@ from recorder.capture.lock import Lock
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.sieve import Cut, Sieve, UnrecordedConnection
-from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, EntryKind, Item
+from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, OF_STREAMS, EntryKind, Item, data_size
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
-# bytes of facts that are recorded beyond the queue's limit; a disk that fails for hours must not fill the memory
+# bytes of facts (opened, closed) beyond the queue's limit; a disk that fails for hours must not fill the memory
 MAX_FACTS_WAITING = 8 * 1024 * 1024
-# requests in flight that a checkpoint names: with more, the connection's checkpoint waits for a quieter moment
-MAX_SAVED = 1000
+# requests in flight that a checkpoint names: a connection with more gets its checkpoint later
+MAX_SAVED_REQUESTS = 1000
 
 _BYTES = int(EntryKind.BYTES)
 # a limit that is always exceeded
@@ -58,7 +58,7 @@ class Tap:
         # the log's newest segment: each segment gets one checkpoint of every open connection
         self._segment = writer.segment
         self._recorders: dict[int, ConnectionRecorder] = {}
-        # connections whose chunks are not ordinary
+        # connections none of whose chunks is ordinary
         self._special: set[int] = set()
         self._selection = Selection(settings)
         # connections that are not recorded: they have no recorder
@@ -89,7 +89,7 @@ class Tap:
             or self._queued - writer.written > self._limit
             or writer.segment != self._segment
         ):
-            self._look_twice(connection, direction, chunk, at_ns, step)
+            self._handle_special(connection, direction, chunk, at_ns, step)
             return
         size = len(chunk)
         self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
@@ -126,7 +126,7 @@ class Tap:
             self._put_opened(recorder)
 
     def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
-        """Records an answer of the proxy itself. `frame`: with its length."""
+        """Records a response that the proxy itself made. `frame`: with its length in front."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.gap is None:
             self._put_all(recorder.add(EntryKind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
@@ -162,7 +162,7 @@ class Tap:
     # the selection
 
     def selection_change(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
-        """(apply, undo) for new settings of what is recorded, from the next frame on. Left-out connections stay so."""
+        """(apply, undo) of a selection for all frames to come. A connection that has no recorder never gets one."""
         return partial(self._select, Selection(recording)), partial(self._select, self._selection)
 
     def _select(self, selection: Selection) -> None:
@@ -202,7 +202,7 @@ class Tap:
     @property
     def unwritten(self) -> int:
         """Bytes of traffic that wait for the disk."""
-        return sum(len(item[5]) for item in list(self._writer.queue) if item[0] in OF_STREAMS)
+        return data_size(item for item in list(self._writer.queue) if item[KIND] in OF_STREAMS)
 
     def counters(self) -> Mapping[str, float]:
         """The recorder's metrics: sums since the start, and current values."""
@@ -237,9 +237,9 @@ class Tap:
         self._lock.release()
         self._folder.close()
 
-    # second looks
+    # chunks that are not ordinary, and gaps
 
-    def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+    def _handle_special(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         if self._writer.segment != self._segment:
             self._segment = self._writer.segment
             self._special.update(self._recorders)
@@ -255,21 +255,22 @@ class Tap:
             # never in the way: a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
             self._break_off(recorder, c.GAP_FAULT, at_ns)
-        if recorder.is_unremarkable and recorder.checkpoint_segment == self._segment:
+        if recorder.is_ordinary and recorder.checkpoint_segment == self._segment:
             self._special.discard(connection)
         else:
             self._special.add(connection)
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
-        """Writes a checkpoint, by which a reader that has lost an earlier part of the log goes on."""
+        """Writes a checkpoint: a reader that has lost earlier parts of the log goes on from there."""
         conversation = recorder.conversation
-        state = conversation.boundary_state() if recorder.settled and len(conversation.in_flight) <= MAX_SAVED else None
+        may_save = recorder.settled and len(conversation.in_flight) <= MAX_SAVED_REQUESTS
+        state = conversation.boundary_state() if may_save else None
         if state is None:
-            # its next chunk may leave it at a boundary
+            # after the connection's next chunk there may be a state to save
             return
         unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
         opened = recorder.opened_entry
-        checkpoint = {"opened": json.loads(opened[5]), "opened_ns": opened[4], "principal": recorder.principal}
+        checkpoint = {"opened": json.loads(opened[DATA]), "opened_ns": opened[MONO_NS], "principal": recorder.principal}
         arriving = bool(conversation.requests_side.left), bool(conversation.responses_side.left)
         checkpoint |= {"state": state, "arriving": arriving, "unwanted": unwanted}
         self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
@@ -300,10 +301,11 @@ class Tap:
     def _break_off_at(
         self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
-        """Begins a gap with a chunk that exceeds the limit."""
-        written = recorder.give_up()
-        behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
-        self._begin_gap(recorder, Gap(recorder.conversation, behind, c.GAP_FULL, at_ns, recorder.accounted))
+        """Begins a gap at a chunk for which the queue has no room."""
+        # per direction, the end of written bytes; the chunk has arrived, and is not written
+        asked, answered = recorder.give_up()
+        ends = (min(asked, offset), answered) if direction == Direction.REQUEST else (asked, min(answered, offset))
+        self._begin_gap(recorder, Gap(recorder.conversation, ends, c.GAP_FULL, at_ns, recorder.accounted))
         assert recorder.gap is not None
         unwritten, recorder.unwritten = recorder.unwritten, []
         recorder.gap.note_unwritten(unwritten)
@@ -342,7 +344,8 @@ class Tap:
         recorder.accounted = recorder.conversation.responses_side.open
         arrived = recorder.conversation.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
-        recorder.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]
+        # the rest of a frame that is still arriving belongs to the gap
+        recorder.resume = [start if start > end else 0 for start, end in zip(next_frames, arrived, strict=True)]
 
     def _put_opened(self, recorder: ConnectionRecorder) -> None:
         if recorder.unwritten_opened is not None:
@@ -374,7 +377,7 @@ class Tap:
 
     def _put(self, item: Item) -> None:
         self._append(item)
-        self._queued += len(item[5]) + ENTRY_COST
+        self._queued += len(item[DATA]) + ENTRY_COST
         if self._writer.idle:
             self._wake()
 
@@ -383,9 +386,9 @@ class Tap:
         if not writer.ended:
             writer.wake()
             return
-        # a fault has ended its thread: nothing is queued for it, and no traffic waits for it
+        # a fault has ended the writer's thread: nothing is queued any more, and no traffic waits
         self._limit = NO_ROOM
-        self._dropped += sum(len(item[5]) for item in writer.queue if item[0] in OF_STREAMS)
+        self._dropped += data_size(item for item in writer.queue if item[KIND] in OF_STREAMS)
         writer.queue.clear()
         self._queued = writer.written
 
@@ -397,8 +400,8 @@ def _json(facts: Mapping[str, Any]) -> bytes:
 def _closing_facts(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
     """The facts of a connection's closing entry: its totals, and the account of a gap that has not ended."""
     conversation = recorder.conversation
-    arriving = bool(conversation.requests_side.left) + bool(conversation.responses_side.left)
-    ending = {"cause": cause.value, "sequence": conversation.sequence + arriving, "offsets": conversation.offsets}
+    unfinished = bool(conversation.requests_side.left) + bool(conversation.responses_side.left)
+    ending = {"cause": cause.value, "sequence": conversation.sequence + unfinished, "offsets": conversation.offsets}
     if recorder.gap is None:
         return ending
     return ending | {"account": recorder.gap.account(), "open": len(conversation.in_flight)}
@@ -424,5 +427,5 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
 
 
 def compactor_command(folder: Path, session: str) -> list[str]:
-    """The command of the process that makes columns of the session, to be started again should it fail."""
+    """The command of the session's compactor, which is to be started again whenever it ends."""
     return [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]

@@ -25,7 +25,7 @@ from recorder.capture.lock import lock_segment
 from recorder.capture.roll import Roll
 from recorder.capture.segments import segment_name, segments
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import NO_CONNECTION, EntryKind, Item, SegmentHead
+from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, EntryKind, Item, SegmentHead, data_size
 
 Buffers = list[bytes]
 
@@ -122,23 +122,23 @@ class Log:
         OSError: not possible now. If `busy` then, a part has been written, and the caller goes on with `resume`.
         """
         group = items[:GROUP]
-        size = sum(len(item[5]) for item in group)
+        size = data_size(group)
         if limited:
             self._check_room(size)
-        self._unfinished, self._group, self._arrived = self._encoded(group), len(group), group[0][4]
+        self._unfinished, self._group, self._arrived = self._encoded(group), len(group), group[0][MONO_NS]
         if size >= LARGE and self._blocks is not None:
             self._append_blocks(self._blocks)
         return self.resume()
 
     def _encoded(self, group: Sequence[Item]) -> Buffers:
         numbers, seed = self._roll.numbers(group), self._seed
-        if group and group[-1][0] == EntryKind.END:
+        if group and group[-1][KIND] == EntryKind.END:
             self._ended = True
-            group = [*group[:-1], (*group[-1][:5], self._roll.text(), ())]
+            group = [*group[:-1], (*group[-1][:DATA], self._roll.text(), ())]
         buffers: Buffers = []
         for item, number in zip(group, numbers, strict=True):
             buffers.append(spool.entry_head(*item, number, seed))
-            buffers.append(item[5])
+            buffers.append(item[DATA])
         return buffers
 
     def _append_blocks(self, blocks: BlockFile) -> None:
@@ -344,7 +344,7 @@ class Writer:
         self._wake.set()
         self._thread.join()
         if self.queue:
-            lost = sum(len(item[5]) for item in self.queue)
+            lost = data_size(self.queue)
             log(ERROR, "the end of the recording is lost", folder=self.log.folder.path, bytes=lost)
         self.log.close()
 
@@ -406,7 +406,7 @@ class Writer:
             if not self.log.busy:
                 self._note_clock()
             count = self.log.resume() if self.log.busy else self.log.append(queue, limited=not self._closing)
-            size = sum(len(item[5]) for item in queue[:count])
+            size = data_size(queue[:count])
             self.written_bytes += size
             self.written += size + count * ENTRY_COST
             self.written_items += count

@@ -94,7 +94,7 @@ def test_every_flag_reaches_the_settings(run, tmp_path):
     )  # fmt: skip
     (cluster,) = settings.clusters
     assert cluster.advertise == "proxy.example.org"
-    assert cluster.node_map.usual == range(19100, 19150)
+    assert cluster.node_map.usual_ports == range(19100, 19150)
     assert cluster.nodes == {1: Address("127.0.0.1", 9094), 2: Address("127.0.0.1", 0)}
     assert cluster.state == state
     assert settings.metrics == Address("127.0.0.1", 9464)

@@ -1,4 +1,4 @@
-"""A set whose members expire, for facts that hold for a while."""
+"""A set whose members expire: for facts that must be found out anew after a while."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class ExpiringSet(Generic[T]):
         self._seconds = seconds
         self._added: dict[T, float] = {}
 
-    def __contains__(self, thing: T) -> bool:
-        added = self._added.get(thing)
+    def __contains__(self, member: T) -> bool:
+        added = self._added.get(member)
         return added is not None and trio.current_time() - added < self._seconds
 
-    def add(self, thing: T) -> None:
+    def add(self, member: T) -> None:
         """Adds a member, or renews it. Removes the members that have expired."""
-        self._added = {one: at for one, at in self._added.items() if one in self} | {thing: trio.current_time()}
+        self._added = {one: at for one, at in self._added.items() if one in self} | {member: trio.current_time()}
 
-    def discard(self, thing: T) -> None:
+    def discard(self, member: T) -> None:
         """Removes a member."""
-        self._added.pop(thing, None)
+        self._added.pop(member, None)

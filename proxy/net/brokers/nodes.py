@@ -68,7 +68,7 @@ class Nodes:
         self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
         self._has_usual_port: dict[int, bool] = {}
-        # freely picked ports, which the state file keeps
+        # ports that the kernel picked: the state file keeps them
         self._picked: dict[int, int] = {}
         self._owner = Owner.of(settings)
         self._state_writer = StateWriter(settings.state, self._state) if settings.state is not None else None

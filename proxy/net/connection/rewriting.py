@@ -38,7 +38,7 @@ class TooLarge(Exception):
 class NotRewritable(Exception):
     """A response that names brokers can't be rewritten; the message says why.
 
-    `start`: the stream offset of the response's first byte in the step.
+    `start`: the stream offset at which the step's part of the response begins.
     """
 
     def __init__(self, reason: Exception, exchange: Exchange, start: int) -> None:
@@ -123,7 +123,7 @@ class HeldRewriter:
         nodes = addresses.nodes_in(key, version, frame)
         yield from _wait_for_listeners(self._nodes, nodes, cluster_id)
         if not nodes:
-            # as in most Produce responses: searching for addresses again would double the work
+            # most Produce responses name no node: a second search for addresses would double the work
             return LENGTH.pack(len(frame)) + frame
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
@@ -139,7 +139,7 @@ class WalkedRewriter:
         # bytes still to come: of the frame's length field, and of the whole frame
         self._length_left = LENGTH.size
         self._bytes_left = LENGTH.size + size
-        self._walk = catalog.walk_response(api_key, api_version, equal_length.stop_of(api_key))
+        self._walk = catalog.walk_response(api_key, api_version, equal_length.tail_field(api_key))
         self._tail: bytearray | None = None
 
     def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
@@ -183,7 +183,7 @@ def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | N
 
 
 class Rewriting:
-    """Rewrites one connection's responses, one at a time. `holder`: the connection."""
+    """Rewrites one connection's responses, one at a time. `holder`: the connection, for which bytes are held."""
 
     def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
         self._nodes = nodes
@@ -192,7 +192,7 @@ class Rewriting:
         self._settings = settings
         self._rewriter: FrameRewriter | None = None
         # the unfinished rewrite of a step, and the wait that it yielded last
-        self._rewrite: Waiting[None] | None = None
+        self._unfinished: Waiting[None] | None = None
         self._wait: Wait | None = None
 
     @property
@@ -206,19 +206,19 @@ class Rewriting:
         Raises:
             NotRewritable: a response can't be rewritten; it and all bytes behind it must not be sent (`end_before`).
         """
-        self._rewrite = self._add_edits(step)
-        self._wait = next(self._rewrite, None)
+        self._unfinished = self._add_edits(step)
+        self._wait = next(self._unfinished, None)
         return self._wait is None
 
     async def finish(self) -> None:
         """Adds the edits that `begin` has not added to its step. Raises NotRewritable, as `begin` does."""
-        while self._rewrite is not None and self._wait is not None:
+        while self._unfinished is not None and self._wait is not None:
             try:
                 await self._wait()
             except OSError as error:
-                self._wait = self._rewrite.throw(error)
+                self._wait = self._unfinished.throw(error)
             else:
-                self._wait = next(self._rewrite, None)
+                self._wait = next(self._unfinished, None)
 
     def _add_edits(self, step: Step) -> Waiting[None]:
         for mark in step.marks:
@@ -242,15 +242,15 @@ class Rewriting:
         return (yield from self._rewriter.feed(piece, last=mark.last))
 
     def release(self) -> None:
-        """Gives back the bytes held for a response; called once the response has been sent."""
+        """Gives back the bytes held for a response; called once it is sent, or when the next one begins."""
         self._share.release()
         self._rewriter = None
 
     def end(self) -> None:
         """Gives back all held bytes; called once the connection has ended, which may be in the middle of a response."""
-        if self._rewrite is not None:
-            self._rewrite.close()
-        self._rewrite = self._wait = None
+        if self._unfinished is not None:
+            self._unfinished.close()
+        self._unfinished = self._wait = None
         self.release()
 
 

@@ -16,7 +16,7 @@ from proxy.net.sockets.streams import PeerLost
 T = TypeVar("T")
 Attempt = Callable[[], Awaitable[T]]
 
-# seconds until the next attempt begins; RFC 8305, section 5, recommends them
+# seconds until the next attempt begins, as RFC 8305, section 5, recommends
 HEAD_START = 0.25
 
 
@@ -37,12 +37,12 @@ async def race(attempts: Iterable[Attempt[T]], discard: Callable[[T], object]) -
     Raises:
         AllLost: each attempt has raised PeerLost.
     """
-    won: list[T] = []
+    results: list[T] = []
     reasons: list[PeerLost] = []
 
     async def run(attempt: Attempt[T], failed: trio.Event) -> None:
         try:
-            won.append(await attempt())
+            results.append(await attempt())
         except PeerLost as lost:
             reasons.append(lost)
             failed.set()
@@ -57,13 +57,13 @@ async def race(attempts: Iterable[Attempt[T]], discard: Callable[[T], object]) -
                 with trio.move_on_after(HEAD_START):
                     await failed.wait()
     except BaseException:
-        _discard_all(won, discard)
+        _discard_all(results, discard)
         raise
-    if not won:
+    if not results:
         raise AllLost(reasons)
     # another attempt may have succeeded before it was cancelled
-    _discard_all(won[1:], discard)
-    return won[0]
+    _discard_all(results[1:], discard)
+    return results[0]
 
 
 def _discard_all(results: Iterable[T], discard: Callable[[T], object]) -> None:

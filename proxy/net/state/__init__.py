@@ -1,4 +1,4 @@
-"""The state that a proxy keeps over restarts: nodes, their brokers' addresses, and ports that were picked freely.
+"""The state that a proxy keeps over restarts: nodes, their brokers' addresses, and ports that the kernel picked.
 
 file     the state file's format, read and written
 writer   the thread that writes the newest state

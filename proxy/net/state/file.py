@@ -1,7 +1,7 @@
-"""The state file: the nodes that were seen, their brokers' addresses, and the ports that were picked freely for them.
+"""The state file: the nodes that were seen, their brokers' addresses, and the ports that the kernel picked for them.
 
-A port that follows from the settings is not kept: it follows from them again at the next start. The cluster's id tells
-later whether the same cluster answers. The file also names its owner, so that no proxy takes over the nodes of another
+A port that follows from the settings is not kept: it follows from them again at the next start. The cluster's id shows
+later whether another cluster answers. The file also names its owner, so that no proxy takes over the nodes of another
 listener or another cluster. JSON, replaced as a whole:
 {"format": 2, "listener": "127.0.0.1:19092", "upstream": ["broker-1:9092"], "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
  "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}}}
@@ -27,10 +27,10 @@ from proxy.schema.faults import Fault, Setting
 FORMAT = 2
 # formats that are read; the older ones lack keys
 FORMATS = (1, FORMAT)
-# 20,000 nodes take 2 MB; a larger file is none that this program wrote
+# 20,000 nodes take 2 MB; the proxy never writes a larger file
 MAX_BYTES = 64 * 1024 * 1024
-# the beginning of every file that is written here, and keys that stand in it somewhere
-_HEAD, _MARKS = b'{\n "format"', (b'"format"', b'"nodes"')
+# broken JSON is a damaged state file if it ends within this beginning, or holds one of these keys
+_BEGINNING, _KEYS = b'{\n "format"', (b'"format"', b'"nodes"')
 
 
 class NotAState(ValueError):
@@ -38,12 +38,15 @@ class NotAState(ValueError):
 
 
 class Damaged(NotAState):
-    """The file was a state file, and can't be read any more: cut off, emptied, or written by a later version."""
+    """A state file that can't be read: it was cut off or emptied, or a later version has written it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A node as it was last seen: its broker's address, and the port of its listener if that was picked freely."""
+    """A node as it was last seen.
+
+    `upstream`: its broker's address; None: not known. `port`: its listener's, if the kernel picked it.
+    """
 
     upstream: Address | None
     port: int | None = None
@@ -51,7 +54,7 @@ class KnownNode:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a file: a cluster's bootstrap listener, as the settings have it, and its bootstrap servers."""
+    """The owner of a file, by the settings of a cluster: its bootstrap listener and its bootstrap servers."""
 
     listener: Address
     upstream: tuple[Address, ...]
@@ -65,7 +68,7 @@ class Owner:
         return f"the proxy on {self.listener} for {','.join(map(str, self.upstream))}"
 
     def is_same(self, other: Owner) -> bool:
-        """True if both are the same cluster, at other starts: bootstrap servers come and go, but not all at once."""
+        """True if both stand for one cluster: its bootstrap servers may have changed since, but not all of them."""
         return self.listener == other.listener and not {*self.upstream}.isdisjoint(other.upstream)
 
 
@@ -75,7 +78,7 @@ class SavedState:
 
     Args:
         cluster_id: the id that the cluster gives itself; None while no broker has told it.
-        owner: None: the file has format 1.
+        owner: None if there is no file, or one of format 1.
     """
 
     nodes: Mapping[int, KnownNode] = field(default_factory=dict)
@@ -97,7 +100,7 @@ def read_state(path: Path) -> SavedState:
 
 
 def unreadable(path: Path, error: NotAState | OSError) -> Fault:
-    """The fault of a setting whose file can't be read."""
+    """The fault of the setting `state`, whose file can't be read."""
     reason = error.strerror if isinstance(error, OSError) else error
     return Fault((Setting("state", path), f" can't be read ({reason})"), "a file that this proxy wrote, or none yet")
 
@@ -111,6 +114,7 @@ def write_state(path: Path, state: SavedState) -> None:
 
 def decoded(content: bytes) -> SavedState:
     """The state in a file's bytes. Raises NotAState."""
+    # after a crash of the machine a file may hold only zeros
     text = content.strip(b"\0 \t\r\n")
     if not text:
         raise Damaged("it is empty")
@@ -119,8 +123,8 @@ def decoded(content: bytes) -> SavedState:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        is_ours = _HEAD.startswith(text) or any(mark in text for mark in _MARKS)
-        raise (Damaged if is_ours else NotAState)(_reason(error)) from error
+        is_damaged = _BEGINNING.startswith(text) or any(key in text for key in _KEYS)
+        raise (Damaged if is_damaged else NotAState)(_reason(error)) from error
     if not isinstance(read, dict) or read.keys().isdisjoint(("format", "nodes")):
         raise NotAState("it is JSON of another kind")
     try:
@@ -136,7 +140,7 @@ def encoded(state: SavedState) -> bytes:
         fields |= {"listener": str(state.owner.listener), "upstream": [*map(str, state.owner.upstream)]}
     if state.cluster_id is not None:
         fields["cluster_id"] = state.cluster_id
-    fields["nodes"] = {str(number): _to_json(node) for number, node in sorted(state.nodes.items())}
+    fields["nodes"] = {str(number): _node_to_json(node) for number, node in sorted(state.nodes.items())}
     return json.dumps(fields, indent=1).encode() + b"\n"
 
 
@@ -147,7 +151,7 @@ def _reason(error: Exception) -> str:
 def _state_from_json(read: Mapping[str, Any]) -> SavedState:
     if read["format"] not in FORMATS:
         raise ValueError(f"format {read['format']} is none of {FORMATS}")
-    nodes = {int(number): _from_json(node) for number, node in read["nodes"].items()}
+    nodes = {int(number): _node_from_json(node) for number, node in read["nodes"].items()}
     ports = Counter(node.port for node in nodes.values() if node.port is not None)
     if any(count > 1 or port not in PORTS for port, count in ports.items()) or min(nodes, default=0) < 0:
         raise ValueError("each node has an id from 0 on and a port of its own from 1 to 65535")
@@ -161,13 +165,13 @@ def _owner_from_json(read: Mapping[str, Any]) -> Owner | None:
     return Owner(Address.parse(read["listener"]), tuple(map(Address.parse, read["upstream"])))
 
 
-def _from_json(node: Mapping[str, Any]) -> KnownNode:
+def _node_from_json(node: Mapping[str, Any]) -> KnownNode:
     upstream, port = node.get("upstream"), node.get("port")
     return KnownNode(
         None if upstream is None else Address.parse(str(upstream)), None if port is None else int(str(port))
     )
 
 
-def _to_json(node: KnownNode) -> dict[str, object]:
+def _node_to_json(node: KnownNode) -> dict[str, object]:
     fields = {"upstream": None if node.upstream is None else str(node.upstream), "port": node.port}
     return {name: value for name, value in fields.items() if value is not None}

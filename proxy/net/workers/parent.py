@@ -238,9 +238,9 @@ class Parent(Proxy):
         for cluster in self._parents.values():
             cluster.catch_up(worker)
 
-    async def _prepared(self, new: ReloadedSettings, found: Sequence[ClusterTls | None]) -> list[Change]:
+    async def _changes_to(self, new: ReloadedSettings, certificates: Sequence[ClusterTls | None]) -> list[Change]:
         """As in `Proxy`; all workers must be able to prepare the settings too."""
-        changes = await super()._prepared(new, found)
+        changes = await super()._changes_to(new, certificates)
         number = next(self._settings_numbers)
         change = Change(
             apply=partial(self._tell, (new.settings, new.recording), number),

@@ -104,7 +104,7 @@ class Worker(Proxy):
         super().__init__(job.worker_settings, observer, child)
         self._count = count
         self._number = job.number
-        self._first_number = job.first_connection
+        self._first_connection = job.first_connection
         self._discovery_seed = job.seed
         self._parent = Calls(Channel(sock), self._handle_now, self._handle_request)
         self._mirrored: dict[str, WorkerCluster] = {}
@@ -203,10 +203,10 @@ class Worker(Proxy):
 
     async def _prepare_job(self, job: Job) -> list[Change]:
         settings, before = job.worker_settings, self._settings.log
-        take = partial(log_to_stderr, settings.log.level, settings.log.format, worker=self._number)
-        put_back = partial(log_to_stderr, before.level, before.format, worker=self._number)
-        found = await self._reading_thread.call(partial(self._read_files, settings))
-        return await self._prepared(ReloadedSettings(settings, job.recording, Change(take, put_back)), found)
+        apply = partial(log_to_stderr, settings.log.level, settings.log.format, worker=self._number)
+        undo = partial(log_to_stderr, before.level, before.format, worker=self._number)
+        certificates = await self._reading_thread.call(partial(self._read_certificates, settings))
+        return await self._changes_to(ReloadedSettings(settings, job.recording, Change(apply, undo)), certificates)
 
     def _commit(self, number: int, changes: list[Change]) -> None:
         if number < self._number_in_effect:

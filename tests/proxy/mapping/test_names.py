@@ -137,7 +137,7 @@ def test_only_named_nodes_are_listened_for() -> None:
 
 def test_nothing_is_set_aside_kept_or_warned_of() -> None:
     places = TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 0)})
-    assert not places.usual
+    assert not places.usual_ports
     assert not places.warnings
     assert not places.is_set_aside(9094, 4)
     assert not places.is_kept(45000, 4)
@@ -194,7 +194,7 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
     assert places.is_bootstraps(7)
     assert places.wanted(7) is places.own is None
     assert not places.named
-    assert not places.usual
+    assert not places.usual_ports
     assert not places.warnings
     assert not places.is_set_aside(9093, 7)
     assert not places.is_kept(9093, 7)

@@ -75,7 +75,7 @@ def test_a_flag_that_takes_a_remembered_port_wins_and_says_so() -> None:
     )
 
 
-def test_a_freely_picked_port_is_told_from_one_set_aside_for_another_node() -> None:
+def test_a_port_that_the_kernel_picked_is_told_from_one_set_aside_for_another_node() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 7000)}, remembered={8: 8000})
     assert [port for port in (7000, 8000, 9094, 12000) if ports.is_set_aside(port, 1)] == [7000, 8000]
     assert [port for port in (7000, 8000, 9094, 12000) if ports.is_set_aside(port, 2)] == [7000, 8000, 9094]
@@ -156,8 +156,8 @@ def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: d
 
 
 def test_settings_that_only_look_wrong_are_accepted() -> None:
-    assert PortMap(LISTEN, base=64536).usual.stop == 65536
-    assert PortMap(LISTEN, base=9093).usual.start == 9093
+    assert PortMap(LISTEN, base=64536).usual_ports.stop == 65536
+    assert PortMap(LISTEN, base=9093).usual_ports.start == 9093
     assert PortMap(LISTEN, base=20000, named={2: Address("127.0.0.1", 20002)}).wanted(2).ports == (20002, 0)
     assert PortMap(LISTEN, advertise="::1").advertised(1, 9094) == Address("::1", 9094)
     PortMap(LISTEN, named={1: Address("127.0.0.2", 9092), 2: Address("127.0.0.3", 9092)})
@@ -248,7 +248,7 @@ def test_the_bootstrap_listener_is_no_nodes_and_called_what_is_advertised() -> N
     assert PortMap(LISTEN, advertise="proxy.example").advertised_bootstrap(LISTEN) == Address("proxy.example", 9092)
 
 
-def test_only_a_port_that_was_picked_freely_is_kept() -> None:
+def test_only_a_port_that_the_kernel_picked_is_kept() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 7000)}, remembered={8: 45000})
     assert [ports.is_kept(*case) for case in ((9094, 1), (7000, 7), (45000, 8), (45001, 1))] == [
         False, False, True, True,
@@ -268,5 +268,5 @@ def test_two_nodes_of_the_range_are_never_told_the_same_address(
         ports = PortMap(LISTEN, base=base, count=20, addresses=addresses, advertised_base=advertised_base)
     except ValueError:
         return
-    advertised = [ports.advertised(node_id, ports.usual[node_id]) for node_id in range(20)]
+    advertised = [ports.advertised(node_id, ports.usual_ports[node_id]) for node_id in range(20)]
     assert len({*advertised, *addresses.values()}) == len(advertised) + len(addresses.keys() - {*range(20)})

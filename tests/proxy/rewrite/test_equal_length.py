@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
 
 from proxy.mapping.nodes import Node
-from proxy.rewrite.equal_length import UNASSIGNED_TAG, nodes_in_tail, rewrite_tail, stop_of
+from proxy.rewrite.equal_length import UNASSIGNED_TAG, nodes_in_tail, rewrite_tail, tail_field
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
@@ -63,7 +63,7 @@ def longer(by: int) -> Address:
 
 def split(case: Case, frame: bytes) -> tuple[bytes, bytes]:
     """The frame up to its tail, and the tail."""
-    at = catalog.walk_response(*case, stop_of(case[0])).feed(frame)
+    at = catalog.walk_response(*case, tail_field(case[0])).feed(frame)
     assert at is not None
     return frame[:at], frame[at:]
 

@@ -18,7 +18,7 @@ from proxy.schema.faults import Fault, KeyPath, Setting
 from proxy.schema.keys import Known, keys_of
 from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import Loaded, load
-from proxy.settings.sources import From, variable_of
+from proxy.settings.sources import SourceKind, variable_of
 from recorder.capture.session import CaptureSettings, WhenFull
 
 BASIC = '[clusters.main]\nupstream = "broker-9:9092"\nlisten = "127.0.0.1:19099"\n'
@@ -181,7 +181,7 @@ def test_a_file_says_everything(tmp_path):
 
 
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
-    left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.by is not From.FILE]
+    left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.source_kind is not SourceKind.FILE]
     # those that are for other mappings
     assert left == ["own_node", "bootstrap_name"]
 
@@ -244,11 +244,11 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path):
     text = "drain = 1\nheld = 1\nmetrics = 'a:1'\n" + BASIC
     found = loaded(tmp_path, text, {"drain": "3"}, DRAIN="2", HELD="2")
     assert (found.proxy.drain_seconds, found.proxy.held_in_all, found.proxy.metrics) == (3, 2, Address("a", 1))
-    by = {one.place: (one.by, one.where) for one in found.effective}
-    assert by["drain",] == (From.FLAG, "--drain")
-    assert by["held",] == (From.ENVIRONMENT, "KAFKA_WIRETAP_HELD")
-    assert by["metrics",] == (From.FILE, str(tmp_path / "wiretap.toml"))
-    assert by["log", "level"] == (From.DEFAULT, "")
+    by = {one.place: (one.source_kind, one.where) for one in found.effective}
+    assert by["drain",] == (SourceKind.FLAG, "--drain")
+    assert by["held",] == (SourceKind.ENVIRONMENT, "KAFKA_WIRETAP_HELD")
+    assert by["metrics",] == (SourceKind.FILE, str(tmp_path / "wiretap.toml"))
+    assert by["log", "level"] == (SourceKind.DEFAULT, "")
 
 
 def test_nothing_is_kept_of_a_cluster_of_0_7(tmp_path):

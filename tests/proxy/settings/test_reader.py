@@ -10,7 +10,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Key
 from proxy.schema.kinds import INTEGER
 from proxy.settings.reader import SettingsReader
-from proxy.settings.sources import From, Given, Source
+from proxy.settings.sources import Given, Source, SourceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Pond:
 
 def source(tables: tuple[str, ...] = (), **values: Any) -> Source:
     """`source(life__fish=3)`: as a file says it."""
-    given = {("pond", *name.split("__")): Given(raw, From.FILE, "f") for name, raw in values.items()}
+    given = {("pond", *name.split("__")): Given(raw, SourceKind.FILE, "f") for name, raw in values.items()}
     above = {place[:size] for place in given for size in range(1, len(place))}
     return Source(given, frozenset(above | {tuple(table.split(".")) for table in tables}))
 
@@ -50,20 +50,20 @@ def test_what_is_not_given_is_the_default():
 
 
 def test_every_key_is_told_with_its_value_and_who_gave_it():
-    said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): Given("2", From.FLAG, "--fish")}
+    said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): Given("2", SourceKind.FLAG, "--fish")}
     reader = SettingsReader(Source(said), in_file=True)
     reader.section(Pond, ("pond",))
-    assert [(one.place, one.value, one.by, one.where) for one in reader.effective] == [
-        (("pond", "depth"), 5, From.FILE, "f"),
-        (("pond", "life", "fish"), 2, From.FLAG, "--fish"),
-        (("pond", "ducks", "1"), 3, From.FILE, "f"),
+    assert [(one.place, one.value, one.source_kind, one.where) for one in reader.effective] == [
+        (("pond", "depth"), 5, SourceKind.FILE, "f"),
+        (("pond", "life", "fish"), 2, SourceKind.FLAG, "--fish"),
+        (("pond", "ducks", "1"), 3, SourceKind.FILE, "f"),
     ]
     reader = SettingsReader(source(depth=5), in_file=True)
     reader.section(Pond, ("pond",))
-    assert [(one.value, one.by) for one in reader.effective] == [
-        (5, From.FILE),
-        (None, From.DEFAULT),
-        (None, From.DEFAULT),
+    assert [(one.value, one.source_kind) for one in reader.effective] == [
+        (5, SourceKind.FILE),
+        (None, SourceKind.DEFAULT),
+        (None, SourceKind.DEFAULT),
     ]
 
 

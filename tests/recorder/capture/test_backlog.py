@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture.backlog import NOWHERE, PENDING_COST, Backlog, PendingEntry
-from recorder.capture.spool import EntryKind, Item
+from recorder.capture.spool import DATA, DIRECTION, KIND, EntryKind, Item
 
 EVERYWHERE = (NOWHERE, NOWHERE)
 NOBODY = (False, False)
@@ -144,8 +144,8 @@ def test_what_holds_everything_up_lets_what_came_before_it_go() -> None:
     backlog = Backlog()
     for direction, offset in ((1, 0), (0, 0), (1, 1), (0, 1)):
         backlog.add(bytes_of(direction, offset, b"x"))
-    assert [item[1] for item in items(backlog, (0, NOWHERE), (True, False))] == [1]
-    assert [item[1] for item in items(backlog)] == [0, 1, 0]
+    assert [item[DIRECTION] for item in items(backlog, (0, NOWHERE), (True, False))] == [1]
+    assert [item[DIRECTION] for item in items(backlog)] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(("offset", "place"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2)])
@@ -154,7 +154,7 @@ def test_a_fact_stands_before_the_bytes_that_it_is_about(offset: int, place: int
     backlog.add(bytes_of(0, 0, b"abc"))
     backlog.add(bytes_of(0, 3, b"def"))
     backlog.note(fact(0, offset))
-    assert [item[0] for item in items(backlog)].index(EntryKind.LOGIN) == place
+    assert [item[KIND] for item in items(backlog)].index(EntryKind.LOGIN) == place
 
 
 def test_facts_about_the_same_bytes_stay_in_their_order() -> None:
@@ -162,7 +162,7 @@ def test_facts_about_the_same_bytes_stay_in_their_order() -> None:
     backlog.add(bytes_of(0, 0, b"abc"))
     for data in (b"1", b"2", b"3"):
         backlog.note(fact(0, 1, data))
-    assert [item[5] for item in items(backlog)] == [b"1", b"2", b"3", b"abc"]
+    assert [item[DATA] for item in items(backlog)] == [b"1", b"2", b"3", b"abc"]
 
 
 def test_the_pieces_of_what_is_not_known_yet_become_one_entry_with_the_time_of_the_first() -> None:
@@ -191,7 +191,7 @@ def test_a_fact_about_what_follows_an_offset_stands_there_in_the_newest_entry(at
     backlog.split(1, at)
     backlog.note(fact(1, at))
     found = items(backlog)
-    told = next(number for number, item in enumerate(found) if item[0] == EntryKind.LOGIN)
-    assert sum(len(item[5]) for item in found[:told]) == at
-    assert b"".join(item[5] for item in found if item[0] == EntryKind.BYTES) == b"an\0\0\0r"
+    told = next(number for number, item in enumerate(found) if item[KIND] == EntryKind.LOGIN)
+    assert sum(len(item[DATA]) for item in found[:told]) == at
+    assert b"".join(item[DATA] for item in found if item[KIND] == EntryKind.BYTES) == b"an\0\0\0r"
     assert backlog.cost == 0

@@ -10,7 +10,7 @@ from proxy.conversation.exchange import Direction
 from proxy.files import Folder
 from recorder.capture.facts import facts
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Entry, EntryKind
+from recorder.capture.spool import CONNECTION, KIND, Entry, EntryKind
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, Talk
@@ -18,7 +18,7 @@ from tests.recorder.capture.traffic import Player, Talk
 
 def checkpoints(pages: Pages) -> list[int]:
     """The connections of which all has been said once more."""
-    return [item[2] for item in pages.queue if item[0] == EntryKind.CHECKPOINT]
+    return [item[CONNECTION] for item in pages.queue if item[KIND] == EntryKind.CHECKPOINT]
 
 
 def paged(**settings: object) -> tuple[Tap, Pages]:
@@ -67,7 +67,7 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
         said += may_go_on
     assert 10 < said == len(checkpoints(pages)) < len(talk.chunks)
     for item in pages.queue:
-        if item[0] == EntryKind.CHECKPOINT:
+        if item[KIND] == EntryKind.CHECKPOINT:
             told = facts(Entry(*item))
             assert told["opened"]["client"] == talk.client
             assert told["state"]["requests"]["left"] == told["state"]["responses"]["left"] == 0
@@ -76,7 +76,7 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
 def test_a_connection_with_too_many_requests_in_flight_waits_for_a_quieter_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("recorder.capture.tap.MAX_SAVED", 2)
+    monkeypatch.setattr("recorder.capture.tap.MAX_SAVED_REQUESTS", 2)
     tap, pages = paged()
     player = Player(tap)
     player.open(Talk(1, []))

@@ -16,7 +16,7 @@ from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HA
 from recorder.capture import backlog
 from recorder.capture import connection_recorder as lines
 from recorder.capture.connection_recorder import ConnectionRecorder
-from recorder.capture.spool import OF_STREAMS, EntryKind, Item
+from recorder.capture.spool import DATA, DIRECTION, KIND, MONO_NS, OF_STREAMS, OFFSET, SPANS, EntryKind, Item
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 
@@ -62,18 +62,22 @@ class Recording:
                 self.feed(direction, data[at : at + size])
 
     def logins(self) -> list[Item]:
-        return [item for item in self.items if item[0] == EntryKind.LOGIN]
+        return [item for item in self.items if item[KIND] == EntryKind.LOGIN]
 
     def principals(self) -> list[str]:
         """Who was noted to have logged in."""
-        told = (json.loads(entry[5]) for entry in self.logins())
+        told = (json.loads(entry[DATA]) for entry in self.logins())
         return [facts["principal"] for facts in told if "principal" in facts]
 
     def written_before_principal(self, direction: Direction) -> int:
         """The stream offset behind the bytes that stand in the log before the first name."""
-        first = next(n for n, item in enumerate(self.items) if item[0] == EntryKind.LOGIN and b"principal" in item[5])
-        of_bytes = [item for item in self.items[:first] if item[0] == EntryKind.BYTES and item[1] == direction]
-        return of_bytes[-1][3] + len(of_bytes[-1][5])
+        first = next(
+            n for n, item in enumerate(self.items) if item[KIND] == EntryKind.LOGIN and b"principal" in item[DATA]
+        )
+        of_bytes = [
+            item for item in self.items[:first] if item[KIND] == EntryKind.BYTES and item[DIRECTION] == direction
+        ]
+        return of_bytes[-1][OFFSET] + len(of_bytes[-1][DATA])
 
 
 def request(key: int, version: int, **values: object) -> bytes:
@@ -114,7 +118,7 @@ def test_a_login_is_written_whole_but_for_its_secrets_however_it_is_cut(size: in
     log_in(recording, size)
     assert recording.stream(REQUEST) == blank(b"".join(CLIENT), SECRET)
     assert recording.stream(RESPONSE) == blank(b"".join(BROKER), b"server-proof")
-    assert recording.line.is_unremarkable
+    assert recording.line.is_ordinary
 
 
 def test_spans_are_those_of_the_blanked_bytes() -> None:
@@ -124,7 +128,7 @@ def test_spans_are_those_of_the_blanked_bytes() -> None:
         if kind == EntryKind.BYTES:
             for start, length in spans:
                 assert data[start : start + length] == bytes(length)
-    assert sum(length for item in recording.items for _, length in item[6]) == len(SECRET) + len(b"server-proof")
+    assert sum(length for item in recording.items for _, length in item[SPANS]) == len(SECRET) + len(b"server-proof")
 
 
 @pytest.mark.parametrize("size", [*range(1, 50), 1000])
@@ -230,7 +234,7 @@ def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() 
     assert recording.stream(REQUEST) == CLIENT[0]
     assert recording.feed(RESPONSE, BROKER[0]) == []
     written = recording.feed(REQUEST, CLIENT[1][30:])
-    arrivals = [(item[1], item[4]) for item in written if item[0] == EntryKind.BYTES]
+    arrivals = [(item[DIRECTION], item[MONO_NS]) for item in written if item[KIND] == EntryKind.BYTES]
     assert arrivals == [(REQUEST, 2), (RESPONSE, 3), (REQUEST, 4)]
 
 
@@ -263,7 +267,7 @@ def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch
         recording.feed(REQUEST, large[at : at + 50])
     recording.feed(REQUEST, CLIENT[2])
     assert recording.stream(REQUEST) == large[:12] + bytes(len(large) - 12) + CLIENT[2]
-    assert recording.line.is_unremarkable
+    assert recording.line.is_ordinary
 
 
 def test_a_secret_that_never_came_whole_is_masked_whole() -> None:
@@ -289,7 +293,7 @@ def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_ke
     recording.finish()
     assert recording.stream(REQUEST) == before + bytes(20)
     assert recording.stream(RESPONSE) == bytes(11)
-    assert [item[0] for item in recording.items[-2:]] == [EntryKind.BAD_LENGTH, EntryKind.BAD_LENGTH]
+    assert [item[KIND] for item in recording.items[-2:]] == [EntryKind.BAD_LENGTH, EntryKind.BAD_LENGTH]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
@@ -376,13 +380,17 @@ def test_the_request_that_ends_a_kerberos_login_stands_behind_the_verdict_howeve
         ):
             recording.feed(direction, data)
         ended = [
-            n for n, item in enumerate(recording.items) if item[0] == EntryKind.LOGIN and b'"ended": true' in item[5]
+            n
+            for n, item in enumerate(recording.items)
+            if item[KIND] == EntryKind.LOGIN and b'"ended": true' in item[DATA]
         ]
         behind = [
-            item[3] + len(item[5]) for item in recording.items[: ended[0]] if item[:2] == (EntryKind.BYTES, REQUEST)
+            item[OFFSET] + len(item[DATA])
+            for item in recording.items[: ended[0]]
+            if (item[KIND], item[DIRECTION]) == (EntryKind.BYTES, REQUEST)
         ]
         assert len(ended) == 2
-        assert max(behind) <= recording.items[ended[0]][3]
+        assert max(behind) <= recording.items[ended[0]][OFFSET]
         assert recording.stream(REQUEST).endswith(CLIENT[2])
 
 
@@ -431,7 +439,7 @@ def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
         recording.feed(REQUEST, data[at : at + size])
     masked = many[:12] + bytes(len(many) - 12)
     assert recording.stream(REQUEST) == blank(few, b"one", b"two", b"three") + masked + CLIENT[2]
-    assert recording.line.is_unremarkable
+    assert recording.line.is_ordinary
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

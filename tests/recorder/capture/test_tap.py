@@ -29,7 +29,7 @@ from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.facts import facts
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.spool import OF_STREAMS, Entry, EntryKind
+from recorder.capture.spool import DATA, MONO_NS, OF_STREAMS, OFFSET, Entry, EntryKind
 from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command, open_tap
 from recorder.capture.writer import ENTRY_COST
@@ -301,10 +301,10 @@ def test_the_limit_is_one_of_memory_however_small_the_chunks(tap_of: TapOf, monk
         player.play(1, traffic.Chunk(Direction.REQUEST, one.request, at_ns))
     queue = tap._writer.queue
     # the item, what it alone refers to, and its place in the list
-    memory = sum(8 + sum(map(sys.getsizeof, (item, item[3], item[4], item[5]))) for item in queue)
+    memory = sum(8 + sum(map(sys.getsizeof, (item, item[OFFSET], item[MONO_NS], item[DATA]))) for item in queue)
     assert 150_000 < memory < 201_000
     assert tap.counters()["queue_bytes"] == pytest.approx(memory, rel=0.1)
-    bytes_waiting = sum(len(item[5]) for item in queue)
+    bytes_waiting = sum(len(item[DATA]) for item in queue)
     assert tap.counters()["recorded_bytes"] == 0
     mend()
     assert tap.counters()["recorded_bytes"] == bytes_waiting

@@ -15,7 +15,7 @@ from recorder.capture import writer as writing
 from recorder.capture.blocks import BLOCK, LARGE, LONGEST, is_cached
 from recorder.capture.segments import SegmentReader
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import EntryKind, Item
+from recorder.capture.spool import DATA, KIND, OFFSET, EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, GROUP, Log, SpoolFullError, Writer
 from tests.recorder.capture.looks import log_entries, segment_path, segments
 
@@ -117,7 +117,7 @@ def large_items(rng: random.Random, numbers: range, total: int) -> list[Item]:
 
 
 def kept(items: Sequence[Item]) -> list[tuple[int, bytes]]:
-    return [(one[3], one[5]) for one in items]
+    return [(item[OFFSET], item[DATA]) for item in items]
 
 
 def in_log(folder: Path) -> list[tuple[int, bytes]]:
@@ -296,8 +296,8 @@ def test_a_clock_that_was_set_is_told_once(log_of: LogOf) -> None:
     now[0] += 3_600_000_000_000
     jump = log.clock_jump()
     assert jump is not None
-    assert jump[0] == EntryKind.CLOCK
-    assert jump[3] == now[0]
+    assert jump[KIND] == EntryKind.CLOCK
+    assert jump[OFFSET] == now[0]
     assert log.clock_jump() is None
 
 

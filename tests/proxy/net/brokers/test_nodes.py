@@ -209,7 +209,7 @@ async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_
     assert warning.keys == {"cluster": "main", "node": 1, "usual": base + 1, "port": nodes.advertised(1).port}
 
 
-async def test_a_port_picked_freely_is_no_other_nodes(make, listeners, monkeypatch):
+async def test_a_port_that_the_kernel_picked_is_no_other_nodes(make, listeners, monkeypatch):
     base = free_base()
     free = iter([base + 2, base + 3])
 
