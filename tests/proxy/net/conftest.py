@@ -1,5 +1,8 @@
 """What tests with sockets share: a broker, and a clock."""
 
+import math
+from typing import Any
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -12,8 +15,30 @@ SILENCE = 0.02
 
 
 @pytest.fixture
-def autojump_clock() -> MockClock:
+def jumping_clock() -> MockClock:
+    """Jumps while threads work too: for tests in which they hang."""
     return MockClock(autojump_threshold=SILENCE)
+
+
+@pytest.fixture
+def autojump_clock(monkeypatch: pytest.MonkeyPatch) -> MockClock:
+    """Stands while a thread works: a busy machine may let it begin late."""
+    clock = MockClock(autojump_threshold=SILENCE)
+    in_thread, working = trio.to_thread.run_sync, 0
+
+    async def run_sync(*work: Any, **options: Any) -> Any:
+        nonlocal working
+        working += 1
+        clock.autojump_threshold = math.inf
+        try:
+            return await in_thread(*work, **options)
+        finally:
+            working -= 1
+            if not working:
+                clock.autojump_threshold = SILENCE
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+    return clock
 
 
 @pytest.fixture

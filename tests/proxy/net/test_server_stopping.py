@@ -122,7 +122,7 @@ def hung_disk() -> Iterator[Watcher]:
 
 
 async def test_a_recorder_that_hangs_at_the_end_is_left_and_what_is_lost_is_said(
-    broker, hung_disk, caplog, autojump_clock
+    broker, hung_disk, caplog, jumping_clock
 ):
     async with proxying(settings(broker.address), watcher=hung_disk) as proxy:
         began = trio.current_time()

@@ -63,7 +63,7 @@ async def test_a_recorder_that_ends_is_waited_for_though_all_is_cancelled():
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [(1, RECORDER_SECONDS), (2, HURRIED_SECONDS), (3, 0)])
-async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(asked, seconds, hang, autojump_clock):
+async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(asked, seconds, hang, jumping_clock):
     stop = Stop()
     for _ in range(asked):
         stop.ask()
@@ -72,7 +72,7 @@ async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(
     assert trio.current_time() - before == pytest.approx(seconds)
 
 
-async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longer(hang, nursery, autojump_clock):
+async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longer(hang, nursery, jumping_clock):
     stop = Stop()
     stop.ask()
     before = trio.current_time()

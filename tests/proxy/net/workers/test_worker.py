@@ -217,6 +217,7 @@ async def test_it_says_what_it_has_counted_without_being_asked(parent):
     """So what one had counted that is killed is known, and that it goes on."""
     client = await connected(await parent.hand_over())
     await ping(client)
+    await parent.hears("counted")
     with trio.fail_after(PATIENCE):
         while parent.said("counted")[-1]["clusters"]["main"]["connections_opened"] != 1:
             await wait_all_tasks_blocked(0.005)
