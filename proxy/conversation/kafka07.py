@@ -16,8 +16,8 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# this dialect's api words begin above the 32 bits of later versions' (`api_word`): metrics are kept by api word
-_FIRST_WORD = 1 << 33
+# the `api_and_version` of this dialect's routes begins above the 32 bits of all others: metrics are kept by it
+_FIRST_API_AND_VERSION = 1 << 33
 # the time that a frame of this dialect takes, in plain frames of later versions
 FRAME_COST = 4
 
@@ -59,7 +59,7 @@ class RequestSide07(RequestSide):
         head = request_head(step.data, at) if size >= 0 else None
         if head is None:
             return at
-        route = self.common.routes.of(_FIRST_WORD | head.number & 0xFFFF)
+        route = self.common.routes.of(_FIRST_API_AND_VERSION | head.number & 0xFFFF)
         exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
         # None, of an unknown type, counts as True
         exchange.awaits = head.awaits_response is not False

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from proxy.wire import apis, catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
-from proxy.wire.framing import api_of_word
+from proxy.wire.framing import unpack_api_and_version
 from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 # requests that may precede a login; any other request that is understood shows that no login is under way
 LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
-# a peer may send any of 2**32 api words; only so many routes are remembered
+# a peer may send any of 2**32 APIs and versions; only so many routes are remembered
 MAX_REMEMBERED = 4096
 
 ByVersion = Callable[[int, int], bool]
@@ -113,7 +113,7 @@ class Routes:
         )
 
     def of(self, api_and_version: int) -> Route:
-        """The route of an API and version, which are one number in a request's head (`framing.api_word`)."""
+        """The route of an API and version, as one number (`framing.pack_api_and_version`)."""
         route = self.table.get(api_and_version)
         if route is None:
             route = self._make(api_and_version)
@@ -122,7 +122,7 @@ class Routes:
         return route
 
     def _make(self, api_and_version: int) -> Route:
-        key, version = api_of_word(api_and_version)
+        key, version = unpack_api_and_version(api_and_version)
         known = apis.known(key, version)
         marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
         answered, refused = self._answered(key, version), self._refused(key, version)

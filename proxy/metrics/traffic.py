@@ -133,7 +133,7 @@ class Traffic:
         labels = (route.api or OTHER, version if route.known else OTHER)
         row = self.rows.setdefault(labels, ApiRow())
         meter = _Meter(labels[0], row, error_probe(route.api_key, route.api_version))
-        # only routes of the catalog are remembered: a peer can send any of 2**32 api words
+        # only routes of the catalog are remembered: a peer can send any of 2**32 APIs and versions
         if route.known:
             self._meter_of_version[route.api_and_version] = meter
         return meter

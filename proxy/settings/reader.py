@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from proxy.schema.errors import BadSetting, Misread
 from proxy.schema.faults import Fault, KeyPath, line_of
 from proxy.schema.flags import MAIN
-from proxy.schema.keys import Key, Known, keys_of
+from proxy.schema.keys import Key, KeyedField, keys_of
 from proxy.schema.kinds import Kind, cut
 from proxy.schema.toml import dotted, toml
 from proxy.settings import wording
@@ -141,28 +141,28 @@ class SettingsReader:
 
     def _look_up(self, settings: type, place: KeyPath) -> _Values:
         values = _Values({}, {}, [])
-        for known in keys_of(settings).values():
-            self._read(known, (*place, *known.key.place), values)
+        for field in keys_of(settings).values():
+            self._read(field, (*place, *field.key.place), values)
         return values
 
-    def _read(self, known: Known, place: KeyPath, values: _Values) -> None:
+    def _read(self, field: KeyedField, place: KeyPath, values: _Values) -> None:
         """Looks one key up, and puts its value where the constructor wants it."""
         for size in range(1, len(place)):
             self._know_table(place[:size])
-        if known.key.each is not None:
+        if field.key.name_kind is not None:
             self._know_table(place)
-            values.right[known.field] = self._table(known, place, known.key.each, values.wrong)
+            values.right[field.name] = self._table(field, place, field.key.name_kind, values.wrong)
             return
-        self._know(place, known.key)
+        self._know(place, field.key)
         given = self._source.given.get(place)
-        if given is None and not known.is_required:
-            self.effective.append(Effective(place, known.key, known.default, From.DEFAULT, ""))
+        if given is None and not field.is_required:
+            self.effective.append(Effective(place, field.key, field.default, From.DEFAULT, ""))
             return
         try:
-            values.right[known.field] = self._value(known.key, place, given)
+            values.right[field.name] = self._value(field.key, place, given)
         except Misread:
             values.wrong.append(place)
-            values.stand_ins[known.field] = _stand_in(known)
+            values.stand_ins[field.name] = _stand_in(field)
 
     def _value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
         """The given value of a key. Raises Misread if there is none that is right; the line has been noted."""
@@ -181,23 +181,23 @@ class SettingsReader:
             self._add(wording.wrong_value(place, key, given, str(error)))
             raise
 
-    def _table(self, known: Known, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
+    def _table(self, field: KeyedField, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
         """A table of values that all are of one kind: those that are right. `wrong`: gets the places of the others."""
         found: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
         for name in self._source.names_in(place):
             below = (*place, name)
-            self._know(below, known.key)
+            self._know(below, field.key)
             try:
                 # `finish` refuses a table in place of a value
                 given = self._source.given[below]
-                number = self._number(names, below, known.key)
+                number = self._number(names, below, field.key)
                 self._check_once(written.setdefault(number, below), below)
-                found[number] = self._value(known.key, below, given)
+                found[number] = self._value(field.key, below, given)
             except (Misread, KeyError):
                 wrong.append(below)
         if not found:
-            self.effective.append(Effective(place, known.key, None, From.DEFAULT, ""))
+            self.effective.append(Effective(place, field.key, None, From.DEFAULT, ""))
         return found
 
     def _check_once(self, first: KeyPath, place: KeyPath) -> None:
@@ -248,9 +248,9 @@ def _speaks_of_any(fault: Fault | str, places: Iterable[KeyPath], cluster: str) 
     return isinstance(fault, Fault) and any(fault.speaks_of(place, cluster) for place in places)
 
 
-def _stand_in(known: Known) -> Any:
+def _stand_in(field: KeyedField) -> Any:
     """A right value of a key."""
-    return known.key.kind.read(known.key.example) if known.is_required else known.default
+    return field.key.kind.read(field.key.example) if field.is_required else field.default
 
 
 # many clusters have the same slip of the pen

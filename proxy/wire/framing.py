@@ -1,6 +1,6 @@
 """Frames: a 4-byte big-endian length, and that many bytes.
 
-Describes only the part of a head that all APIs and versions share: length, api key and version in one 32-bit word,
+Describes only the part of a head that all APIs and versions share: length, api key and version in one 32-bit number,
 correlation id. `headers.py` reads whole heads. Source: Kafka's protocol guide, "Request and
 response headers"; broker limit `socket.request.max.bytes`.
 """
@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 
 LENGTH = struct.Struct(">i")
-# length, api key and version as one word (key << 16 | version), correlation id
+# length, api_and_version (key << 16 | version), correlation id
 REQUEST_HEAD = struct.Struct(">iIi")
 # length, correlation id
 RESPONSE_HEAD = struct.Struct(">ii")
@@ -36,12 +36,12 @@ def framed(frame: bytes) -> bytes:
     return LENGTH.pack(len(frame)) + frame
 
 
-def api_word(api_key: int, api_version: int) -> int:
-    """Key and version as the word that a request's head holds: two int16 in 32 bits."""
+def pack_api_and_version(api_key: int, api_version: int) -> int:
+    """API key and version as one number, as a request's head holds them: two int16 in 32 bits."""
     return (api_key & 0xFFFF) << 16 | (api_version & 0xFFFF)
 
 
-def api_of_word(word: int) -> tuple[int, int]:
-    """(api key, api version), both int16, of a request head's word."""
-    key, version = word >> 16, word & 0xFFFF
+def unpack_api_and_version(api_and_version: int) -> tuple[int, int]:
+    """(API key, version), both int16."""
+    key, version = api_and_version >> 16, api_and_version & 0xFFFF
     return key - ((key & 0x8000) << 1), version - ((version & 0x8000) << 1)

@@ -6,11 +6,11 @@ import pytest
 
 from proxy.conversation import Exchange, Routes, timings
 from proxy.conversation.exchange import NOT_ARRIVED, TIME_UNKNOWN
-from proxy.wire.framing import api_word
+from proxy.wire.framing import pack_api_and_version
 
 
 def exchange(request_last_ns: int, first: int, last: int, previous_last_ns: int = 0) -> Exchange:
-    asked = Exchange(0, Routes().of(api_word(12, 3)), 1, 20, 5, request_last_ns)
+    asked = Exchange(0, Routes().of(pack_api_and_version(12, 3)), 1, 20, 5, request_last_ns)
     asked.response_first_ns, asked.response_last_ns, asked.previous_last_ns = first, last, previous_last_ns
     return asked
 

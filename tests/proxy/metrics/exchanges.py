@@ -6,7 +6,7 @@ from proxy.conversation.exchange import Exchange
 from proxy.conversation.routes import Routes
 from proxy.metrics.traffic import Traffic
 from proxy.wire.error_probes import NOTHING
-from proxy.wire.framing import api_word, framed
+from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import HEARTBEAT
 
 UNKNOWN_API = 20_000
@@ -28,7 +28,7 @@ def exchange(api_key=HEARTBEAT, version=4, *, latency_ns=100 * MICROSECOND, tran
 
 
 def unanswered(api_key=HEARTBEAT, version=4, *, request=30):
-    return Exchange(0, ROUTES.of(api_word(api_key, version)), 7, request, ASKED_NS, ASKED_NS)
+    return Exchange(0, ROUTES.of(pack_api_and_version(api_key, version)), 7, request, ASKED_NS, ASKED_NS)
 
 
 def laid_out(exchanges: Sequence[Exchange]) -> bytes:

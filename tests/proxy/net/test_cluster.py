@@ -25,7 +25,7 @@ from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
 from proxy.wire import apis
-from proxy.wire.framing import api_word, framed
+from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import HEARTBEAT, METADATA, SASL_HANDSHAKE
 from tests.proxy.conversation.script import produce, request, response
 from tests.proxy.net.cluster import ASK_METADATA, PING, PONG, Broker, ping
@@ -469,33 +469,33 @@ async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHe
 
 def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():
     table = routes()
-    assert table.of(api_word(METADATA, 12)).mark_response
-    assert table.of(api_word(18, 3)).mark_response
-    assert not table.of(api_word(HEARTBEAT, 3)).mark_response
-    assert table.of(api_word(36, 2)).mark_request
-    assert table.of(api_word(36, 2)).mark_response
-    assert table.of(api_word(36, 99)).mark_request
+    assert table.of(pack_api_and_version(METADATA, 12)).mark_response
+    assert table.of(pack_api_and_version(18, 3)).mark_response
+    assert not table.of(pack_api_and_version(HEARTBEAT, 3)).mark_response
+    assert table.of(pack_api_and_version(36, 2)).mark_request
+    assert table.of(pack_api_and_version(36, 2)).mark_response
+    assert table.of(pack_api_and_version(36, 99)).mark_request
 
 
 def test_handshakes_are_marked_for_the_mechanism_that_they_name():
-    assert all(routes().of(api_word(17, version)).mark_request for version in (0, 1))
-    assert not routes().of(api_word(17, 1)).mark_response
+    assert all(routes().of(pack_api_and_version(17, version)).mark_request for version in (0, 1))
+    assert not routes().of(pack_api_and_version(17, 1)).mark_response
 
 
 def test_only_api_versions_is_answered_and_only_when_newer_than_known():
     table = routes()
-    assert not table.of(api_word(18, api_versions.newest_known())).answered
-    assert table.of(api_word(18, api_versions.newest_known() + 1)).answered
-    assert not table.of(api_word(HEARTBEAT, 99)).answered
+    assert not table.of(pack_api_and_version(18, api_versions.newest_known())).answered
+    assert table.of(pack_api_and_version(18, api_versions.newest_known() + 1)).answered
+    assert not table.of(pack_api_and_version(HEARTBEAT, 99)).answered
 
 
 @pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])
 def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
     table, newest = routes(), apis.versions(key)[-1]
-    assert not table.of(api_word(key, newest)).refused
-    assert table.of(api_word(key, newest + 1)).refused
+    assert not table.of(pack_api_and_version(key, newest)).refused
+    assert table.of(pack_api_and_version(key, newest + 1)).refused
 
 
 def test_unknown_versions_that_name_nobody_pass():
-    assert not routes().of(api_word(HEARTBEAT, 99)).refused
-    assert not routes().of(api_word(12_345, 0)).refused
+    assert not routes().of(pack_api_and_version(HEARTBEAT, 99)).refused
+    assert not routes().of(pack_api_and_version(12_345, 0)).refused

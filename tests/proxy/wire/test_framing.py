@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing import REQUEST_HEAD, api_of_word, api_word, framed
+from proxy.wire.framing import REQUEST_HEAD, framed, pack_api_and_version, unpack_api_and_version
 
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
 
@@ -19,5 +19,5 @@ def test_a_frame_has_its_length_in_front(frame: bytes) -> None:
 @given(INT16, INT16)
 def test_key_and_version_are_one_word_of_a_requests_head(key: int, version: int) -> None:
     head = struct.pack(">ihhi", 8, key, version, 7)
-    assert REQUEST_HEAD.unpack(head) == (8, api_word(key, version), 7)
-    assert api_of_word(api_word(key, version)) == (key, version)
+    assert REQUEST_HEAD.unpack(head) == (8, pack_api_and_version(key, version), 7)
+    assert unpack_api_and_version(pack_api_and_version(key, version)) == (key, version)

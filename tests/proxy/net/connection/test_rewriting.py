@@ -17,7 +17,7 @@ from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
 from proxy.wire import apis
 from proxy.wire.errors import WireError
-from proxy.wire.framing import api_word, framed
+from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import API_VERSIONS, FETCH, METADATA
 from tests.proxy.net.relays import Listeners, Watcher, settings
 from tests.proxy.rewrite.responses import CARRYING, WALKED, labelled, read, replaced_slowly, response, values
@@ -56,7 +56,7 @@ def share() -> Share:
 
 
 def exchange(key: int, version: int, frame: bytes) -> Exchange:
-    made = Exchange(0, routes().of(api_word(key, version)), 77, 0, 0, 0)
+    made = Exchange(0, routes().of(pack_api_and_version(key, version)), 77, 0, 0, 0)
     made.response_size = len(frame) - 4
     return made
 
