@@ -30,7 +30,7 @@ from proxy.wire.keys import (
 from recorder.capture import frames as c
 from recorder.capture.columns import Peers, Shape
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.storage import no_steps, publish
+from recorder.capture.storage import ignore_step, publish
 
 TOPIC, NODE, GENERATION = "bench", 0, 7
 SESSION = "20261123T000000Z-bench"
@@ -268,5 +268,5 @@ class _Writer:
 
     def finish(self) -> int:
         """Makes the files visible."""
-        publish(self._files.finish(), no_steps)
+        publish(self._files.finish(), ignore_step)
         return self._bytes

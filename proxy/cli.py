@@ -159,7 +159,7 @@ def _one_line(error: click.UsageError) -> str:
     param = error.param if isinstance(error, click.BadParameter) else None
     if param is None:
         return f"{error.format_message()} `kafka-wiretap proxy --help` lists all."
-    right = param.right if isinstance(param, Flag) else f"{param.opts[0]} wiretap.toml"
+    right = param.example if isinstance(param, Flag) else f"{param.opts[0]} wiretap.toml"
     return f"{param.opts[0]} {error.message.rstrip('.')}; right would be {right}"
 
 

@@ -63,7 +63,9 @@ class Mapped:
     node_count: Annotated[int, Key(INTEGER, "node_count", "Nodes below it have such a port.", 1000)] = 1000
     nodes: Annotated[
         Mapping[int, Address],
-        Key(ADDRESS, "nodes", "The listener of one node, by its id.", "127.0.0.1:9094", unset="none", each=INTEGER),
+        Key(
+            ADDRESS, "nodes", "The listener of one node, by its id.", "127.0.0.1:9094", unset="none", name_kind=INTEGER
+        ),
     ] = field(default_factory=dict)
     mapping: Annotated[
         MappingKind,
@@ -113,7 +115,7 @@ class Mapped:
             "With `ports`: what clients are told of one node, by its id.",
             "kafka-1.example.org:443",
             unset="none",
-            each=INTEGER,
+            name_kind=INTEGER,
         ),
     ] = field(default_factory=dict)
     state: Annotated[

@@ -21,7 +21,7 @@ class AloneMap(OneListener):
         """The listener's own address: the proxy knows no other."""
         return bootstrap
 
-    def is_bootstraps(self, node_id: int) -> bool:
+    def is_served_by_bootstrap(self, node_id: int) -> bool:
         """False: the listener stands for no node."""
         return False
 

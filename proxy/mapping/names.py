@@ -124,7 +124,7 @@ class TemplateMap(_NameMap):
         """The own node's name; without an own node, the listener's own address."""
         return bootstrap if self.own is None else self.advertised(self.own, None)
 
-    def is_bootstraps(self, node_id: int) -> bool:
+    def is_served_by_bootstrap(self, node_id: int) -> bool:
         """True for the own node."""
         return node_id == self.own
 
@@ -176,7 +176,7 @@ class SniMap(_NameMap, OneListener):
         """The bootstrap name, at the advertised port."""
         return Address(self.bootstrap_name or bootstrap.host, self.port)
 
-    def is_bootstraps(self, node_id: int) -> bool:
+    def is_served_by_bootstrap(self, node_id: int) -> bool:
         """True for all nodes."""
         return True
 

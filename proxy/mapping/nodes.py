@@ -71,7 +71,7 @@ class NodeMap(Protocol):
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The advertised address of the bootstrap listener, which listens at `bootstrap`."""
 
-    def is_bootstraps(self, node_id: int) -> bool:
+    def is_served_by_bootstrap(self, node_id: int) -> bool:
         """True if the bootstrap listener stands for this node."""
 
     def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:

@@ -101,7 +101,7 @@ class PortMap:
         """The bootstrap listener's advertised address, as far as the settings give it."""
         return Address(self.advertise or bootstrap.host, bootstrap.port)
 
-    def is_bootstraps(self, node_id: int) -> bool:
+    def is_served_by_bootstrap(self, node_id: int) -> bool:
         """False: the bootstrap listener is no node's."""
         return False
 

@@ -1,4 +1,4 @@
-"""Changes of settings: all are applied, or none."""
+"""Commits prepared changes of settings: all of them, or none."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that has been prepared. None of its functions waits or fails.
+    """One prepared change. Its functions don't wait, and raise only by a fault of the program.
 
     apply: puts the change into effect.
     undo: puts the former state into effect again.
-    drop: gives back what has been prepared for a change that will never be applied.
+    drop: releases what was prepared. Called if the change won't take effect: never applied, or undone.
     """
 
     apply: Callable[[], None]
@@ -28,10 +28,11 @@ class Change:
 
 
 def commit(changes: Sequence[Change]) -> bool:
-    """Applies all changes, in their order; returns whether they are in effect. If one fails, by a fault, none is."""
+    """Applies all changes, in their order. If one raises, undoes and drops all. Returns True if they are in effect."""
     applied: list[Change] = []
     try:
         for change in changes:
+            # noted first: a change that raises may be half applied, and is undone too
             applied.append(change)
             change.apply()
     except Exception:
@@ -51,6 +52,6 @@ def _undo(change: Change) -> None:
 
 
 def drop(changes: Sequence[Change]) -> None:
-    """Drops all changes, which will never be applied."""
+    """Drops all changes: none of them will take effect."""
     for change in changes:
         change.drop()

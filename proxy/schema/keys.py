@@ -25,8 +25,8 @@ class Key:
         name: its place below its section, with dots: "limits.hold".
         text: what it does, in a sentence or two.
         example: a right value, as TOML has it.
-        unset: what holds if nothing is said and no value can be named.
-        each: the kind of the names of a table of such values ([clusters.main.nodes]); None: a single value.
+        unset: the default in words, where no value expresses it.
+        name_kind: for a table of such values ([clusters.main.nodes]), the kind of its names; None: a single value.
         secret: True if the value must never be shown.
     """
 
@@ -35,7 +35,7 @@ class Key:
     text: str
     example: Toml
     unset: str = ""
-    each: Kind | None = None
+    name_kind: Kind | None = None
     secret: bool = False
 
     @property
@@ -45,10 +45,10 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A key with the field that it sets."""
+class KeyedField:
+    """A field that a key sets. `name`: of the field; `default`: MISSING if there is none."""
 
-    field: str
+    name: str
     key: Key
     default: Any
 
@@ -59,30 +59,30 @@ class Known:
 
 
 @cache
-def keys_of(settings: type[Any]) -> dict[KeyPath, Known]:
+def keys_of(settings: type[Any]) -> dict[KeyPath, KeyedField]:
     """The keys of a dataclass, in the order of its fields; those that must be given come first."""
     hints = get_type_hints(settings, include_extras=True)
     marked = ((field, _key(hints[field.name])) for field in fields(settings))
-    known = [Known(field.name, key, default_of(field)) for field, key in marked if key is not None]
-    return {one.key.place: one for one in sorted(known, key=lambda one: not one.is_required)}
+    keyed = [KeyedField(field.name, key, default_of(field)) for field, key in marked if key is not None]
+    return {field.key.place: field for field in sorted(keyed, key=lambda field: not field.is_required)}
 
 
 def wrong_values(settings: Any) -> list[Fault]:
     """A fault for each value that its own kind would not read: what a constructor has to say about single values."""
     return [
-        Fault(f"{name} {value!r} {error}", f"{name} {known.key.example}")
-        for known in keys_of(settings.__class__).values()
-        for name, value in _values(known, getattr(settings, known.field))
-        if (error := _error(known.key.kind, value))
+        Fault(f"{name} {value!r} {error}", f"{name} {field.key.example}")
+        for field in keys_of(settings.__class__).values()
+        for name, value in _values(field, getattr(settings, field.name))
+        if (error := _error(field.key.kind, value))
     ]
 
 
-def _values(known: Known, value: Any) -> list[tuple[str, Any]]:
-    if value is None and known.default is None:
+def _values(field: KeyedField, value: Any) -> list[tuple[str, Any]]:
+    if value is None and field.default is None:
         return []
-    if known.key.each is not None:
-        return [(f"{known.key.name}.{name}", one) for name, one in value.items()]
-    return [(known.key.name, value)]
+    if field.key.name_kind is not None:
+        return [(f"{field.key.name}.{name}", one) for name, one in value.items()]
+    return [(field.key.name, value)]
 
 
 def _error(kind: Kind, value: Any) -> str:

@@ -38,14 +38,14 @@ class Kind:
         name: what is expected, as the reference page says it.
         read: what was written -> the value. Raises Misread.
         written: the value -> TOML.
-        word: what stands for a value in `--help`.
+        metavar: the placeholder for a value in `--help`.
         choices: all values there are, where they are few.
     """
 
     name: str
     read: Callable[[Any], Any]
     written: Callable[[Any], Toml]
-    word: str = "TEXT"
+    metavar: str = "TEXT"
     choices: tuple[str, ...] = ()
 
 
@@ -192,7 +192,7 @@ SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _writt
 TIMEOUT = _above_zero(SECONDS)
 SWITCH = Kind("true or false", _switch, bool)
 PATH = Kind("a path", _path, str, "PATH")
-FOLDER = replace(PATH, word="FOLDER")
+FOLDER = replace(PATH, metavar="FOLDER")
 FILE = Kind("the path of a file", _file, str, "FILE")
 PASSWORD = Kind("a text", _password, str)
 

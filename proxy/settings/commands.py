@@ -27,9 +27,9 @@ def config() -> None:
 @config.command(short_help="Say everything that is wrong with a file of settings.")
 @FILE
 def check(file: Path | None) -> None:
-    """Say everything that is wrong with FILE and the environment, a line each, and what may be regretted.
+    """Print a line for everything that is wrong with FILE and the environment, then warnings and notes.
 
-    Exit code 0: a proxy would start with it, as far as can be known without ports and brokers; 2: it wouldn't.
+    Exit code 0: a proxy would start with these settings, if ports and brokers let it; 2: it wouldn't.
     """
     from proxy.settings.risks import notes, risks
     from proxy.tls.contexts import wrong_files
@@ -37,11 +37,11 @@ def check(file: Path | None) -> None:
     try:
         reading = read(file)
     except BadSetting as error:
-        raise _wrong(*error.lines) from error
-    wrong = [*reading.wrong, *(line for one in reading.secured for line in wrong_files(*one))]
+        raise _failed(*error.lines) from error
+    wrong = [*reading.wrong, *(line for tls in reading.cluster_tls for line in wrong_files(*tls))]
     loaded = reading.loaded
     if wrong or loaded is None:
-        raise _wrong(*wrong)
+        raise _failed(*wrong)
     for risk in risks(loaded):
         echo(f"warning: {risk}")
     for note in notes(loaded):
@@ -54,13 +54,13 @@ def check(file: Path | None) -> None:
 @FILE
 @click.option("--toml", is_flag=True, help="As a file of settings.")
 def show(file: Path | None, toml: bool) -> None:
-    """Print every setting in effect with FILE and the environment, and what each comes from. Secrets are left out."""
+    """Print every setting in effect with FILE and the environment, and its source. Secrets are left out."""
     from proxy.settings.show import as_file, listing
 
     try:
         effective = load(file).effective
     except BadSetting as error:
-        raise _wrong(*error.lines) from error
+        raise _failed(*error.lines) from error
     wide = None if toml else width()
     for line in as_file(effective) if toml else listing(effective):
         for part in folded(line, wide):
@@ -75,7 +75,8 @@ def reference() -> None:
     click.echo(reference(), nl=False)
 
 
-def _wrong(*lines: str) -> click.exceptions.Exit:
+def _failed(*lines: str) -> click.exceptions.Exit:
+    """Prints the lines to standard error. Returns the exit, for the caller to raise."""
     for line in lines:
         echo(line, err=True)
     return click.exceptions.Exit(EXIT_WRONG)

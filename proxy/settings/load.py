@@ -63,12 +63,12 @@ class Reading(NamedTuple):
     Args:
         wrong: a line for everything that is wrong, each once.
         loaded: None if anything is.
-        secured: the clusters with TLS; of their files nothing has been read.
+        cluster_tls: every cluster's settings of TLS; the files that they name have not been read.
     """
 
     wrong: Sequence[str]
     loaded: Loaded | None
-    secured: Sequence[ClusterTls]
+    cluster_tls: Sequence[ClusterTls]
 
 
 class _Sections(NamedTuple):
@@ -115,20 +115,20 @@ def read(
     source = source if flags is None else flag_source(flags, source).over(source)
     reader = SettingsReader(source, in_file=file is not None)
     found = _sections(reader, source)
-    secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
+    cluster_tls = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
     if reader.wrong:
         # faults of several clusters together
         reader.report(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, found.clusters)))
-        return Reading(reader.wrong, None, secured)
+        return Reading(reader.wrong, None, cluster_tls)
     loaded = _loaded(reader, found, environment, file)
-    return Reading(reader.wrong, loaded, secured)
+    return Reading(reader.wrong, loaded, cluster_tls)
 
 
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """All sections, read; the reader has an error line for each fault."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
-    sides = [_secured(reader, source, name) for name in source.clusters]
+    sides = [_tls_sides(reader, source, name) for name in source.clusters]
     clusters = [_cluster(reader, *side) for side in sides]
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
@@ -148,7 +148,7 @@ def _loaded(
     return None if proxy is None else Loaded(proxy, capture, _completed(reader.effective, proxy), file)
 
 
-def _secured(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
+def _tls_sides(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
     """A cluster's name, and TLS on the sides of which something is said."""
     listener = upstream = None
     if _is_said(source, (CLUSTERS, name, TLS), but=UPSTREAM):

@@ -1,6 +1,6 @@
-"""The flags of `kafka-wiretap proxy` as click's options, made of the keys that they set: help, default, completion.
+"""The flags of `kafka-wiretap proxy` as click's options: help, default and completion come from the keys they set.
 
-A key is looked up when its flag is typed or shown: a proxy that doesn't record never imports the recorder's.
+A key is looked up when its flag is used or shown, so a proxy that doesn't record never imports the recorder's keys.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from click.shell_completion import CompletionItem
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_at, flag_of
-from proxy.schema.keys import Known, keys_of
+from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import plain
 
-# kinds of paths, by the words that stand for them
+# click's types for the kinds that are paths, by metavar
 _PATHS = {"FILE": click.Path(dir_okay=False), "FOLDER": click.Path(file_okay=False)}
-_KEYS = {
-    (*place, *below): known
+# (place of a key) -> its field; the keys of the capture are imported when needed
+_FIELDS = {
+    (*place, *below): field
     for place, settings in (((CLUSTERS, MAIN), ClusterSettings), (("log",), LogSettings), ((), ProxySettings))
-    for below, known in keys_of(settings).items()
+    for below, field in keys_of(settings).items()
 }
 _KEY_NAME = re.compile(r"`([a-z_]+)`")
 _SENTENCE_END = re.compile(r"(?<=[a-z0-9`]\.) (?=[A-Z])")
 
 
 class Flag(click.Option):
-    """The flag of a key."""
+    """The flag that sets a key; for a table, the repeatable flag that sets one entry."""
 
     def __init__(self, name: str) -> None:
         self._place = tuple(part or MAIN for part in FLAGS[name])
-        # each entry of a table has a flag of its own
-        self._is_of_table = self._place[0] == CLUSTERS and self._known.key.each is not None
-        super().__init__([flag_of(name)], multiple=self._is_of_table)
+        self._sets_entry = self._place[0] == CLUSTERS and self._field.key.name_kind is not None
+        super().__init__([flag_of(name)], multiple=self._sets_entry)
 
     @property
-    def right(self) -> str:
-        """The flag with a right value."""
-        return f"{self.opts[0]} {plain(self._known.key.example)}"
+    def example(self) -> str:
+        """The flag with a valid value, as a user types it."""
+        return f"{self.opts[0]} {plain(self._field.key.example)}"
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """The typed value, as far as click checks it. Raises BadParameter."""
+        """The value, checked for being a choice or a path. Raises BadParameter."""
         if value:
             self._look_up()
         return super().type_cast_value(ctx, value)
@@ -58,32 +58,32 @@ class Flag(click.Option):
         return super().get_help_record(ctx)
 
     @property
-    def _known(self) -> Known:
+    def _field(self) -> KeyedField:
         if self._place[0] == CAPTURE:
             from recorder.capture.session import CaptureSettings
 
             return keys_of(CaptureSettings)[self._place[1:]]
-        return _KEYS[self._place]
+        return _FIELDS[self._place]
 
     def _look_up(self) -> None:
-        known = self._known
-        kind = known.key.kind
-        self.type = click.Choice(kind.choices) if kind.choices else _PATHS.get(kind.word, click.STRING)
-        self.metavar = None if kind.choices else ("N=" if self._is_of_table else "") + kind.word
-        self.help = _help(known, self._is_of_table)
-        if known.default is not None and not known.is_required and not self._is_of_table:
-            self.show_default = plain(kind.written(known.default))
+        field = self._field
+        kind = field.key.kind
+        self.type = click.Choice(kind.choices) if kind.choices else _PATHS.get(kind.metavar, click.STRING)
+        self.metavar = None if kind.choices else ("N=" if self._sets_entry else "") + kind.metavar
+        self.help = _help(field, self._sets_entry)
+        if field.default is not None and not field.is_required and not self._sets_entry:
+            self.show_default = plain(kind.written(field.default))
 
 
-def _help(known: Known, is_of_table: bool) -> str:
-    """The first sentence of what the key does, and what holds without it."""
-    sentence = _SENTENCE_END.split(known.key.text)[0]
-    if is_of_table:
+def _help(field: KeyedField, sets_entry: bool) -> str:
+    """The first sentence about the key, and its default; keys that have flags are named by their flags."""
+    sentence = _SENTENCE_END.split(field.key.text)[0]
+    if sets_entry:
         return f"{sentence} Repeatable."
-    default = f" Default: {known.key.unset}." if known.key.unset else ""
+    default = f" Default: {field.key.unset}." if field.key.unset else ""
     return _KEY_NAME.sub(lambda key: flag_at((CLUSTERS, MAIN, key[1])) or key[1], sentence + default)
 
 
 def flags() -> list[click.Parameter]:
-    """All of them."""
+    """All flags of `kafka-wiretap proxy`."""
     return [Flag(name) for name in FLAGS]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from proxy.schema.errors import BadSetting, Misread
 from proxy.schema.faults import Fault, KeyPath, line_of
 from proxy.schema.flags import MAIN
-from proxy.schema.keys import Key, Known, keys_of
+from proxy.schema.keys import Key, KeyedField, keys_of
 from proxy.schema.kinds import Kind, cut
 from proxy.schema.toml import dotted, toml
 from proxy.settings import wording
@@ -143,28 +143,28 @@ class SettingsReader:
 
     def _read_keys(self, settings: type, place: KeyPath) -> _Values:
         values = _Values({}, {}, [])
-        for known in keys_of(settings).values():
-            self._read_key(known, (*place, *known.key.place), values)
+        for field in keys_of(settings).values():
+            self._read_key(field, (*place, *field.key.place), values)
         return values
 
-    def _read_key(self, known: Known, place: KeyPath, values: _Values) -> None:
+    def _read_key(self, field: KeyedField, place: KeyPath, values: _Values) -> None:
         """Looks one key up, and adds its value, or a stand-in, to `values`."""
         for size in range(1, len(place)):
             self._add_table(place[:size])
-        if known.key.each is not None:
+        if field.key.name_kind is not None:
             self._add_table(place)
-            values.right[known.field] = self._read_table(known, place, known.key.each, values.wrong)
+            values.right[field.name] = self._read_table(field, place, field.key.name_kind, values.wrong)
             return
-        self._add_key(place, known.key)
+        self._add_key(place, field.key)
         given = self._source.given.get(place)
-        if given is None and not known.is_required:
-            self.effective.append(Effective(place, known.key, known.default, SourceKind.DEFAULT, ""))
+        if given is None and not field.is_required:
+            self.effective.append(Effective(place, field.key, field.default, SourceKind.DEFAULT, ""))
             return
         try:
-            values.right[known.field] = self._read_value(known.key, place, given)
+            values.right[field.name] = self._read_value(field.key, place, given)
         except Misread:
             values.wrong.append(place)
-            values.stand_ins[known.field] = _stand_in(known)
+            values.stand_ins[field.name] = _stand_in(field)
 
     def _read_value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
         """The value of a key. Raises Misread, with its error line added, if the value is wrong or missing."""
@@ -183,23 +183,23 @@ class SettingsReader:
             self._add(wording.wrong_value(place, key, given, str(error)))
             raise
 
-    def _read_table(self, known: Known, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
+    def _read_table(self, field: KeyedField, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
         """The right entries of a table such as `nodes`. `names`: their kind; `wrong`: gets the other entries' paths."""
         found: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
         for name in self._source.names_in(place):
             below = (*place, name)
-            self._add_key(below, known.key)
+            self._add_key(below, field.key)
             try:
                 # `finish` refuses a table in place of a value
                 given = self._source.given[below]
-                name_value = self._read_name(names, below, known.key)
+                name_value = self._read_name(names, below, field.key)
                 self._check_distinct(written.setdefault(name_value, below), below)
-                found[name_value] = self._read_value(known.key, below, given)
+                found[name_value] = self._read_value(field.key, below, given)
             except (Misread, KeyError):
                 wrong.append(below)
         if not found:
-            self.effective.append(Effective(place, known.key, None, SourceKind.DEFAULT, ""))
+            self.effective.append(Effective(place, field.key, None, SourceKind.DEFAULT, ""))
         return found
 
     def _check_distinct(self, first: KeyPath, place: KeyPath) -> None:
@@ -250,9 +250,9 @@ def _speaks_of_any(fault: Fault | str, places: Iterable[KeyPath], cluster: str) 
     return isinstance(fault, Fault) and any(fault.speaks_of(place, cluster) for place in places)
 
 
-def _stand_in(known: Known) -> Any:
+def _stand_in(field: KeyedField) -> Any:
     """A right value of a key: its default, or else its example."""
-    return known.key.kind.read(known.key.example) if known.is_required else known.default
+    return field.key.kind.read(field.key.example) if field.is_required else field.default
 
 
 # many clusters may have the same typing error

@@ -28,7 +28,7 @@ AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
 # a cluster's tables by node id: a new node in them takes effect at once
 NODES, ADVERTISED = "nodes", "advertised"
-# why a key waits for the next start: a key of TLS, of a cluster, of the capture, any other key
+# why a key waits for the next start: if it belongs to TLS, to a cluster, to the capture, to none of these
 TLS_STAYS = "whether TLS is spoken can't change while the proxy runs; every other key of TLS can"
 LISTENER_STAYS = "a listener and its connections go on as they began"
 SESSION_STAYS = "a session is recorded to its end as it began"
@@ -46,7 +46,7 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     """The settings `now`, with those changes of `new` that take effect at once.
 
     Args:
-        now: the settings in effect. Their state files stay, and so do the nodes' ports that these files hold.
+        now: the settings in effect. Their state files stay, and the nodes' ports remembered from these files.
 
     Raises:
         BadSetting: the changes contradict settings that stay.
@@ -80,12 +80,12 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
 
 
 def _selected(now: Loaded, new: Loaded) -> CaptureSettings | None:
-    """The recorder's settings `now`, with the traffic selection of `new`."""
+    """The recorder's settings in effect, with the new selection of traffic."""
     if now.capture is None or new.capture is None:
         return now.capture
     from recorder.capture.session import CaptureSettings
 
-    names = [known.field for place, known in keys_of(CaptureSettings).items() if _selects_traffic((CAPTURE, *place))]
+    names = [field.name for place, field in keys_of(CaptureSettings).items() if _selects_traffic((CAPTURE, *place))]
     return replace(now.capture, **{name: getattr(new.capture, name) for name in names})
 
 
@@ -94,7 +94,7 @@ def _selects_traffic(place: KeyPath) -> bool:
 
 
 def why_it_waits(place: KeyPath) -> str:
-    """The reason for which a key's change waits for the next start."""
+    """Why a key's change waits for the next start."""
     if _tls_section(place):
         return TLS_STAYS
     return {CLUSTERS: LISTENER_STAYS, CAPTURE: SESSION_STAYS}.get(str(place[0]), READ_ONCE)
@@ -110,12 +110,12 @@ def _tls_section(place: KeyPath) -> KeyPath:
 def _lasting_tls_sections(now: Loaded, new: Loaded) -> set[KeyPath]:
     """The sections of TLS that `now` and `new` both have."""
     before, after = (
-        {section for cluster in loaded.proxy.clusters for section in _tls_sections(cluster)} for loaded in (now, new)
+        {section for cluster in loaded.proxy.clusters for section in _configured_tls(cluster)} for loaded in (now, new)
     )
     return before & after
 
 
-def _tls_sections(cluster: ClusterSettings) -> list[KeyPath]:
+def _configured_tls(cluster: ClusterSettings) -> list[KeyPath]:
     place = (CLUSTERS, cluster.name, TLS)
     sections = ((cluster.tls, place), (cluster.upstream_tls, (*place, UPSTREAM)))
     return [section for settings, section in sections if settings is not None]
@@ -143,6 +143,7 @@ def _has_changed(before: Effective | None, after: Effective | None) -> bool:
 
 def _changes_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: dict[KeyPath, Effective]) -> bool:
     if _selects_traffic(place):
+        # recording itself neither begins nor ends while the proxy runs
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
     is_node = len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)
     # a new node of a cluster that the proxy already has

@@ -87,5 +87,5 @@ def _example(place: KeyPath, key: Key, source_kind: SourceKind, where: str) -> s
         return as_flag(where, place[-1], key.example)
     if source_kind is SourceKind.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
-    in_section = key.place if key.each is None else (*key.place, place[-1])
+    in_section = key.place if key.name_kind is None else (*key.place, place[-1])
     return f"{named(in_section)} = {toml(key.example)}"

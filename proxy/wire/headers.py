@@ -41,6 +41,8 @@ class ResponseHead(NamedTuple):
 _FIXED = Struct(">hhi")
 _WITH_SIZE = Struct(">hhih")
 _CORRELATION = Struct(">i")
+# offset of the client id's size in a request (behind the 4-byte length)
+CLIENT_ID_SIZE_AT = _FIXED.size
 _read_fixed, _read_with_size, _read_correlation = _FIXED.unpack_from, _WITH_SIZE.unpack_from, _CORRELATION.unpack_from
 
 # A named tuple's own constructor is a Python function that takes a third of the time of reading a head.
@@ -100,7 +102,7 @@ def _short_head(frame: Buffer) -> RequestHead:
 def _no_client_id(api_key: int, api_version: int, size: int, end: int) -> WireError:
     api = _named(api_key)
     if size < -1:
-        return Malformed(f"a client id of {in_bytes(size)}", api=api, version=api_version, offset=8)
+        return Malformed(f"a client id of {in_bytes(size)}", api=api, version=api_version, offset=CLIENT_ID_SIZE_AT)
     reason = f"the bytes end inside a client id of {in_bytes(size)}"
     return Truncated(reason, api=api, version=api_version, offset=end)
 

@@ -18,7 +18,7 @@
     facts         the JSON of entries and states: tables of types
     assembly      entries -> connections; finds entries that are missing
     unknown_connections  connections whose opening is lost
-    ledger        the reader's account, compared with the writer's roll
+    ledger        the reader's totals, compared with the writer's roll
     streams       bytes -> frames again, with the proxy's own conversation room
     cutting       where the frames lie in a chunk, and the exchange of each
     connection_state  one connection as the compactor sees it

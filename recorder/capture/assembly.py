@@ -1,12 +1,12 @@
-"""The log's entries made into frames again: framed and paired by the same rooms as in the proxy, offline.
+"""Makes frames of the log's entries again: frames and pairs them offline, by the same code as the proxy.
 
 Knows entries and rows; never files. It follows the tap's verdicts on logins and never decides again, because the tokens
 have been masked by then. Where the record of a connection breaks off (a hole), the frames that are arriving there are
-dropped. The resync entry carries the state to go on with; the numbers of hole and resync say how much was lost.
+dropped. The resync entry carries the state to go on with; the distance from the state at the hole is what was lost.
 
-Entries may be missing without a hole: a damaged log. Then the numbers of a connection's entries and the offsets of its
-streams don't follow each other; its record breaks off, and goes on at the next checkpoint. Connections that have lost
-nothing don't notice. The roll at a segment's beginning tells of connections that have no other entry left.
+A damaged log lacks entries where there is no hole. Then a connection's entry numbers, or its stream offsets, don't
+follow each other: its record breaks off there, and goes on at the next checkpoint. Other connections don't notice. The
+roll at a segment's beginning names connections that have no other entry left.
 """
 
 from __future__ import annotations
@@ -46,24 +46,25 @@ NOTES = {EntryKind.UNFRAMED: "it can't be told what this is"} | {
 }
 # a length and a correlation id: no response made by the proxy is shorter
 SHORTEST_MADE = 8
-# the account of a gap whose losses nobody counted
+# the account of a gap in which the tap counted nothing
 NOTHING_COUNTED: dict[str, Any] = {"early": [], "requests": {}, "responses": {}}
 
 
 class Assembly:
-    """All connections of a session, as the log describes them. `begin_range` comes before the first entry.
+    """All connections of a session, as the log describes them. Call `begin_range` before the first entry.
 
-    `senseless_bytes`: size of the entries with a right checksum that no tap wrote; `torn_bytes`: size of the unreadable
-    end of a log that was not closed in order.
+    `senseless_bytes`: size of the entries that have a right checksum and yet make no sense. `torn_bytes`: size of the
+    unreadable end of a log that was not closed in order.
     """
 
     def __init__(self) -> None:
         self.routes: dict[Dialect, Routes] = {one.dialect: one for one in (Routes(), Routes07())}
+        # number of an open connection -> its state, called a track
         self.tracks: dict[int, ConnectionState] = {}
         self.unknown = UnknownConnections()
         self.clock_ns = 0
         self.last_mono_ns = 0
-        # whether the session's `started` event is written, and whether the log was closed in order
+        # `begun`: the session has its `started` event; `ended`: the log was closed in order
         self.begun = self.ended = False
         # whether the log's entries have numbers: those of format 1 have none
         self.is_numbered = True
@@ -85,7 +86,7 @@ class Assembly:
             EntryKind.CHECKPOINT: self._checkpoint,
             **dict.fromkeys(NOTES, self._leftover),
         }
-        self._actions_of_none: Mapping[int, Action] = {
+        self._session_actions: Mapping[int, Action] = {
             EntryKind.HOLE: self._connections_unlogged,
             EntryKind.CLOCK: self._clock,
             EntryKind.NODE: self._node,
@@ -94,7 +95,7 @@ class Assembly:
         }
 
     def begin_range(self, sink: RowSink, clock_ns: int) -> None:
-        """Directs all further rows to this range's files."""
+        """Directs all further rows to the files of a new range."""
         self.clock_ns = clock_ns
         self.rows = self._streams.rows = RowMaker(sink, clock_ns)
         self.events = Events(sink, clock_ns)
@@ -102,7 +103,7 @@ class Assembly:
         for track in self.tracks.values():
             self.rows.describe(track)
 
-    def begin_session(self, mono_ns: int, spool_format: int) -> None:
+    def begin_segment(self, mono_ns: int, spool_format: int) -> None:
         """Begins a segment; the first readable segment begins the session too."""
         self.last_mono_ns = self.last_mono_ns or mono_ns
         if not self.begun:
@@ -115,14 +116,15 @@ class Assembly:
         try:
             if connection == NO_CONNECTION:
                 self.last_mono_ns = entry.mono_ns
-                _action(self._actions_of_none, entry)(entry)
+                _action(self._session_actions, entry)(entry)
                 return
             track = self.tracks.get(connection)
             if track is None:
                 self._feed_unknown(entry)
                 return
             if entry.number != track.next_entry and entry.number >= 0:
-                track.break_off(c.GAP_DAMAGE, self._streams.since_ns)
+                track.break_off(c.GAP_DAMAGE, self._streams.damaged_since_ns)
+            # a checkpoint has the number of the entry that follows it
             track.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
             self.last_mono_ns = entry.mono_ns
             _action(self._actions, entry)(track, entry)
@@ -135,39 +137,39 @@ class Assembly:
         if connection not in self.unknown:
             if len(self.tracks) + len(self.unknown) >= MAX_OPEN:
                 raise SenselessEntryError("more connections than any proxy has")
-            self.unknown.meet(connection, 0, self._streams.since_ns, is_new=self._ledger.closed is not None)
-        track = self.tracks[connection] = self.unknown.take(connection)
+            self.unknown.add(connection, 0, self._streams.damaged_since_ns, is_new=self._ledger.totals is not None)
+        track = self.tracks[connection] = self.unknown.pop_track(connection)
         track.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
         self.last_mono_ns = entry.mono_ns
         try:
             _action(self._actions, entry)(track, entry)
         finally:
-            if self.tracks.get(connection) is track and self.unknown.keep(track):
+            if self.tracks.get(connection) is track and self.unknown.add_if_unknown(track):
                 del self.tracks[connection]
 
     def damage(self) -> None:
-        """Notes that entries are missing here. In a log without numbers any connection may have lost some."""
-        self._streams.since_ns = self.last_mono_ns
+        """Notes that entries are missing behind the last one. Without entry numbers, any connection may lack some."""
+        self._streams.damaged_since_ns = self.last_mono_ns
         if not self.is_numbered:
             for track in self.tracks.values():
                 track.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     def forget(self) -> None:
-        """Forgets all connections: the log up to here has become rows, but the state behind them is lost."""
+        """Forgets all connections: the log up to here has become rows, but the state to go on with is lost."""
         self.tracks.clear()
         self.unknown.clear()
         self.begun = True
-        self._ledger.closed = None
+        self._ledger.totals = None
 
     def finish(self) -> None:
-        """Ends the session, and with it all connections."""
+        """Ends the session and all connections that are still open."""
         for connection in [*self.tracks, *self.unknown]:
             self._close(self._pop(connection), self.last_mono_ns, SESSION_ENDED, {})
         cause, detail = (ENDED, {}) if self.ended else (DIED, {"torn_bytes": self.torn_bytes})
         self.events.session(cause, self.last_mono_ns, detail)
 
     def _pass_over(self, entry: Entry) -> None:
-        """Counts a senseless entry, and breaks off the record of its connection."""
+        """Counts a senseless entry's bytes, and breaks off the record of its connection."""
         self.senseless_bytes += size_of(entry)
         track = self.tracks.get(entry.connection)
         if track is not None:
@@ -231,7 +233,7 @@ class Assembly:
         fields = facts(entry)
         if track.facts:
             # the hole may be missing where entries have no numbers
-            track.break_off(c.GAP_DAMAGE, self._streams.since_ns)
+            track.break_off(c.GAP_DAMAGE, self._streams.damaged_since_ns)
             conversation = self._restored(track, entry.mono_ns, fields["state"], fields["account"])
             track.resume(conversation, fields.get("unwanted", ()))
             # an answer of the proxy may have waited for its turn
@@ -251,7 +253,7 @@ class Assembly:
     def _restored(
         self, track: ConnectionState, mono_ns: int, state: dict[str, Any], account: dict[str, Any]
     ) -> Conversation:
-        """Writes the event of the gap, and returns the conversation that the record goes on with."""
+        """Writes the gap's event, and returns the conversation to go on with. `account`: what the tap counted."""
         try:
             conversation = Conversation.from_state(self.routes[track.dialect], state, track.limits)
         except ValueError as error:
@@ -261,8 +263,8 @@ class Assembly:
 
     def _closed(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)
-        if "offsets" in fields and "sequence" in fields and self._ledger.closed is not None:
-            self._ledger.closed.add_closed(fields["sequence"], fields["offsets"])
+        if "offsets" in fields and "sequence" in fields and self._ledger.totals is not None:
+            self._ledger.totals.add_closed(fields["sequence"], fields["offsets"])
         del self.tracks[entry.connection]
         self._close(track, entry.mono_ns, fields["cause"], fields)
 
@@ -278,12 +280,12 @@ class Assembly:
             self.events.gap(track, mono_ns, None, sum(track.reached) if track.reached else None, None)
         self.events.closed(track, mono_ns, cause, frames, size, () if conversation is None else conversation.in_flight)
 
-    # facts of no connection
+    # facts of the session
 
     def _connections_unlogged(self, entry: Entry) -> None:
         fields = facts(entry)
-        if self._ledger.closed is not None:
-            self._ledger.closed.add_unlogged(fields)
+        if self._ledger.totals is not None:
+            self._ledger.totals.add_unlogged(fields)
         missed = Missed(fields["connections"], fields["frames"], fields["bytes"])
         self.events.connections_lost(entry.mono_ns, fields["reason"], missed)
 
@@ -305,20 +307,20 @@ class Assembly:
         fields = facts(entry)
         numbers = dict(fields["open"])
         ended = sorted({*self.tracks, *self.unknown} - numbers.keys())
-        # taken before the roll replaces the reader's account: a reader without an account can't tell a new connection
-        is_new = self._ledger.closed is not None
+        # before `missed` replaces the reader's totals: a reader that has lost them can't tell which connections are new
+        is_new = self._ledger.totals is not None
         self._close_unseen(ended, self._ledger.missed(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
             self._stays_open(connection, number, is_new=is_new)
 
     def _stays_open(self, connection: int, number: int, *, is_new: bool) -> None:
         """Notes that a connection is open and that its next entry will have this number."""
-        track, since_ns = self.tracks.get(connection), self._streams.since_ns
+        track, since_ns = self.tracks.get(connection), self._streams.damaged_since_ns
         if track is None:
             if connection in self.unknown:
-                self.unknown.goes_on(connection, number)
+                self.unknown.set_next_entry(connection, number)
             else:
-                self.unknown.meet(connection, number, since_ns, is_new=is_new)
+                self.unknown.add(connection, number, since_ns, is_new=is_new)
             return
         if track.next_entry != number:
             track.break_off(c.GAP_DAMAGE, since_ns)
@@ -326,21 +328,22 @@ class Assembly:
 
     def _pop(self, connection: int) -> ConnectionState:
         """Removes and returns the track of a connection that has ended."""
-        return self.tracks.pop(connection) if connection in self.tracks else self.unknown.take(connection)
+        return self.tracks.pop(connection) if connection in self.tracks else self.unknown.pop_track(connection)
 
     def _close_unseen(self, ended: list[int], missed: Missed | None, mono_ns: int) -> None:
-        """Closes connections whose ends are lost. `missed`: what all such connections held, these included."""
-        since_ns, is_told = self._streams.since_ns, missed is not None and missed.connections == len(ended) == 1
+        """Closes connections whose closing entries are lost. `missed`: the sum over all such connections."""
+        since_ns = self._streams.damaged_since_ns
+        is_single = missed is not None and missed.connections == len(ended) == 1
         recorded: list[tuple[int, int | None]] = []
         for connection in ended:
             track = self._pop(connection)
             track.break_off(c.GAP_DAMAGE, since_ns)
-            if missed is not None and is_told:
+            if missed is not None and is_single:
                 fields = {"sequence": missed.frames, "offsets": (missed.bytes, 0)}
                 self._close(track, mono_ns, c.GAP_DAMAGE, fields)
                 return
             recorded.append((track.sequence, None if track.broken is None else track.broken["behind"]))
-            # the event of all lost connections counts its losses
+            # its losses are counted in the event below, which is of all lost connections
             track.reached = None
             self._close(track, mono_ns, c.GAP_DAMAGE, {})
         if missed is not None and missed.connections:
@@ -350,29 +353,29 @@ class Assembly:
 
     def state(self, blob: bytearray) -> dict[str, Any]:
         """The state behind this range, ready for JSON; bytes of unfinished frames are appended to `blob`."""
-        closed = self._ledger.closed
-        # one by one: a track takes much more than what is kept of an unknown connection
+        totals = self._ledger.totals
+        # one by one: a track takes much more memory than an unknown connection
         tracks = chain(self.tracks.values(), map(self.unknown.track, self.unknown))
         return {
             "clock_ns": self.clock_ns,
             "last_mono_ns": self.last_mono_ns,
-            "since_ns": self._streams.since_ns,
+            "since_ns": self._streams.damaged_since_ns,
             "begun": self.begun,
             "ended": self.ended,
             "is_numbered": self.is_numbered,
-            "closed": None if closed is None else asdict(closed),
+            "closed": None if totals is None else asdict(totals),
             "tracks": [track.state(blob) for track in tracks],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
-        """Restores what `state` returned, and the blob beside it."""
+        """Restores the result of `state`, with the blob that it appended to."""
         self.clock_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
         self.begun, self.ended = state["begun"], state["ended"]
-        self._streams.since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
-        self._ledger.closed = None if state["closed"] is None else Totals(**state["closed"])
+        self._streams.damaged_since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
+        self._ledger.totals = None if state["closed"] is None else Totals(**state["closed"])
         for saved in state["tracks"]:
             track = ConnectionState.from_state(self.routes, saved, blob)
-            if not self.unknown.keep(track):
+            if not self.unknown.add_if_unknown(track):
                 self.tracks[track.connection] = track
 
 

@@ -27,7 +27,7 @@ from recorder.capture.resuming import Resuming
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError
 from recorder.capture.status import Status, write_status
-from recorder.capture.storage import Steps, no_steps, publish, remove_unpublished
+from recorder.capture.storage import BeforeStep, ignore_step, publish, remove_unpublished
 
 # how often the status file is renewed
 STATUS_SECONDS = 0.5
@@ -38,12 +38,17 @@ class Compaction:
 
     Args:
         session: its folder.
-        steps: called with the name of each step of the protocol, before the step.
+        before_step: called with the name of each step of the protocol.
         idle: called when a live session's log has been read to its end; waits for more.
     """
 
     def __init__(
-        self, folder: Path, session: Folder, *, steps: Steps = no_steps, idle: Callable[[], None] | None = None
+        self,
+        folder: Path,
+        session: Folder,
+        *,
+        before_step: BeforeStep = ignore_step,
+        idle: Callable[[], None] | None = None,
     ) -> None:
         self.folder = folder
         self.name = session.path.name
@@ -52,7 +57,7 @@ class Compaction:
         # descriptions of the parts of the log that are lost
         self.lost_parts: list[str] = []
         self._session = session
-        self._steps = steps
+        self._before_step = before_step
         self._idle = idle
         self._assembly = Assembly()
         # segments that are lost because the state to go on with is of a later one
@@ -80,7 +85,7 @@ class Compaction:
             if done is None:
                 return False
             progress = done
-        sessions.remove(self.folder, self.name, self._steps)
+        sessions.remove(self.folder, self.name, self._before_step)
         return True
 
     def close(self) -> None:
@@ -116,7 +121,7 @@ class Compaction:
         assembly, head = self._assembly, reader.head
         assembly.is_numbered = reader.start.format > 1
         assembly.begin_range(files, head.clock_ns)
-        assembly.begin_session(head.mono_ns, reader.start.format)
+        assembly.begin_segment(head.mono_ns, reader.start.format)
         self._add_losses_before(before)
         if head.number != before.segment + 1:
             size = None
@@ -178,10 +183,10 @@ class Compaction:
     def _publish(self, files: RangeFiles, segment: int, *, finished: bool, log_bytes: int | None) -> Progress:
         """Runs the protocol: files, state, removal."""
         rows = self._assembly.rows
-        publish(files.finish(), self._steps)
+        publish(files.finish(), self._before_step)
         counts = self.frames + rows.frames, self.bytes + rows.bytes
         progress = Progress(segment, finished, files.cluster, *counts, log_bytes)
-        self._steps("state")
+        self._before_step("state")
         write_progress(self._session, progress, self._assembly)
         self.frames, self.bytes = counts
         self._remove_done(segment)
@@ -211,11 +216,11 @@ class Compaction:
         """Removes the segments and states that the state behind this segment replaces."""
         for number in segments(self._session):
             if number <= segment:
-                self._steps(f"remove segment {number}")
+                self._before_step(f"remove segment {number}")
                 self._session.remove(segment_name(number))
         for number in states(self._session):
             if number != segment:
-                self._steps(f"remove state {number}")
+                self._before_step(f"remove state {number}")
                 self._session.remove(state_name(number))
 
     # losses

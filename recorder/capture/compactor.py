@@ -31,7 +31,7 @@ from recorder.capture.progress import check_states
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.session import FolderError
 from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
-from recorder.capture.storage import Steps, no_steps
+from recorder.capture.storage import BeforeStep, ignore_step
 
 # how often a compactor that has caught up looks for more
 IDLE_SECONDS = 0.05
@@ -72,7 +72,7 @@ class Compacted(NamedTuple):
 
 
 def compact_session(
-    folder: Path, session: str, *, steps: Steps = no_steps, idle: Callable[[], None] | None = None
+    folder: Path, session: str, *, before_step: BeforeStep = ignore_step, idle: Callable[[], None] | None = None
 ) -> Compacted:
     """Compacts one session.
 
@@ -92,7 +92,7 @@ def compact_session(
         if lock is None:
             # another process compacts it, or has finished and removed it in the meantime
             return Compacted(None if session in sessions.sessions(folder) else True)
-        compaction = Compaction(folder, opened, steps=steps, idle=idle)
+        compaction = Compaction(folder, opened, before_step=before_step, idle=idle)
         try:
             finished = compaction.run()
         finally:

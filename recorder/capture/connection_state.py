@@ -16,6 +16,7 @@ from proxy.conversation.exchange import Exchange, FrameKind, OpaqueReason
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
+from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.keys import API_VERSIONS
 from recorder.capture.columns import Peers, Spans
 from recorder.capture.cutting import take_number
@@ -26,8 +27,6 @@ from recorder.capture.spool import short_name
 _NO_CLIENT = b"\x80\x00"
 # every frame begins so: for a dialect without client ids
 _NEVER_A_CLIENT = b""
-# offset of the client id's length in a request, not counting the frame's own length
-CLIENT_ID_AT = 8
 
 # start and stop, in offsets of the stream
 Stretches = deque[tuple[int, int]]
@@ -144,8 +143,8 @@ class ConnectionState:
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
         """The client id of a request without the usual one, remembered for the response; None if unreadable."""
-        length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
-        raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
+        length = int.from_bytes(frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2], "big", signed=True)
+        raw = frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None
         if self.usual_client == _NO_CLIENT and client is not None and exchange.opaque is None:
             self.usual_client = raw

@@ -1,4 +1,4 @@
-"""The reader's account of closed connections, compared with the writer's (`roll`)."""
+"""The reader's totals of closed connections, compared with the writer's (`roll`)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Missed(NamedTuple):
 
 
 class Ledger:
-    """The reader's account. `closed` is None if the reader's own account is lost, until the next roll replaces it."""
+    """The reader's `totals` of closed connections: None if they are lost, until the next roll replaces them."""
 
     def __init__(self) -> None:
-        self.closed: Totals | None = Totals()
+        self.totals: Totals | None = Totals()
 
     def missed(self, roll: dict[str, int]) -> Missed | None:
-        """The difference to the writer's account, which replaces the reader's own; None if that is lost."""
-        before, self.closed = self.closed, Totals(**roll)
+        """The difference to the writer's totals, which replace the reader's own; None if those are lost."""
+        before, self.totals = self.totals, Totals(**roll)
         if before is None:
             return None
         return Missed(

@@ -18,7 +18,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import Origin
 from recorder.capture.partitions import range_name
 from recorder.capture.reader import files, row_groups
-from recorder.capture.storage import HOUR_NS, RangeFile, no_steps, publish
+from recorder.capture.storage import HOUR_NS, RangeFile, ignore_step, publish
 
 # rows of a file, and how long they may wait for others
 MAX_ROWS, MAX_SECONDS = 100_000, 60.0
@@ -94,7 +94,7 @@ class Origins:
                 named = dict(zip(_NAMES[1:], map(list, columns), strict=True))
                 named[c.SESSION] = [self._session] * len(rows[start : start + MAX_ROWS])
                 file.write(pa.table(named, schema=c.origins_schema()))
-            publish([file], no_steps)
+            publish([file], ignore_step)
         except BaseException:
             file.discard()
             raise

@@ -40,7 +40,7 @@ class Totals:
 
 
 class Roll:
-    """The writer's account; `ledger.Ledger` is a reader's."""
+    """The writer's account; `ledger.Ledger` has a reader's totals."""
 
     def __init__(self) -> None:
         self._next: dict[int, int] = {}

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from proxy.conversation.exchange import Exchange, FrameKind, timings
+from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, Shape, SharedTables, Spans
-from recorder.capture.connection_state import CLIENT_ID_AT, ConnectionState
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.cutting import FrameSpan
 from recorder.capture.storage import HOUR_NS
 
-# set in a route's word (32 bits) to tell the response's shape from the request's
+# added to a route's `api_and_version` (32 bits): tells the response's shape from the request's
 _RESPONSE = 1 << 32
 # peers may send any api and version; the shapes of so many routes are remembered
 MAX_SHAPES = 4096
@@ -45,7 +46,7 @@ class RowMaker:
         # the current row group, and the monotonic times of its hour
         self._group: FrameRows | None = None
         self._from = self._until = 0
-        # a route's word, with _RESPONSE for responses -> index of the Shape
+        # a route's `api_and_version`, with _RESPONSE for responses -> index of the Shape
         self._shapes: dict[int, int] = {}
 
     def set_clock(self, clock_ns: int) -> None:
@@ -79,7 +80,7 @@ class RowMaker:
             assert exchange is not None
             frame = data[start + 4 : stop]
             shape = shapes.get(exchange.route.api_and_version)
-            if frame.startswith(usual, CLIENT_ID_AT):
+            if frame.startswith(usual, CLIENT_ID_SIZE_AT):
                 client = track.usual_client_number
             else:
                 client = self._unusual_client(track, exchange, frame)
@@ -170,7 +171,7 @@ class RowMaker:
         """Corrects the newest row where the assumptions of the common case don't hold."""
         if direction and exchange.own_answer is not None:
             group.correct("shape", self._shape(exchange, c.BY_PROXY))
-        if not direction and masked and masked[0][0] <= CLIENT_ID_AT:
+        if not direction and masked and masked[0][0] <= CLIENT_ID_SIZE_AT:
             # masked bytes are zeros, which read as an empty client id
             track.hide_client(exchange)
             group.correct("client_id", self._shared.client_ids.number(None))

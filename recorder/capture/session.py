@@ -207,16 +207,16 @@ def is_ours(name: str) -> bool:
     return bool(_OURS.fullmatch(name))
 
 
-def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
+def remove(folder: Path, session: str, before_step: Callable[[str], None]) -> None:
     """Hides a finished session's folder, then removes it: half a folder would look like a session that never began."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
-        steps("remove session")
+        before_step("remove session")
         hidden = _free_name(spool, _checked_name(session))
         # another process may have hidden the folder already
         with suppress(FileNotFoundError):
             spool.rename(session, hidden)
         spool.sync()
-        steps("remove folder")
+        before_step("remove folder")
         _remove_hidden(spool, hidden)
 
 

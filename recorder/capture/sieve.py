@@ -17,13 +17,16 @@ from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
+from proxy.wire.framing import LENGTH
+from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from recorder.capture.backlog import NOWHERE
 from recorder.capture.cutting import ArrivingFrame, FrameSpan, requests_in, responses_in, take_number
 from recorder.capture.selection import OTHER, Selection
 
-# offsets in a request, counted from its length field: of the client id's size, and of the client id
-CLIENT_ID_SIZE_AT, CLIENT_ID_AT = 12, 14
+# offsets in a request with its length in front (`framed`): of the client id's size, and of the client id
+FRAMED_SIZE_AT = LENGTH.size + CLIENT_ID_SIZE_AT
+FRAMED_ID_AT = FRAMED_SIZE_AT + 2
 # bytes of a client id that are matched: they are read anew with each chunk of an undecided request
 LONGEST_CLIENT_ID = 256
 # bytes of a frame that are always kept, its length field included: of a response; of a frame of the dialect of 0.7 (a
@@ -146,16 +149,16 @@ class Sieve:
             # 0.7 has no client ids
             unwanted, head_size = not self._matches(exchange.api, ""), HEAD_07
         elif not self._matches(exchange.api, None):
-            unwanted, head_size = True, CLIENT_ID_SIZE_AT
+            unwanted, head_size = True, FRAMED_SIZE_AT
         else:
             if self.selection.body_limit is None and self.selection.client_ids.matches_all:
                 return False, None
             size = _client_id_size(head, 4 + exchange.request_size)
-            client_id = head[CLIENT_ID_AT : CLIENT_ID_AT + min(size, LONGEST_CLIENT_ID)]
-            if len(head) < CLIENT_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
+            client_id = head[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
+            if len(head) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
                 return None
             unwanted = not self._matches(exchange.api, client_id.decode("utf-8", "replace"))
-            head_size = CLIENT_ID_AT if unwanted else CLIENT_ID_AT + size
+            head_size = FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
         if unwanted and exchange.awaits:
             self._unwanted.append(exchange.number)
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
@@ -196,8 +199,8 @@ class UnrecordedConnection:
 
 def _client_id_size(head: bytes, frame_size: int) -> int:
     """The client id's size; 0 if it is null, exceeds the frame, or has not come yet."""
-    size = int.from_bytes(head[CLIENT_ID_SIZE_AT:CLIENT_ID_AT], "big", signed=True) if len(head) >= CLIENT_ID_AT else 0
-    return size if 0 <= size <= frame_size - CLIENT_ID_AT else 0
+    size = int.from_bytes(head[FRAMED_SIZE_AT:FRAMED_ID_AT], "big", signed=True) if len(head) >= FRAMED_ID_AT else 0
+    return size if 0 <= size <= frame_size - FRAMED_ID_AT else 0
 
 
 def _behind_acks(exchange: Exchange, head: bytes) -> int:

@@ -1,8 +1,8 @@
-"""Writes Parquet files, and publishes them in a safe order.
+"""Writes Parquet files, and publishes them so that a crash leaves no visible file half written.
 
-A file is written under a name that starts with `.`, synced, and renamed when it is whole. A range is the rows of one
-segment; a rerun of a range makes the same names and replaces the same files. A folder holds the rows that arrived in
-one hour (UTC). `proxy.files` makes and opens all folders: links in their place are not followed.
+A file is hidden (its name starts with `.`) until it is whole and synced; then it is renamed. A range is the rows of one
+segment of the log. A range that a crash cut off is made again, with the same file names. A folder holds the rows of
+frames and events of one hour (UTC). `proxy.files` makes and opens all folders, and follows no links in their place.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from recorder.capture.partitions import files_of, hidden, hour_folders
 
 HOUR_NS = 3_600_000_000_000
 
-# called with each step's name before that step, so that tests can crash there
-Steps = Callable[[str], None]
+# called before each step with the step's name; tests crash there
+BeforeStep = Callable[[str], None]
 
-# columns of few distinct values: a dictionary makes only these smaller
+# columns of few distinct values: dictionary encoding makes only these smaller
 _DICTIONARY = (
     *(c.SESSION, c.CLUSTER, c.DIALECT, c.KIND, c.MADE_BY, c.NODE, c.LISTENER, c.CLIENT, c.PRINCIPAL),
     *(c.API_KEY, c.API, c.API_VERSION, c.CLIENT_ID, c.NOTE, c.CONNECTION, c.ORIGIN_SESSION, c.ORIGIN_CONNECTION),
 )
 
 
-def no_steps(step: str) -> None:
-    """Nothing happens between the steps."""
+def ignore_step(step: str) -> None:
+    """Does nothing before a step."""
 
 
 class RangeFile:
-    """One Parquet file of a range: rows of one hour, invisible until the module's `publish`.
+    """One Parquet file: rows of one hour, hidden until the module's `publish`.
 
     Resource handling: the file is open until `close`; its folder until `discard`, or until the module's `publish`.
+
+    Args:
+        kind: the table: "frames" or "events" of a range, "origins" of a replay.
     """
 
     def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
@@ -59,7 +62,7 @@ class RangeFile:
         self._writer.write_table(table, row_group_size=max(len(table), 1))
 
     def close(self) -> None:
-        """Writes the footer, and syncs; the file is still invisible."""
+        """Writes the footer, and syncs; the file stays hidden."""
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -69,31 +72,31 @@ class RangeFile:
         """Removes the file, closed or not."""
         with suppress(OSError, ValueError):
             self._writer.close()
-        # if this fails, `remove_unpublished` removes the file at the next run
         with suppress(OSError):
             self._file.close()
+        # a file that can't be removed now is removed at the next run (`remove_unpublished`)
         with suppress(OSError):
             self.folder.remove(hidden(self.name))
         self.folder.close()
 
 
-def publish(files: Iterable[RangeFile], steps: Steps) -> None:
-    """Makes the files of a range visible, durably."""
+def publish(files: Iterable[RangeFile], before_step: BeforeStep) -> None:
+    """Renames files to their visible names, once all of them are whole; then syncs their folders."""
     files = list(files)
     for file in files:
-        steps(f"close {file.folder.path.name} {file.name}")
+        before_step(f"close {file.folder.path.name} {file.name}")
         file.close()
     for file in files:
-        steps(f"rename {file.folder.path.name} {file.name}")
+        before_step(f"rename {file.folder.path.name} {file.name}")
         file.folder.rename(hidden(file.name), file.name)
     for file in files:
-        steps(f"sync {file.folder.path.name}")
+        before_step(f"sync {file.folder.path.name}")
         file.folder.sync()
         file.folder.close()
 
 
 def _make_folders(folder: Path, *names: str) -> Folder:
-    """The innermost of nested folders. Makes missing folders, each synced into its parent."""
+    """Opens the innermost of nested folders. Missing ones are made, and their parents synced."""
     innermost = Folder.at(folder)
     for name in names:
         with innermost:
@@ -102,7 +105,7 @@ def _make_folders(folder: Path, *names: str) -> Folder:
 
 
 def remove_unpublished(folder: Path, session: str) -> None:
-    """Removes a session's hidden files: a crash kept them from being published."""
+    """Removes a session's hidden files, which a crash has left unpublished."""
     with Folder.at(folder) as capture:
         for file in files_of(capture, session):
             if file.is_hidden:

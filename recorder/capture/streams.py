@@ -26,11 +26,11 @@ _HEAD = 16
 
 
 class Streams:
-    """`rows` takes the rows; `since_ns`: the beginning of a gap that is noticed by missing bytes."""
+    """`rows` takes the rows; `damaged_since_ns`: the time before missing entries, where a gap by damage begins."""
 
     def __init__(self) -> None:
         self.rows: RowMaker
-        self.since_ns = 0
+        self.damaged_since_ns = 0
 
     def arrived(self, track: ConnectionState, entry: Entry) -> None:
         """Takes an entry of bytes."""
@@ -107,7 +107,7 @@ class Streams:
         if entry.offset == here:
             return 0
         if entry.offset > here:
-            track.break_off(c.GAP_DAMAGE, self.since_ns)
+            track.break_off(c.GAP_DAMAGE, self.damaged_since_ns)
             track.reach(entry.direction, entry.offset + length)
             return None
         seen = here - entry.offset

@@ -24,16 +24,16 @@ class _Connection(NamedTuple):
 class UnknownConnections(dict[int, _Connection]):
     """The unknown connections, by number."""
 
-    def meet(self, connection: int, next_entry: int, since_ns: int, *, is_new: bool) -> None:
-        """Adds a connection without a track. `is_new`: True if nothing of it can have been recorded before."""
+    def add(self, connection: int, next_entry: int, since_ns: int, *, is_new: bool) -> None:
+        """Adds a connection without a track. `is_new`: True if no earlier part of it can have been recorded."""
         self[connection] = _Connection(next_entry, since_ns, is_new, None)
 
-    def goes_on(self, connection: int, next_entry: int) -> None:
+    def set_next_entry(self, connection: int, next_entry: int) -> None:
         """Sets the number of a connection's next entry."""
         self[connection] = self[connection]._replace(next_entry=next_entry)
 
-    def take(self, connection: int) -> ConnectionState:
-        """Removes a connection, and returns its track."""
+    def pop_track(self, connection: int) -> ConnectionState:
+        """Removes a connection; returns its track."""
         track = self.track(connection)
         del self[connection]
         return track
@@ -46,8 +46,8 @@ class UnknownConnections(dict[int, _Connection]):
         track.reached = None if found.reached is None else [*found.reached]
         return track
 
-    def keep(self, track: ConnectionState) -> bool:
-        """Adds a connection again if its track still has no facts. Returns False for a track that has."""
+    def add_if_unknown(self, track: ConnectionState) -> bool:
+        """Adds the connection of a track that has no facts yet; returns False for any other track."""
         broken = track.broken
         if track.conversation is not None or track.facts or track.sequence or broken is None:
             return False

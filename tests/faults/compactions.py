@@ -28,7 +28,7 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
         begun += 1
         os.write(out, b".")
 
-    done = compact_session(folder, session, steps=step)
+    done = compact_session(folder, session, before_step=step)
     os._exit(0 if done.finished else 1)
 
 

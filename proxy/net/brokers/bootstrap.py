@@ -1,7 +1,8 @@
 """A cluster's bootstrap servers, in the order in which they are tried.
 
-They are tried in the order of the settings until one fails. From then on the server that answered last comes first, as
-long as it answers. A server that accepts connections and never answers on them comes last.
+At first that is the order of the settings. Whenever a later server succeeds before the first one (`race`: the first one
+fails, or takes longer than its head start), that server becomes the first. A first server that accepts a connection and
+never responds on it becomes the last.
 """
 
 from __future__ import annotations
@@ -31,20 +32,28 @@ class Bootstrap:
         """The servers in the order in which they are tried."""
         return tuple(self._order)
 
-    async def first(self, attempt: Callable[[Address], Awaitable[T]], discard: Callable[[T], object]) -> T:
-        """The result of the first attempt that succeeds with a server; see `race`. Raises AllLost."""
+    async def first_success(self, attempt: Callable[[Address], Awaitable[T]], discard: Callable[[T], object]) -> T:
+        """The result of the first successful attempt; its server is tried first from now on.
 
-        async def answered(server: Address) -> tuple[Address, T]:
+        Args:
+            attempt: raises PeerLost if a server fails.
+            discard: closes the result of another attempt that succeeded too.
+
+        Raises:
+            AllLost: every attempt failed.
+        """
+
+        async def with_server(server: Address) -> tuple[Address, T]:
             return server, await attempt(server)
 
         server, found = await race(
-            [partial(answered, server) for server in self._order], lambda result: discard(result[1])
+            [partial(with_server, server) for server in self._order], lambda result: discard(result[1])
         )
         self._prefer(server)
         return found
 
     def report_silent(self, peer: str) -> None:
-        """A client has given up a broker that never answered: if it comes first here, it now comes last.
+        """A client has given up a broker that never responded: if that server is the first, it becomes the last.
 
         Args:
             peer: the broker's address, as in `Stream.peer`.
@@ -53,6 +62,7 @@ class Bootstrap:
             self._prefer(*self._order[1:])
 
     def _prefer(self, *servers: Address) -> None:
+        """Puts these servers before all others."""
         before = self._order
         self._order = [*servers, *(server for server in before if server not in servers)]
         was, now = before[0], self._order[0]

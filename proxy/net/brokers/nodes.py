@@ -234,7 +234,7 @@ class Nodes:
         known = self._known.get(node.node_id)
         if known is None or known.upstream != self._upstream_of(node):
             return False
-        is_not_served = self._map.wanted(node.node_id) is None and not self._map.is_bootstraps(node.node_id)
+        is_not_served = self._map.wanted(node.node_id) is None and not self._map.is_served_by_bootstrap(node.node_id)
         return node.node_id in self._listening or is_not_served
 
     def _upstream_of(self, node: Node) -> Address | None:
@@ -258,7 +258,7 @@ class Nodes:
     def _listen(self, node_id: int) -> Address | None:
         """The node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted(node_id)
-        if wanted is None and self._map.is_bootstraps(node_id):
+        if wanted is None and self._map.is_served_by_bootstrap(node_id):
             # raises before the node is noted, if its id has no advertised address: a broker may give itself any id
             self.own_listeners.add_names(self.advertised(node_id))
             self._listening[node_id], self._has_usual_port[node_id] = self._bootstrap, True

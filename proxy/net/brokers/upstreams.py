@@ -174,7 +174,7 @@ class Upstreams:
         if self._settings.dialect is Dialect.KAFKA_07:
             return await self._can_connect()
         try:
-            found = await self.bootstrap.first(self._query_at, lambda found: None)
+            found = await self.bootstrap.first_success(self._query_at, lambda found: None)
             await self._nodes.ensure(found.nodes, found.cluster_id)
         except AllLost as lost:
             self.reached = any(isinstance(reason, NotAnswered) for reason in lost.reasons)
@@ -225,7 +225,7 @@ class Upstreams:
     async def _dial_bootstrap(self, route: ClientRoute | None = None) -> Stream:
         """A connection to the first bootstrap server that takes one. Raises PeerLost."""
         try:
-            return await self.bootstrap.first(partial(self._dial_for_client, route=route), Stream.close)
+            return await self.bootstrap.first_success(partial(self._dial_for_client, route=route), Stream.close)
         except PeerLost:
             self.reached = False
             raise

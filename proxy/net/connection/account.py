@@ -15,21 +15,23 @@ clock = time.monotonic_ns
 class Account:
     """One connection's account. An exchange is counted when its chunk has been sent, or by `close`.
 
-    finished: the exchanges whose responses end in the chunk that is to be sent to the client.
-    one_way: the exchanges of the chunk that is to be sent to the broker which get no response.
+    The relay sets both attributes before it sends a chunk; they are empty again once the chunk is sent.
+
+    finished: exchanges whose responses end in the chunk for the client.
+    one_way: exchanges that get no response, of the chunk for the broker.
     """
 
     __slots__ = ("_arriving", "_traffic", "finished", "one_way")
 
     def __init__(self, traffic: Traffic, conversation: Conversation) -> None:
         self._traffic = traffic
-        # reads the error code of a response that spans chunks
+        # reads the error codes of responses that span chunks
         self._arriving = Arriving(conversation.responses_side)
         self.finished: Sequence[Exchange] = ()
         self.one_way: Sequence[Exchange] = ()
 
     def request_sent(self, step: Step, at_ns: int) -> None:
-        """The chunk of requests that arrived at `at_ns` has been sent to the broker."""
+        """Counts a chunk of requests, which arrived at `at_ns` and has just been sent to the broker."""
         traffic = self._traffic
         traffic.proxied(Direction.REQUEST, clock() - at_ns)
         if step.one_way:
@@ -39,7 +41,7 @@ class Account:
             traffic.opaque(step.opaque)
 
     def response_sent(self, step: Step, at_ns: int) -> None:
-        """The chunk of responses that arrived at `at_ns` has been sent to the client."""
+        """Counts a chunk of responses, which arrived at `at_ns` and has just been sent to the client."""
         traffic, sent_ns = self._traffic, clock()
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         traffic.finished(step.finished, sent_ns, step.data, self._arriving.follow(step))
@@ -48,10 +50,10 @@ class Account:
             traffic.unanswered(step.unanswered)
 
     def unanswered(self, exchanges: Sequence[Exchange]) -> None:
-        """The client gets no response to these exchanges."""
+        """Counts exchanges to which the client gets no response."""
         self._traffic.unanswered(exchanges)
 
     def close(self) -> None:
-        """Counts the exchanges of chunks that were never sent; one-way ones count as if they had been."""
+        """Counts the exchanges of chunks that were never sent: as unanswered, or as one-way."""
         self._traffic.unanswered(self.finished)
         self._traffic.one_way(self.one_way)

@@ -1,4 +1,4 @@
-"""Backpressure of the recorder, in `wait` mode: sockets wait until it has written enough to take more."""
+"""Backpressure of the recorder (setting `when_full = "wait"`): sockets wait until the recorder can take more bytes."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from proxy.net.observer import Observer
 
 
 class RecorderBackpressure:
-    """Many connections wait for one event, which the recorder's own thread sets: no thread has to wait."""
+    """All waiting connections share one event, set at the recorder's call: no thread has to wait."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._freed: trio.Event | None = None
 
     async def wait(self) -> None:
-        """Returns when the observer takes more."""
+        """Returns when the observer is no longer full."""
+        # a loop: other connections may have filled the recorder again
         while self._observer.full:
             if self._freed is None:
                 self._freed = trio.Event()
-                self._ask(self._freed, trio.lowlevel.current_trio_token())
+                self._request_wakeup(self._freed, trio.lowlevel.current_trio_token())
             await self._freed.wait()
 
-    def _ask(self, freed: trio.Event, token: trio.lowlevel.TrioToken) -> None:
-        def free() -> None:
+    def _request_wakeup(self, freed: trio.Event, token: trio.lowlevel.TrioToken) -> None:
+        def wake_all() -> None:
             self._freed = None
             freed.set()
 
-        def tell() -> None:
-            # the proxy may have ended meanwhile
+        # called in the recorder's thread
+        def schedule() -> None:
+            # trio's loop may have ended meanwhile
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(free)
+                token.run_sync_soon(wake_all)
 
-        self._observer.when_not_full(tell)
+        self._observer.when_not_full(schedule)

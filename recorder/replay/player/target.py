@@ -21,13 +21,13 @@ def target_of(bootstrap: tuple[tuple[str, int], ...], file: FileSettings) -> Tar
 
 
 def _tls(section: dict[str, Any]) -> tuple[ssl.SSLContext, str | None] | None:
-    known = {place[0]: each for place, each in keys_of(UpstreamTls).items()}
+    known = {place[0]: field for place, field in keys_of(UpstreamTls).items()}
     values: dict[str, Any] = {}
     for name, raw in section.items():
         if name not in known:
             raise BadReplaySettings(f"tls.{name} is no setting: right would be one of {', '.join(known)}")
         try:
-            values[known[name].field] = known[name].key.kind.read(raw)
+            values[known[name].name] = known[name].key.kind.read(raw)
         except Misread as error:
             raise BadReplaySettings(f"tls.{name} {error}; right would be {known[name].key.example}") from error
     settings = UpstreamTls(**values)

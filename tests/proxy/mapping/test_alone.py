@@ -14,7 +14,11 @@ def test_no_node_has_a_place():
     assert (alone.named, alone.own, alone.usual_ports, alone.warnings) == ({}, None, range(0), ())
     for node_id in (0, 1, 2**31 - 1):
         assert alone.wanted(node_id) is None
-        answers = (alone.is_bootstraps(node_id), alone.is_set_aside(9093, node_id), alone.is_kept(9093, node_id))
+        answers = (
+            alone.is_served_by_bootstrap(node_id),
+            alone.is_set_aside(9093, node_id),
+            alone.is_kept(9093, node_id),
+        )
         assert not any(answers)
         with pytest.raises(ValueError, match=f"node {node_id} has no listener"):
             alone.advertised(node_id, 9093)

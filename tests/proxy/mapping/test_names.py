@@ -191,7 +191,7 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
         Address("broker-7.example", 9093),
     ]
     assert places.advertised_bootstrap(LISTEN) == Address(KAFKA, 9093)
-    assert places.is_bootstraps(7)
+    assert places.is_served_by_bootstrap(7)
     assert places.wanted(7) is places.own is None
     assert not places.named
     assert not places.usual_ports

@@ -13,16 +13,18 @@ from recorder.capture.session import CaptureSettings
 
 SECTIONS = (ProxySettings, LogSettings, ClusterSettings, CaptureSettings)
 KEYS = [
-    pytest.param(known, id=f"{section.__name__}.{known.key.name}")
+    pytest.param(field, id=f"{section.__name__}.{field.key.name}")
     for section in SECTIONS
-    for known in keys_of(section).values()
+    for field in keys_of(section).values()
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Pond:
     depth: Annotated[int, Key(LIMIT, "limits.depth", "How deep.", 3)] = 1
-    ducks: Annotated[Mapping[int, int], Key(INTEGER, "ducks", "Ducks.", 1, each=INTEGER)] = field(default_factory=dict)
+    ducks: Annotated[Mapping[int, int], Key(INTEGER, "ducks", "Ducks.", 1, name_kind=INTEGER)] = field(
+        default_factory=dict
+    )
     name: str = "pond"
     fish: Annotated[int | None, Key(INTEGER, "fish", "Fish.", 7, unset="none")] = None
 
@@ -33,7 +35,7 @@ class Lake(Pond):
 
 
 def test_fields_with_a_key_are_the_users():
-    assert {place: known.field for place, known in keys_of(Pond).items()} == {
+    assert {place: field.name for place, field in keys_of(Pond).items()} == {
         ("limits", "depth"): "depth",
         ("ducks",): "ducks",
         ("fish",): "fish",
@@ -41,14 +43,14 @@ def test_fields_with_a_key_are_the_users():
 
 
 def test_defaults_are_the_fields_own():
-    assert [known.default for known in keys_of(Pond).values()] == [1, {}, None]
-    assert not any(known.is_required for known in keys_of(Pond).values())
+    assert [field.default for field in keys_of(Pond).values()] == [1, {}, None]
+    assert not any(field.is_required for field in keys_of(Pond).values())
 
 
 def test_what_must_be_given_comes_first():
     first, *others = keys_of(Lake).values()
-    assert (first.field, first.is_required) == ("shore", True)
-    assert [known.field for known in others] == ["depth", "ducks", "fish"]
+    assert (first.name, first.is_required) == ("shore", True)
+    assert [field.name for field in others] == ["depth", "ducks", "fish"]
 
 
 def test_a_value_that_its_kind_would_not_read_is_wrong():
@@ -58,22 +60,22 @@ def test_a_value_that_its_kind_would_not_read_is_wrong():
     ]
 
 
-@pytest.mark.parametrize("known", KEYS)
-def test_a_keys_example_is_right(known):
-    value = known.key.kind.read(known.key.example)
-    assert known.key.kind.read(known.key.kind.written(value)) == value
+@pytest.mark.parametrize("field", KEYS)
+def test_a_keys_example_is_right(field):
+    value = field.key.kind.read(field.key.example)
+    assert field.key.kind.read(field.key.kind.written(value)) == value
 
 
-@pytest.mark.parametrize("known", KEYS)
-def test_a_default_is_right_too(known):
-    if not known.is_required and known.default is not None and known.key.each is None:
-        assert known.key.kind.read(known.key.kind.written(known.default)) == known.default
+@pytest.mark.parametrize("field", KEYS)
+def test_a_default_is_right_too(field):
+    if not field.is_required and field.default is not None and field.key.name_kind is None:
+        assert field.key.kind.read(field.key.kind.written(field.default)) == field.default
 
 
-@pytest.mark.parametrize("known", KEYS)
-def test_a_key_explains_itself(known):
-    key = known.key
+@pytest.mark.parametrize("field", KEYS)
+def test_a_key_explains_itself(field):
+    key = field.key
     assert key.text.endswith(".")
     assert "|" not in key.text + key.unset + key.kind.name
-    assert bool(key.unset) == (known.default is None or known.default == {})
-    assert key.each in (None, INTEGER)
+    assert bool(key.unset) == (field.default is None or field.default == {})
+    assert key.name_kind in (None, INTEGER)

@@ -15,7 +15,7 @@ from proxy.config import ClusterSettings, Format, Level, LogSettings, MappingKin
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting
-from proxy.schema.keys import Known, keys_of
+from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import Loaded, load
 from proxy.settings.sources import SourceKind, variable_of
@@ -99,9 +99,9 @@ SECTIONS: tuple[tuple[KeyPath, type], ...] = (
     (("capture",), CaptureSettings),
 )
 KEYS = [
-    pytest.param((*place, *known.key.place), known, id=dotted((*place, *known.key.place)))
+    pytest.param((*place, *field.key.place), field, id=dotted((*place, *field.key.place)))
     for place, section in SECTIONS
-    for known in keys_of(section).values()
+    for field in keys_of(section).values()
 ]
 
 
@@ -186,12 +186,12 @@ def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     assert left == ["own_node", "bootstrap_name"]
 
 
-def one_more(place: KeyPath, known: Known) -> tuple[str, Any]:
+def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:
     """The place and another value than holds without; as the key's table has it."""
-    key = known.key
+    key = field.key
     raw = OTHERS.get(key.name, key.example)
-    assert known.is_required or key.each is not None or key.kind.read(raw) != known.default
-    return dotted((*place, "1") if key.each is not None else place), raw
+    assert field.is_required or key.name_kind is not None or key.kind.read(raw) != field.default
+    return dotted((*place, "1") if key.name_kind is not None else place), raw
 
 
 def without(place: KeyPath) -> str:
@@ -200,10 +200,10 @@ def without(place: KeyPath) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(place[-1] + " ")) + "\n"
 
 
-@pytest.mark.parametrize(("place", "known"), KEYS)
-def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, known, tmp_path):
-    name, raw = one_more(place, known)
-    below = (*place, "1") if known.key.each is not None else place
+@pytest.mark.parametrize(("place", "field"), KEYS)
+def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, field, tmp_path):
+    name, raw = one_more(place, field)
+    below = (*place, "1") if field.key.name_kind is not None else place
     before = loaded(tmp_path, BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else ""))
     by_file = loaded(tmp_path, f"{name} = {toml(raw)}\n" + _nested(without(place), place))
     by_environment = loaded(tmp_path, without(place), **{variable_of(below).removeprefix("KAFKA_WIRETAP_"): plain(raw)})
@@ -223,10 +223,10 @@ def _nested(text: str, place: KeyPath) -> str:
     return "\n".join(keys) + "\n"
 
 
-@pytest.mark.parametrize(("place", "known"), KEYS)
-def test_each_key_is_read_by_the_program(place, known):
+@pytest.mark.parametrize(("place", "field"), KEYS)
+def test_each_key_is_read_by_the_program(place, field):
     """A key that only the settings know would have no effect."""
-    assert known.field in READ
+    assert field.name in READ
 
 
 def _read_outside_of_settings() -> set[str]:

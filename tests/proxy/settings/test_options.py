@@ -16,9 +16,9 @@ def test_every_flag_is_made_of_the_key_that_it_sets() -> None:
     keys = keys_of(ClusterSettings), keys_of(ProxySettings), keys_of(LogSettings), keys_of(CaptureSettings)
     for name, place in FLAGS.items():
         below = tuple(filter(None, place))
-        (known,) = (found[end] for found in keys for end in (below, below[1:]) if end in found)
-        assert known.key.text.split(".")[0].split("`")[0] in shown[flag_of(name)]
-        has_default = not known.is_required and known.default not in (None, {})
+        (field,) = (found[end] for found in keys for end in (below, below[1:]) if end in found)
+        assert field.key.text.split(".")[0].split("`")[0] in shown[flag_of(name)]
+        has_default = not field.is_required and field.default not in (None, {})
         assert ("[default: " in shown[flag_of(name)]) == has_default
 
 

@@ -17,7 +17,7 @@ from proxy.settings.sources import Given, Source, SourceKind
 class Pond:
     depth: Annotated[int, Key(INTEGER, "depth", "How deep.", 3)]
     fish: Annotated[int | None, Key(INTEGER, "life.fish", "Fish.", 7, unset="none")] = None
-    ducks: Annotated[Mapping[int, int], Key(INTEGER, "ducks", "Ducks.", 1, unset="none", each=INTEGER)] = field(
+    ducks: Annotated[Mapping[int, int], Key(INTEGER, "ducks", "Ducks.", 1, unset="none", name_kind=INTEGER)] = field(
         default_factory=dict
     )
     name: str = "pond"

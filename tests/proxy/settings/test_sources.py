@@ -130,9 +130,9 @@ def test_a_node_that_is_none_is_said(texts):
 def test_every_flag_of_the_proxy_but_the_files_is_a_key():
     known: dict[tuple[str | None, ...], object] = {
         **keys_of(ProxySettings),
-        **{("log", *place): known for place, known in keys_of(LogSettings).items()},
-        **{("clusters", None, *place): known for place, known in keys_of(ClusterSettings).items()},
-        **{("capture", *place): known for place, known in keys_of(CaptureSettings).items()},
+        **{("log", *place): field for place, field in keys_of(LogSettings).items()},
+        **{("clusters", None, *place): field for place, field in keys_of(ClusterSettings).items()},
+        **{("capture", *place): field for place, field in keys_of(CaptureSettings).items()},
     }
     assert set(FLAGS.values()) <= set(known)
     assert {param.name for param in cli.proxy.params} - {"config"} == set(FLAGS)

@@ -7,7 +7,7 @@ from proxy.settings import wording
 from proxy.settings.sources import Given, SourceKind
 
 LISTEN = Key(ADDRESS, "listen", "Where.", "127.0.0.1:19092")
-NODES = Key(ADDRESS, "nodes", "Nodes.", "127.0.0.1:9094", each=INTEGER)
+NODES = Key(ADDRESS, "nodes", "Nodes.", "127.0.0.1:9094", name_kind=INTEGER)
 UPSTREAM = Key(BROKERS, "upstream", "Brokers.", ["b1:1", "b2:2"])
 PLACE = ("clusters", "east", "listen")
 

@@ -41,7 +41,7 @@ class Log:
 
     def rows(self) -> list[dict[str, object]]:
         self.assembly.finish()
-        storage.publish(self.files.finish(), storage.no_steps)
+        storage.publish(self.files.finish(), storage.ignore_step)
         return frame_rows(self.folder)
 
 

@@ -10,7 +10,8 @@ from proxy.conversation.exchange import Direction
 from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
-from recorder.capture.connection_state import CLIENT_ID_AT, ConnectionState
+from proxy.wire.headers import CLIENT_ID_SIZE_AT
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.cutting import cut
 from tests.recorder.capture import traffic
 
@@ -133,7 +134,7 @@ def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
         feed(one, traffic.framed(frame))
         assert one.conversation is not None
         assert (
-            frame.startswith(one.usual_client, CLIENT_ID_AT)
+            frame.startswith(one.usual_client, CLIENT_ID_SIZE_AT)
             or one.note_client(one.conversation.in_flight[-1], frame) is None
         )
         assert one.usual_client_id is None

@@ -129,7 +129,7 @@ def test_of_a_lost_state_the_connections_are_said_to_be_unknown(tmp_path: Path) 
     # what had been made of the segments before
     rows = RangeFile(tmp_path, "events", 0, range_name(session.name, 3), c.events_schema())
     rows.write(c.events_schema().empty_table())
-    storage.publish([rows], storage.no_steps)
+    storage.publish([rows], storage.ignore_step)
     (session / "00000003.state").write_bytes(b"")
     ((_, gone),) = compact(tmp_path).damaged
     assert gone == "what was known of the connections behind segment 3"

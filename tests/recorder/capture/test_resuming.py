@@ -142,12 +142,12 @@ class Crash(BaseException):
 def crash(folder: Path, at: Callable[[str], bool]) -> None:
     """A compaction that ends before the first of such steps."""
 
-    def steps(step: str) -> None:
+    def before_step(step: str) -> None:
         if at(step):
             raise Crash
 
     with pytest.raises(Crash):
-        compact_session(folder, SESSION, steps=steps)
+        compact_session(folder, SESSION, before_step=before_step)
 
 
 @pytest.mark.parametrize("step", ["close", "rename", "sync", "state", "remove segment"])

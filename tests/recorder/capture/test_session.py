@@ -42,7 +42,7 @@ STRANGERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def no_steps(step: str) -> None:
+def ignore_step(step: str) -> None:
     pass
 
 
@@ -76,7 +76,7 @@ def test_a_removed_session_is_gone_for_everybody(capture: Path, begin: Callable[
     sessions.remove(capture, "one", steps.append)
     assert steps == ["remove session", "remove folder"]
     assert os.listdir(capture / sessions.SPOOL_FOLDER) == []
-    sessions.remove(capture, "one", no_steps)
+    sessions.remove(capture, "one", ignore_step)
 
 
 def test_a_session_that_was_being_removed_when_its_process_ended_is_removed_by_the_next(

@@ -34,7 +34,7 @@ def test_a_file_is_invisible_until_it_is_published(tmp_path: Path) -> None:
     file.write(rows(2))
     file.write(rows(3))
     assert visible(tmp_path) == []
-    storage.publish([file], storage.no_steps)
+    storage.publish([file], storage.ignore_step)
     assert visible(tmp_path) == ["frames/date=2024-10-04/hour=13/s-00000001-00000001.parquet"]
     written = pq.ParquetFile(tmp_path / visible(tmp_path)[0])
     assert [written.metadata.row_group(group).num_rows for group in range(2)] == [2, 3]
@@ -45,7 +45,7 @@ def test_a_rerun_replaces_what_it_made_before(tmp_path: Path) -> None:
     for count in (5, 2):
         file = range_file(tmp_path)
         file.write(rows(count))
-        storage.publish([file], storage.no_steps)
+        storage.publish([file], storage.ignore_step)
     assert pq.read_metadata(tmp_path / visible(tmp_path)[0]).num_rows == 2
 
 
@@ -65,7 +65,7 @@ def test_what_a_crash_left_is_removed_and_nothing_else(tmp_path: Path, other: st
     others.write(rows(1))
     published = range_file(tmp_path, "events")
     published.write(rows(1))
-    storage.publish([published], storage.no_steps)
+    storage.publish([published], storage.ignore_step)
     storage.remove_unpublished(tmp_path, "s")
     assert [path.name for path in tmp_path.rglob(".*.parquet")] == [f".{range_name(other, 1)}"]
     assert visible(tmp_path) == ["events/date=2024-10-04/hour=13/s-00000001-00000001.parquet"]
@@ -85,7 +85,7 @@ def test_a_file_and_its_folders_are_synced(tmp_path: Path, monkeypatch: pytest.M
     )
     file = range_file(tmp_path)
     file.write(rows(1))
-    storage.publish([file], storage.no_steps)
+    storage.publish([file], storage.ignore_step)
     assert synced == [tmp_path.name, "frames", "date=2024-10-04", ".s-00000001-00000001.parquet", "hour=13"]
 
 
@@ -115,7 +115,7 @@ def test_no_file_is_written_through_a_link_nor_takes_its_place(tmp_path: Path, n
     def publish() -> None:
         file = range_file(capture)
         file.write(rows(1))
-        storage.publish([file], storage.no_steps)
+        storage.publish([file], storage.ignore_step)
 
     with pytest.raises(StrangeFileError, match="is a symbolic link, not a file"):
         publish()

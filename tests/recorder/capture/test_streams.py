@@ -36,7 +36,7 @@ class Fed:
 
     def rows(self) -> list[dict[str, object]]:
         self._assembly.finish()
-        storage.publish(self._files.finish(), storage.no_steps)
+        storage.publish(self._files.finish(), storage.ignore_step)
         return frame_rows(self.folder)
 
 

@@ -89,7 +89,7 @@ def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_pa
     assembly.feed(Entry(EntryKind.BYTES, 1, 1, 300, 7, b"x" * 5, (), 5))
     assembly.feed(entry(EntryKind.CLOSED, 2, 7, cause="drained", sequence=9, offsets=[50, 60]))
     assembly.finish()
-    storage.publish(assembly.events.sink.finish(), storage.no_steps)  # type: ignore[attr-defined]
+    storage.publish(assembly.events.sink.finish(), storage.ignore_step)  # type: ignore[attr-defined]
     told = [(row["connection"], row["frames"], row["bytes"]) for row in event_rows(tmp_path, "gap")]
     assert sorted(told) == [(1, None, 120 + 305), (2, 9, 110)]
 
@@ -99,10 +99,10 @@ def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
     known = ConnectionState(1, None, {"client": "c"})
     lost = ConnectionState.of_unknown(2, 5, is_new=False)
     lost.next_entry = 8
-    assert not unknown.keep(known)
-    assert unknown.keep(lost)
+    assert not unknown.add_if_unknown(known)
+    assert unknown.add_if_unknown(lost)
     assert [*unknown] == [2]
-    again = unknown.take(2)
+    again = unknown.pop_track(2)
     assert again.state(bytearray()) == lost.state(bytearray())
     assert len(unknown) == 0
 
@@ -128,7 +128,7 @@ def test_a_long_name_is_short_wherever_it_is_kept(assembly: Assembly, tmp_path: 
     assert {*map(len, track.facts.values())} == {LONGEST_NAME}
     assert sum(len(name or "") for name in track.described()[2:6]) == 4 * LONGEST_NAME
     assembly.finish()
-    storage.publish(assembly.events.sink.finish(), storage.no_steps)  # type: ignore[attr-defined]
+    storage.publish(assembly.events.sink.finish(), storage.ignore_step)  # type: ignore[attr-defined]
     assert {len(row["cluster"]) for row in event_rows(tmp_path, "half_closed")} == {LONGEST_NAME}
     head = spool.SegmentHead("s", 1, 1, 1, 0, long)
     assert spool.decode_head(spool.encode_head(head)[0]).head.cluster == long[:LONGEST_NAME]

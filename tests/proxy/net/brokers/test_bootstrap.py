@@ -27,7 +27,7 @@ class Servers:
     async def reached(self) -> Address:
         """Which one a client gets."""
         self.tried.clear()
-        return await self.bootstrap.first(self._attempt, lambda server: None)
+        return await self.bootstrap.first_success(self._attempt, lambda server: None)
 
     async def _attempt(self, server: Address) -> Address:
         self.tried.append(server)
