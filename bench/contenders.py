@@ -5,7 +5,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench import kroxylicious
-from bench.processes import running
+from bench.processes import compacted, running
 from tests.brokers.waiting import wait_for
 
 DIRECT, RELAY = "direct", "bare relay"
@@ -99,11 +99,16 @@ def proxy(
     *more: str,
     env: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Contender]:
-    """A proxy with metrics; with `record`, one that records there. `more`: arguments for it. `env`: for it, too."""
+    """A proxy with metrics. `more`: arguments for it. `env`: for it, too.
+
+    Args:
+        record: where it records. The block ends when all is compacted.
+    """
     log = folder / f"{name}.log"
     where = ("--upstream", upstream, "--listen", ANY_PORT, "--metrics", ANY_PORT, "--state", folder / f"{name}.state")
     recorded = ("--record", record) if record else ()
-    with running((*KAFKA_WIRETAP, "proxy", *where, *recorded, *more), log, METRICS_ON, env) as child:
+    command = (*KAFKA_WIRETAP, "proxy", *where, *recorded, *more)
+    with compacted(record) if record else nullcontext(), running(command, log, METRICS_ON, env) as child:
         [*_, listening] = [line for line in log.read_text().splitlines() if line.startswith("listening on ")]
         host, _, port = listening.removeprefix("listening on ").rpartition(":")
         yield Contender(name, host, int(port), child.pid, child.said[1])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from bench import report
 from bench.contenders import KAFKA_WIRETAP, LISTENING, METRICS_ON
-from bench.processes import ROOT, build, running
+from bench.processes import ROOT, build, compacted, running
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
@@ -126,7 +126,8 @@ def proxy(broker: str, old: str, folder: Path, checkout: Path, *, records: bool)
     capture = f'[capture]\nfolder = "{folder}/capture"' if records else ""
     config, log = folder / "wiretap.toml", folder / "proxy.log"
     config.write_text(SETTINGS.format(host=HOST, broker=broker, old=old, certificate=certificate, capture=capture))
-    with running((*KAFKA_WIRETAP, "proxy", "--config", config), log, METRICS_ON, env):
+    command = (*KAFKA_WIRETAP, "proxy", "--config", config)
+    with compacted(folder / "capture"), running(command, log, METRICS_ON, env):
         said = [line.split() for line in log.read_text().splitlines() if line.startswith("listening on ")]
         yield Proxy({words[-1]: int(words[2].rpartition(":")[2]) for words in said if words[-1] in CLUSTERS})
 

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from recorder.capture import session as sessions
 from tests.brokers import children
 from tests.brokers.waiting import wait_for
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
-# enough to load a Python program on a busy machine
-START_SECONDS = 60
+# Enough to load a Python program on a busy machine, and to end one.
+START_SECONDS, END_SECONDS = 60, 60
+# enough for a compactor, which yields to everything else, to finish what a bench has recorded
+COMPACT_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +78,14 @@ def running(
         assert found is not None
         yield Child(child.pid, found)
     finally:
-        children.stop(child)
+        children.stop(child, seconds=END_SECONDS)
+
+
+@contextmanager
+def compacted(capture: Path) -> Iterator[None]:
+    """A block in which a proxy records. Ends with the capture's last session: the compactor outlives the proxy.
+
+    Who removes the folder earlier removes it under the compactor, which writes further files there.
+    """
+    yield
+    wait_for(lambda: not sessions.sessions(capture), "the capture to be compacted", seconds=COMPACT_SECONDS)

@@ -4,121 +4,42 @@
               columns in a Spark of default settings
     analyze   the whole answer of `kafka-wiretap analyze` over small exchanges, errors and waits of each answer included
     records   the table `records` of Fetch answers, against kafka-python's decoder in `mapInPandas`
+    sources   the ways into a capture (`bench.spark_sources`), of captures of that many MB
+    report    `kafka-wiretap report` of captures of some sizes, in MB, and the memory that all its processes had
+    masters   the whole answer of `analyze` over captures of some sizes, in MB, on threads, on one and two executors and
+              on a standalone cluster of two workers, by either road, and the memory that all processes had
 
-`python -m bench.spark --exchanges N --answers N --cores N`. Each timing makes its DataFrames anew: a second `collect`
-would reuse the first one's shuffles. Wall clock, because the work is the JVM's and its Python workers'. Of the rounds
-the fastest counts, on both sides: other work on the machine only ever adds.
+`python -m bench.spark --exchanges N --answers N --sources N --report N,N --masters N,N --cores N`; 0 leaves a part out.
+Each timing makes its DataFrames anew: a second `collect` would reuse the first one's shuffles. Wall clock, because the
+work is the JVM's and its Python workers'. Of the rounds the fastest counts, on both sides (`bench.timing`).
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from threading import Event, Thread
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import psutil
 
-from proxy.wire import api_name, encode_request, encode_response, records
-from proxy.wire.keys import FETCH, HEARTBEAT, PRODUCE
+from bench import spark_sources
+from bench.spark_captures import HOUR, IN_BATCH, VERSIONS, fetched, mixed, small_exchanges
+from bench.timing import ROUNDS, fastest, seconds
+from proxy.wire.keys import FETCH
 from recorder.capture import frames as c
+from tests.recorder.analysis.standalone import standalone
 
-ROUNDS = 3
-# exchanges that are written once and repeated with other numbers
-BLOCK = 12_000
-CONNECTIONS = 50
-BEGAN_NS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 10**9
-HOUR = "frames/date=2026-11-21/hour=12"
-VERSIONS = {HEARTBEAT: 4, PRODUCE: 9, FETCH: 11}
-# records in an answer, a batch of 16 KiB as a producer's default fills it
-IN_BATCH, VALUE = 150, 100
-
-
-def small_exchanges(folder: Path, count: int) -> Path:
-    """A capture of heartbeats (half), produces and empty fetches (a quarter each)."""
-    block = _table([row for number in range(BLOCK) for row in _exchange(number)])
-    return _write(folder, (_shifted(block, at * BLOCK) for at in range(-(-count // BLOCK))))
-
-
-def fetched(folder: Path, count: int) -> Path:
-    """A capture of Fetch answers with one batch of IN_BATCH records each."""
-    batch = records.write_batch([records.Record(n, 1000 + n, b"key-%03d" % n, bytes(VALUE)) for n in range(IN_BATCH)])
-    partition = {"partition_index": 0, "high_watermark": IN_BATCH, "records": batch}
-    frame = encode_response(FETCH, VERSIONS[FETCH], 1, {"responses": [{"topic": "bench", "partitions": [partition]}]})
-    block = _table([_row(c.RESPONSE, FETCH, frame, number) for number in range(500)])
-    return _write(folder, (_shifted(block, at * 500) for at in range(-(-count // 500))))
-
-
-def _exchange(number: int) -> Iterator[dict[str, Any]]:
-    key = HEARTBEAT if number % 2 else PRODUCE if number % 4 else FETCH
-    asked: dict[int, dict[str, Any]] = {
-        HEARTBEAT: {"group_id": "g", "member_id": "m"},
-        PRODUCE: {"acks": -1, "topic_data": [{"name": "bench", "partition_data": [{"index": 0, "records": _SMALL}]}]},
-        FETCH: {"max_wait_ms": 500, "topics": [{"topic": "bench", "partitions": [{"partition": 0}]}]},
-    }
-    told: dict[int, dict[str, Any]] = {
-        HEARTBEAT: {"error_code": 27 if number % 1000 == 1 else 0},
-        PRODUCE: {"responses": [{"name": "bench", "partition_responses": [{"index": 0, "base_offset": number}]}]},
-        FETCH: {"responses": [{"topic": "bench", "partitions": [{"partition_index": 0, "high_watermark": 1}]}]},
-    }
-    request = encode_request(key, VERSIONS[key], number, "client", asked[key])
-    yield _row(c.REQUEST, key, request, number)
-    times = {c.REQUEST_SIZE: len(request), c.LATENCY_NS: 1_000_000 + number * 997 % 9_000_000}
-    yield _row(c.RESPONSE, key, encode_response(key, VERSIONS[key], number, told[key]), number) | times
-
-
-_SMALL = records.write_batch([records.Record(0, 1000, value=bytes(100))])
-
-
-def _row(kind: str, key: int, frame: bytes, number: int) -> dict[str, Any]:
-    is_answer = kind == c.RESPONSE
-    at_ns = BEGAN_NS + number * 1000 + is_answer
-    row = {c.SESSION: "20261121T120000Z-bench", c.CLUSTER: "main", c.CONNECTION: number % CONNECTIONS}
-    row |= {c.SEQUENCE: number // CONNECTIONS * 2 + is_answer, c.EXCHANGE: number // CONNECTIONS, c.DIALECT: c.KAFKA}
-    row |= {c.KIND: kind, c.MADE_BY: c.BY_BROKER if is_answer else c.BY_CLIENT, c.AT_NS: at_ns, c.MONO_NS: at_ns}
-    row |= {c.NODE: number % 3, c.CLIENT: f"10.0.0.{number % CONNECTIONS}:5000", c.API_KEY: key, c.API: api_name(key)}
-    row |= {c.API_VERSION: VERSIONS[key], c.CLIENT_ID: "client", c.CORRELATION_ID: number, c.FRAME: frame}
-    return row | {c.SIZE: len(frame), c.STORED: len(frame), c.AWAITS: None if is_answer else True, c.AT: at_ns // 1000}
-
-
-def _table(rows: list[dict[str, Any]]) -> Any:
-    return pa.Table.from_pylist(rows, c.frames_schema())
-
-
-def _shifted(block: Any, by: int) -> Any:
-    """The block's rows as the exchanges that come `by` later."""
-    turns = by // CONNECTIONS
-    steps = {c.SEQUENCE: 2 * turns, c.EXCHANGE: turns, c.AT_NS: by * 1000, c.MONO_NS: by * 1000}
-    for name, step in steps.items():
-        at = block.schema.get_field_index(name)
-        block = block.set_column(at, block.schema.field(at), pc.add(block[name], step))
-    micros = pc.cast(pc.divide(block[c.AT_NS], 1000), block.schema.field(c.AT).type)
-    return block.set_column(block.schema.get_field_index(c.AT), block.schema.field(c.AT), micros)
-
-
-def _write(folder: Path, tables: Iterable[Any]) -> Path:
-    (folder / HOUR).mkdir(parents=True)
-    file = folder / HOUR / "20261121T120000Z-bench-00000001-00000001.parquet"
-    with pq.ParquetWriter(file, c.frames_schema(), compression="zstd") as writer:
-        for table in tables:
-            writer.write_table(table, row_group_size=100_000)
-    return folder
-
-
-def _fastest(run: Callable[[], Any], rounds: int = ROUNDS) -> float:
-    return min(_seconds(run) for _ in range(rounds))
-
-
-def _seconds(run: Callable[[], Any]) -> float:
-    began = perf_counter()
-    run()
-    return perf_counter() - began
+STANDALONE = "a standalone cluster"
+# threads of one process; one executor and two, of a core each; a Master and two Workers, each a process
+MASTERS = ("local[1]", "local[2]", "local-cluster[1,1,1024]", "local-cluster[2,1,1024]", STANDALONE)
 
 
 def _captured(spark: Any, folder: Path) -> Any:
@@ -137,7 +58,7 @@ def heads(folder: Path, cores: int) -> tuple[float, float]:
     from recorder.analysis.tables.exchanges import told_alone
 
     with job.session(f"local[{cores}]") as spark:
-        ours = _fastest(lambda: latency_by_api(told_alone(_captured(spark, folder))).collect())
+        ours = fastest(lambda: latency_by_api(told_alone(_captured(spark, folder))).collect())
 
     def plain() -> None:
         told = spark.read.parquet(str(folder / "frames")).filter(F.col(c.KIND) == c.RESPONSE)
@@ -150,7 +71,7 @@ def heads(folder: Path, cores: int) -> tuple[float, float]:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
-        return ours, _fastest(plain)
+        return ours, fastest(plain)
     finally:
         spark.stop()
         job._end_jvm()
@@ -162,7 +83,54 @@ def analyzed(folder: Path, cores: int) -> float:
     from recorder.analysis.report import report
 
     with job.session(f"local[{cores}]") as spark:
-        return _fastest(lambda: report(_captured(spark, folder)), 2)
+        return fastest(lambda: report(_captured(spark, folder)), 2)
+
+
+def reported(folder: Path, cores: int) -> tuple[float, int]:
+    """Seconds of the command, from its start to the page; the most bytes that its processes had."""
+    program = [sys.executable, "-c", "from proxy.cli import main; main()"]
+    command = [*program, "report", str(folder), "-o", str(folder / "page.html"), "--master", f"local[{cores}]"]
+    with resident() as most:
+        spent = seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+    return spent, max(most)
+
+
+def on_master(folder: Path, master: str, road: str) -> tuple[float, int]:
+    """Seconds of all that `analyze` answers, in a session that is open; the most bytes that its processes had."""
+    from recorder.analysis import job
+    from recorder.analysis.bodies import Road
+    from recorder.analysis.report import report
+
+    with job.session(master, extra={"spark.executor.memory": "1g"}) as spark, resident() as most:
+        # executors take their first task a while after the session was opened
+        spark.range(0, 8, 1, 8).mapInArrow(lambda batches: batches, "id bigint").collect()
+        spent = seconds(lambda: report(replace(_captured(spark, folder), road=Road(road))))
+    return spent, max(most)
+
+
+@contextmanager
+def resident() -> Iterator[list[int]]:
+    """The resident bytes of this process and of all below it, looked at twice a second."""
+    own, seen, ended = psutil.Process(), [0], Event()
+
+    def look() -> None:
+        while not ended.wait(0.5):
+            seen.append(sum(map(_resident, [own, *own.children(recursive=True)])))
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def record_rows(folder: Path, cores: int) -> dict[str, float]:
@@ -174,8 +142,6 @@ def record_rows(folder: Path, cores: int) -> dict[str, float]:
     from recorder.analysis.tables.frames import frames
 
     def table(spark: Any, decoder: Any, road: Road) -> Any:
-        from dataclasses import replace
-
         return rows(replace(_captured(spark, folder), road=road), decoder)
 
     def kafka_python(spark: Any) -> Any:
@@ -199,7 +165,7 @@ def record_rows(folder: Path, cores: int) -> dict[str, float]:
         found = dict.fromkeys(ways, float("inf"))
         for _ in range(ROUNDS):
             for name, way in ways.items():
-                spent = _seconds(lambda made=way: made().write.format("noop").mode("overwrite").save())
+                spent = seconds(lambda made=way: made().write.format("noop").mode("overwrite").save())
                 found[name] = min(found[name], spent)
         return found
 
@@ -238,22 +204,84 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exchanges", type=int, default=2_400_000)
     parser.add_argument("--answers", type=int, default=20_000, help=f"of {IN_BATCH} records each")
+    parser.add_argument("--sources", type=int, default=200, help="MB")
+    parser.add_argument("--report", default="100,1000", help="captures' sizes in MB, with commas between")
+    parser.add_argument("--masters", default="100,1000,5000", help="captures' sizes in MB, with commas between")
     parser.add_argument("--cores", type=int, default=2)
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as place:
-        folder = small_exchanges(Path(place) / "small", asked.exchanges)
-        ours, plain = heads(folder, asked.cores)
-        print(
-            f"latency_by_api over {asked.exchanges:,} exchanges: {ours:.1f} s; plain groupBy: {plain:.1f} s, "
-            f"{ours / plain:.2f} times its time",
-            flush=True,
-        )
-        print(f"analyze, everything: {analyzed(folder, asked.cores):.1f} s", flush=True)
-        found = record_rows(fetched(Path(place) / "fetched", asked.answers), asked.cores)
-        other = found["kafka-python in mapInPandas"]
+        if asked.exchanges:
+            _say_small(small_exchanges(Path(place) / "small", asked.exchanges), asked)
+        if asked.answers:
+            _say_records(fetched(Path(place) / "fetched", asked.answers), asked)
+        if asked.sources:
+            _say_sources(Path(place) / "sources", asked)
+        for megabytes in _sizes(asked.report):
+            _say_report(mixed(Path(place) / f"mixed-{megabytes}", megabytes), megabytes, asked.cores)
+        for megabytes in _sizes(asked.masters):
+            _say_masters(Path(place) / f"masters-{megabytes}", megabytes)
+
+
+def _sizes(told: str) -> list[int]:
+    """Numbers with commas between; 0 is none."""
+    return [int(one) for one in told.split(",") if one.strip("0 ")]
+
+
+def _say_small(folder: Path, asked: argparse.Namespace) -> None:
+    ours, plain = heads(folder, asked.cores)
+    print(
+        f"latency_by_api over {asked.exchanges:,} exchanges: {ours:.1f} s; plain groupBy: {plain:.1f} s, "
+        f"{ours / plain:.2f} times its time",
+        flush=True,
+    )
+    print(f"analyze, everything: {analyzed(folder, asked.cores):.1f} s", flush=True)
+
+
+def _say_records(folder: Path, asked: argparse.Namespace) -> None:
+    found = record_rows(folder, asked.cores)
+    other = found["kafka-python in mapInPandas"]
+    for name, spent in found.items():
+        rate = asked.answers * IN_BATCH / spent / asked.cores
+        print(f"{name}: {spent:.1f} s, {rate:,.0f} records/s a core, {other / spent:.1f} times as fast", flush=True)
+
+
+def _say_sources(place: Path, asked: argparse.Namespace) -> None:
+    folder = mixed(place, asked.sources)
+    ways = [
+        (f"of {asked.sources} MB", spark_sources.reading(folder, asked.cores), "records, jvm road"),
+        ("OffsetCommit's messages", spark_sources.pushing(folder, asked.cores, "OffsetCommit"), "filtered by Spark"),
+    ]
+    for what, found, other in ways:
         for name, spent in found.items():
-            rate = asked.answers * IN_BATCH / spent / asked.cores
-            print(f"{name}: {spent:.1f} s, {rate:,.0f} records/s a core, {other / spent:.1f} times as fast", flush=True)
+            print(f"{what}: {name}: {spent:.1f} s, {spent / found[other]:.2f} times {other}'s", flush=True)
+    spent = spark_sources.streaming(folder, asked.cores)
+    print(f"stream: {asked.sources} MB in {spent:.1f} s, {asked.sources * 1000 / spent:,.0f} frames/s", flush=True)
+
+
+def _say_report(folder: Path, megabytes: int, cores: int) -> None:
+    spent, most = reported(folder, cores)
+    print(f"report of {megabytes:,} MB: {spent:.0f} s, {most / 1e6:,.0f} MB resident", flush=True)
+
+
+def _say_masters(folder: Path, megabytes: int) -> None:
+    mixed(folder, megabytes)
+    for master in MASTERS:
+        for road in ("worker", "jvm"):
+            with _at(master) as address:
+                spent, most = on_master(folder, address, road)
+            told = f"analyze of {megabytes:,} MB on {master} by the {road} road"
+            print(f"{told}: {spent:.0f} s, {most / 1e6:,.0f} MB resident", flush=True)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def _at(master: str) -> Iterator[str]:
+    """What Spark calls a master; a standalone cluster is begun, and ended."""
+    if master != STANDALONE:
+        yield master
+        return
+    with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as place, standalone(Path(place)) as address:
+        yield address
 
 
 if __name__ == "__main__":

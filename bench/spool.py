@@ -34,7 +34,8 @@ def recorded(program: Path, upstream: str, folder: Path, seconds: float) -> Roun
     """Records a load of `seconds` through a proxy of its own, until all bytes are on the disk."""
     folder.mkdir()
     capture = folder / "capture"
-    with proxy(upstream, folder, RECORDING, capture, *WAITING, env=WITHOUT_COMPACTOR) as way:
+    # not as `record`: nothing here is compacted
+    with proxy(upstream, folder, RECORDING, None, "--record", str(capture), *WAITING, env=WITHOUT_COMPACTOR) as way:
         begun = time.monotonic()
         run(program, PRODUCE, way, seconds)
         wait_for(lambda: not way.metrics()["recorder_queue_bytes"], "the queue to be written", seconds=60)

@@ -23,7 +23,7 @@ from proxy.config import ProxyHeader
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientRoute, Malformed, header
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, header
 from proxy.net.sockets.streams import Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address
@@ -49,14 +49,14 @@ def greeting(data: bytes) -> None:
             reader.feed(piece)
             at += len(piece)
         if not reader.missing:
-            _written_again(reader.route)
+            _written_again(reader.endpoints)
 
 
-def _written_again(route: ClientRoute | None) -> None:
+def _written_again(endpoints: ClientEndpoints | None) -> None:
     for version in (ProxyHeader.ONE, ProxyHeader.TWO):
         again = HeaderReader()
-        again.feed(header(version, route))
-        same((again.missing, again.route), (0, route), f"a header of version {version}")
+        again.feed(header(version, endpoints))
+        same((again.missing, again.endpoints), (0, endpoints), f"a header of version {version}")
 
 
 def name(data: bytes) -> None:
@@ -158,9 +158,9 @@ def _nothing_said() -> Iterator[None]:
 
 def inputs() -> Iterator[corpus.Input]:
     """To start from."""
-    route = ClientRoute(Address("192.0.2.1", 56324), Address("198.51.100.1", 9092))
-    six = ClientRoute(Address("2001:db8::1", 1), Address("2001:db8::2", 65535))
-    for number, one in enumerate((None, route, six)):
+    endpoints = ClientEndpoints(Address("192.0.2.1", 56324), Address("198.51.100.1", 9092))
+    six = ClientEndpoints(Address("2001:db8::1", 1), Address("2001:db8::2", 65535))
+    for number, one in enumerate((None, endpoints, six)):
         for version in (ProxyHeader.ONE, ProxyHeader.TWO):
             yield corpus.Input("greeting", f"{version.value}-{number}", b"\xff" + header(version, one) + b"\0\0\0\x0c")
     unix = SIGNATURE + b"\x21\x31\0\xd8" + b"/tmp/a".ljust(216, b"\0")

@@ -27,7 +27,7 @@ from fuzz.plays import Chunk, Options, Pages
 from proxy.conversation import Cause, Conversation
 from proxy.files import Folder
 from proxy.net.cluster import routes
-from proxy.net.observer import Opened
+from proxy.net.observer import OpenedConnection
 from proxy.rewrite import api_versions
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
@@ -226,7 +226,7 @@ def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: b
     settings = RecordSettings(queue=1 << 40, bodies=FULL if bodies else HEAD)
     tap = Tap(Folder(Path(SESSION), -1), settings, pages, None)  # type: ignore[arg-type]
     conversation = Conversation(routes(Dialect.KAFKA_07 if options.is_old else Dialect.KAFKA))
-    tap.opened(Opened(1, 1, "here", "client", 2, "broker", False, "main", None), conversation)
+    tap.opened(OpenedConnection(1, 1, "here", "client", 2, "broker", False, "main", None), conversation)
     for number, (direction, chunk) in enumerate(chunks):
         step = (conversation.responses if direction else conversation.requests)(chunk, number + 2)
         tap._limit = -1 if gap and number % 3 == 1 else 1 << 40

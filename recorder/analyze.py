@@ -13,16 +13,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, folders, text
 from proxy.terminal import echo, printable
-from recorder.inspect.options import Api, api, time
+from proxy.wire.errors import OverBudget
+from recorder.analysis import master as masters
+from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
+from recorder.capture.remote import SCHEME, reason_of
+from recorder.inspect.options import SINCE, UNTIL, Api, api
 from recorder.missing import missing_table
-from recorder.ready import ready
+from recorder.ready import NoCapture, ready
 from recorder.terminal import cell, console
 
 if TYPE_CHECKING:
@@ -33,11 +38,15 @@ if TYPE_CHECKING:
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
 _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+# The window that suits the capture; `recorder.analysis.asked.AUTO`.
+AUTO = "auto"
 # The masters that Spark takes; Spark itself would complain only after its start.
 _MASTER = re.compile(r"local(\[|-cluster\[|$)|(spark|k8s)://|yarn$")
 # What `--by` takes; the columns are `recorder.analysis.asked.BY`.
 BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 FORMATS = ("parquet", "csv", "json")
+# characters of an answer's lines
+_IN_MEMORY = 16 << 20
 # rows on a terminal
 _LIMIT = 50
 
@@ -73,23 +82,37 @@ def _setting(_context: click.Context, _option: click.Parameter, values: tuple[st
 
 
 def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not _DURATION.fullmatch(value):
-        raise click.BadParameter(f'{value!r} is no duration; right would be --window "1 minute"')
+    if value not in (None, AUTO) and not _DURATION.fullmatch(value or ""):
+        raise click.BadParameter(f'{value!r} is no duration; right would be --window "1 minute", or {AUTO}')
     return value
 
 
 def _master(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    if not _MASTER.match(value):
+    if not _MASTER.match(value) or not _has_address(value):
         raise click.BadParameter(f"{value!r} is no master; right would be local[*], local[2] or spark://HOST:PORT")
     return value
 
 
-def _by(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-    for name in names:
-        if name not in BY:
-            raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(BY)}")
-    return names
+def _has_address(value: str) -> bool:
+    """True of a master that is told by no address, or by one that has a host and a port."""
+    try:
+        masters.addresses(value)
+    except masters.NoMaster:
+        return False
+    return True
+
+
+def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
+    """The callback of an option that takes some of these names, with commas between."""
+
+    def chosen(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+        for name in names:
+            if name not in of:
+                raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(of)}")
+        return names
+
+    return chosen
 
 
 _SPARK = (
@@ -143,7 +166,7 @@ def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -
     "--by",
     default="api",
     show_default=True,
-    callback=_by,
+    callback=choosing(BY),
     metavar="NAMES",
     shell_complete=_completing(*BY),
     help=f"What to tell apart, with commas between: {', '.join(BY)}. An exchange counts once for each of its topics.",
@@ -152,11 +175,11 @@ def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -
     "--window",
     callback=_duration,
     metavar="DURATION",
-    shell_complete=_completing("10 seconds", "1 minute", "5 minutes", "1 hour"),
-    help='Answer for each stretch of time, such as "1 minute".',
+    shell_complete=_completing(AUTO, "10 seconds", "1 minute", "5 minutes", "1 hour"),
+    help='Answer for each stretch of time, such as "1 minute". auto: 5 s, or 1 minute from 10 minutes on.',
 )
-@click.option("--since", type=time, help="From this time on (UTC): 2026-11-21T13:48, 13:48, -5m before the last frame.")
-@click.option("--until", type=time, help="Up to this time.")
+@SINCE
+@UNTIL
 @click.option("--api", "apis", type=api, metavar="API", multiple=True, help="Only this API: a name or a key.")
 @click.option("--client", "clients", type=text, multiple=True, help="Only this client: its client id, or HOST[:PORT].")
 @click.option("--topic", "topics", type=text, multiple=True, help="Only exchanges that name this topic.")
@@ -186,8 +209,8 @@ def analyze(
     FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). What is not compacted yet is compacted
     first. Needs Java 17 or newer. Exit code 1 where a file can't be read: it is named, and all others are answered.
 
-    Tested are masters on this machine (local, local-cluster). Workers on other machines need the folder under the same
-    path or URL, and the Python version that runs here, with pyarrow; this package is sent to them.
+    Tested are masters on this machine: local, local-cluster, a standalone cluster. Workers on other machines need the
+    folder under the same path or URL, and the Python version that runs here, with pyarrow; this package is sent there.
 
     \b
     On this machine:           kafka-wiretap analyze capture
@@ -272,29 +295,49 @@ def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tu
     """Where the capture is, made ready to be read, and notes on what is missing; its output's place is free."""
     found = place_of(folder, master, conf)
     if chosen.out and not chosen.overwrite:
-        _check_free(_for_executors(chosen.out))
+        _check_free(for_executors(chosen.out))
     return found
 
 
 def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, list[str]]:
-    """Where the capture is, made ready to be read, and notes on what is missing."""
-    folder = _for_executors(folder)
+    """Where the capture is, made ready to be read, and notes on what is missing.
+
+    Errors: NoCapture; UsageError for a master that is not there, before anything is done.
+    """
+    check_reached(master)
+    folder = for_executors(folder)
     notes = ready(Path(folder)) if "://" not in folder else [_URL_NOTE]
-    files = _files(folder) if "://" not in folder else None
     from recorder.analysis.running import Place
 
-    return Place(folder, master, conf, files), notes
+    return Place(folder, master, conf, _files(folder)), notes
 
 
-def _files(folder: str) -> dict[str, list[str]]:
-    """The capture's files by table; `ready` has refused strange ones."""
-    from recorder.capture.partitions import KINDS
-    from recorder.capture.reader import files
+def check_reached(asked: str) -> None:
+    """Errors: UsageError for a master that is not there."""
+    try:
+        masters.check(asked)
+    except masters.NoMaster as error:
+        why = f"no Spark master answers at {printable(error)}"
+        raise click.UsageError(f"{why}; right would be the address that its web page shows, or local[*]") from error
 
-    return {kind: [str(file.path) for file in files(Path(folder), kind)] for kind in KINDS}
+
+def _files(folder: str) -> dict[str, list[str]] | None:
+    """The capture's files by table; `ready` has refused strange ones. None where only Spark can list them."""
+    if "://" in folder and not folder.startswith(SCHEME):
+        return None
+    from recorder.analysis.scan import files_in
+
+    try:
+        found = files_in(folder)
+    except (OSError, UnknownFormatError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else error
+        raise NoCapture(f"{printable(folder)} can't be read: {printable(str(reason))}") from error
+    if not found[FRAMES_FOLDER]:
+        raise NoCapture(f"{printable(folder)} holds no frames: right would be s3://BUCKET/FOLDER with a frames folder")
+    return found
 
 
-def _for_executors(place: str) -> str:
+def for_executors(place: str) -> str:
     """An absolute path, because executors may run in another folder. Java's file names must be UTF-8."""
     try:
         place.encode()
@@ -325,10 +368,14 @@ def ns_of(moment: Any, place: Place) -> int | None:
     if moment is None:
         return None
     from recorder.capture.reader import last_ns
+    from recorder.capture.remote import place_at
 
     if place.files is None and moment.ns is None:
         raise click.UsageError("behind a URL the last frame's time is not known; right would be 2026-11-21T13:48")
-    found: int = moment.resolved(lambda: last_ns(Path(place.folder)))
+    try:
+        found: int = moment.resolved(lambda: last_ns(place_at(place.folder)))
+    except (DamagedFileError, UnknownFormatError, OverBudget, OSError) as error:
+        raise click.ClickException(f"{printable(str(error))}; without it the last frame's time is not known") from error
     return found
 
 
@@ -336,7 +383,7 @@ def _analyzed(place: Place, question: Any, chosen: Chosen) -> Any:
     from recorder.analysis.report import Output, report
     from recorder.analysis.running import ask
 
-    out = _for_executors(chosen.out) if chosen.out else None
+    out = for_executors(chosen.out) if chosen.out else None
     output = Output(out, chosen.form or "", chosen.overwrite) if out else None
     with console(stderr=True).status("Spark is starting and reading the capture ..."):
         return ask(place, partial(report, question=question, output=output))
@@ -352,29 +399,42 @@ def _loaded(found: Any, *, name: str, only: Only) -> Any:
 
 
 def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen) -> None:
-    """A table to where it was chosen to go; while the session is open, because rows come as they are made."""
+    """A table to where it was chosen to go. Lines are printed when all of them are there: where a file turns out to be
+    broken, the question is asked once more without it.
+    """
     from recorder.analysis import output
     from recorder.analysis.running import ask
 
     def shown(captured: Any) -> Any:
         found = made(captured)
         if chosen.out:
-            return output.write(found, _for_executors(chosen.out), chosen.form or "", overwrite=chosen.overwrite)
+            return output.write(found, for_executors(chosen.out), chosen.form or "", overwrite=chosen.overwrite)
         if chosen.form:
-            return _echo(output.lines(found, chosen.form))
+            return _kept(output.lines(found, chosen.form))
         return output.table(found, title, console().width, chosen.limit)
 
     told = ask(place, shown)
-    if told:
+    if isinstance(told, tuple):
         found, more = told
         console().print(found)
         if more:
             console().print(cell(more, "dim"))
+    elif told is not None:
+        with told:
+            _echo(line.removesuffix("\n") for line in told)
 
 
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
         echo(line)
+
+
+def _kept(lines: Iterable[str]) -> IO[str]:
+    """The lines in a file without a name, or in memory where they are few."""
+    kept = SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", errors="surrogatepass", newline="\n")  # noqa: SIM115
+    kept.writelines(f"{line}\n" for line in lines)
+    kept.seek(0)
+    return kept
 
 
 def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
@@ -407,7 +467,7 @@ def _end(place: Place, chosen: Chosen) -> None:
     """Says where tables were written, and names the files that could not be read: exit code 1."""
     if chosen.out:
         echo()
-        echo(f"tables written to {printable(_for_executors(chosen.out))}")
+        echo(f"tables written to {printable(for_executors(chosen.out))}")
     end_with(place.broken)
 
 

@@ -1,4 +1,4 @@
-"""The recorder's commands, for `kafka-wiretap` to add to its own: compact, inspect, analyze, sql, demo.
+"""The recorder's commands, for `kafka-wiretap` to add to its own.
 
 Each command reads its options, makes one call and prints. Optional packages (pyspark, the demo's clients) are imported
 inside the command that needs them, so that the others work without.
@@ -11,13 +11,21 @@ from pathlib import Path
 
 import click
 
-from proxy.terminal import echo
+from proxy.terminal import echo, printable
+from proxy.tools.output import size_option
+from proxy.units import GIB
 from recorder.analyze import analyze, sql
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.comparing import compare
+from recorder.encodings.commands import encodings
+from recorder.export.commands import export
 from recorder.inspect.commands import inspect
-from recorder.ready import troubles
+from recorder.ready import NoCapture, check_encodes, troubles
 from recorder.replay.commands import Reports, replay
 from recorder.report import files
 from recorder.reporting import report
+from recorder.stream import stream
+from recorder.submitting import spark_package
 from recorder.terminal import count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -25,12 +33,19 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-def compact(folder: Path) -> None:
+@click.option(
+    "--merge", "out", type=FOLDER, metavar="OUT", help="Then make large files of the small ones, in the folder OUT."
+)
+@size_option("--file-size", "How large they become, about.", GIB)
+def compact(folder: Path, out: Path | None, file_size: int) -> None:
     """Make Parquet of everything in FOLDER that no running proxy is still writing.
 
     The proxy does this itself while it runs; this is for what a crash left behind. `inspect` and `analyze` do it too.
     Exit code 1 where a session can't be compacted, or has lost a part of its log: each is named, and keeps no other
     from being compacted.
+
+    A proxy publishes a file a minute. --merge makes one an hour and session of them, in OUT, which is then a capture
+    like any other; FOLDER is left as it is. Hours that are not over wait for the next run, which goes on with them.
     """
     from recorder.capture.compactor import compact as run
 
@@ -41,38 +56,69 @@ def compact(folder: Path) -> None:
     if done.sessions or done.frames:
         what = f"{count(done.frames, 'frame')}, {size(done.bytes)}"
         echo(f"compacted {count(len(done.sessions), 'session')}: {what}")
-    elif not (done.live or done.busy or done.failed):
+    elif not (done.live or done.busy or done.failed or out):
         echo("nothing to compact")
     for name in done.live:
         echo(f"session {name} is still being recorded: its closed segments are done")
     for name in done.busy:
         echo(f"session {name} is being compacted by another process")
-    for trouble in troubles(done):
+    wrong = [*troubles(done), *(() if out is None else _merge(folder, out, file_size))]
+    for trouble in wrong:
         echo(f"Error: {trouble}", err=True)
-    if troubles(done):
+    if wrong:
         sys.exit(1)
 
 
-@click.command(short_help="Show it all: a small cluster, clients, the proxy, a capture, an analysis.")
+def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
+    """Merges; what could not be merged."""
+    from recorder.capture.merging import CannotMerge, merge
+
+    for path in (folder, out):
+        check_encodes(path)
+    try:
+        done = merge(folder, out, file_bytes=file_size)
+    except CannotMerge as error:
+        raise NoCapture(str(error)) from error
+    except (OSError, DamagedFileError, UnknownFormatError) as error:
+        raise click.ClickException(str(error)) from error
+    if done.large:
+        into = f"{count(done.small, 'file')} into {count(done.large, 'file')} of {printable(out)}"
+        echo(f"merged {into}: {count(done.frames, 'frame')}")
+    elif not done.waiting and not done.failed:
+        echo("nothing to merge" + (f": {count(done.there, 'file')} of it are merged" if done.there else ""))
+    if done.waiting:
+        until = f" to {done.waiting[-1]}" if len(done.waiting) > 1 else ""
+        echo(f"not merged yet, because more may come: {done.waiting[0]}{until} UTC")
+    return done.failed
+
+
+@click.command(short_help="Show it all: a small cluster, clients, the proxy, a capture, analysis, replay, report.")
 @click.option("--folder", type=FOLDER, help="Where the capture goes. Default: a new folder capture-demo-<time> here.")
-def demo(folder: Path | None) -> None:
-    """The whole way on this machine, in less than a minute: clients, proxy, cluster, capture, Spark.
+@click.option("--healthy", is_flag=True, help="Only clients that do nothing wrong: the report finds nothing.")
+def demo(folder: Path | None, healthy: bool) -> None:
+    """The whole way on this machine, in less than two minutes: clients, proxy, cluster, capture, Spark, replay, report.
 
     Nothing to prepare: the cluster is librdkafka's mock of three brokers, everything listens on loopback, and
-    everything but the capture is gone afterwards (Ctrl-C too). Exit code 1 where Java is missing for the analysis.
+    everything but the capture and its report is gone afterwards (Ctrl-C too). Three of the clients have a bad habit,
+    which the report finds. Exit code 1 where Java is missing for the analysis.
     """
     from recorder.demo.run import run
 
-    sys.exit(run(folder))
+    sys.exit(run(folder, healthy=healthy))
 
 
 replay.context_settings["obj"] = Reports(files.check, files.write)
 COMMANDS: dict[str, click.Command] = {
     "analyze": analyze,
     "compact": compact,
+    "compare": compare,
     "demo": demo,
+    "encodings": encodings,
+    "export": export,
     "inspect": inspect,
     "replay": replay,
     "report": report,
+    "spark-package": spark_package,
     "sql": sql,
+    "stream": stream,
 }

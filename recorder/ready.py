@@ -17,11 +17,14 @@ from proxy.terminal import printable
 from recorder.capture.frames import (
     AT_NS,
     EVENTS_FOLDER,
+    FORMAT,
     FRAMES_FOLDER,
     KIND,
     SESSION,
     DamagedFileError,
     UnknownFormatError,
+    format_of,
+    newer,
 )
 from recorder.capture.session import SPOOL_FOLDER, is_live, open_session, sessions
 from recorder.terminal import size
@@ -49,6 +52,7 @@ def ready(folder: Path) -> list[str]:
 
 
 def _made_ready(folder: Path) -> list[str]:
+    check_encodes(folder)
     if not folder.exists():
         raise NoCapture(f"{printable(folder)} does not exist")
     if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
@@ -60,11 +64,20 @@ def _made_ready(folder: Path) -> list[str]:
     if files and files[0].stat().st_size and not _is_ours(files[0]):
         parquet = printable(files[0])
         raise NoCapture(f"{printable(folder)} holds no capture: {parquet} is Parquet without a capture's columns")
+    _check_formats(files)
     if not files:
         yet = " yet" if recorded else ""
         why = f" ({notes[0]})" if notes else ""
         raise NoCapture(f"the capture in {printable(folder)} holds no frames{yet}{why}")
     return notes
+
+
+def check_encodes(folder: Path) -> None:
+    """Raises NoCapture for a path that no reader or writer of Parquet takes."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise NoCapture(f"{printable(folder)}: Parquet needs a path in UTF-8; right would be another name") from None
 
 
 def _files(folder: Path) -> list[Path]:
@@ -73,7 +86,7 @@ def _files(folder: Path) -> list[Path]:
 
     try:
         files(folder, EVENTS_FOLDER)
-        return [file.path for file in files(folder)]
+        return [Path(str(file.path)) for file in files(folder)]
     except (DamagedFileError, UnknownFormatError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -88,6 +101,22 @@ def _is_ours(file: Path) -> bool:
     except (OSError, pa.ArrowException):
         return True
     return {SESSION, KIND, AT_NS} <= set(names)
+
+
+def _check_formats(files: list[Path]) -> None:
+    """Refuses sessions of a newer format. Spark does not look at the number; a session has been written by one program,
+    so one of its files tells."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from recorder.capture.reader import file_at
+
+    for path in {file_at(path).session: path for path in files}.values():
+        # whatever else is wrong with a file, its reader says better
+        with suppress(OSError, pa.ArrowException, UnknownFormatError):
+            number = format_of(pq.read_schema(path).metadata)
+            if number > FORMAT:
+                raise NoCapture(f"{printable(path)}: {newer(number)}")
 
 
 def _compacted(folder: Path) -> tuple[list[str], bool]:

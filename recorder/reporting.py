@@ -5,22 +5,23 @@ Everything that can be wrong is looked at before Spark starts: the options, the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from proxy.command_line import folders
 from proxy.terminal import echo, printable
 from recorder import analyze
-from recorder.inspect.options import time
+from recorder.inspect.options import SINCE, UNTIL
 from recorder.report import files
 from recorder.report.files import CantReport
 from recorder.terminal import console
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("html", "markdown", "json")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 
@@ -37,25 +38,34 @@ def _list_rules(context: click.Context, _option: click.Parameter, wanted: bool) 
     context.exit()
 
 
-@click.command(short_help="Write a capture's report: what is wrong, latency, errors, clients, topics, as one page.")
-@click.argument("folder", shell_complete=folders)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The file; without, standard output."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    help="Default: by the file's name (.html, .md, .json); without a file markdown.",
-)
-@click.option(
+THRESHOLDS = click.option(
     "--thresholds",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="From where on findings fire: a TOML file with lines such as hot_partition = 4.",
 )
-@click.option("--since", type=time, help="From this time on (UTC): 2026-11-21T13:48, 13:48, -5m before the last frame.")
-@click.option("--until", type=time, help="Up to this time.")
+
+
+def output_options(usual: str) -> Callable[[Command], Command]:
+    """--output and --format of a page; `usual`: the form on standard output, as the help calls it."""
+    output = click.option(
+        "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The file; without, standard output."
+    )
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        help=f"Default: by the file's name (.html, .md, .json); without a file {usual}.",
+    )
+    return lambda command: output(form(command))
+
+
+@click.command(short_help="Write a capture's report: what is wrong, latency, errors, clients, topics, as one page.")
+@click.argument("folder", shell_complete=folders)
+@output_options("markdown")
+@THRESHOLDS
+@SINCE
+@UNTIL
 @click.option(
     "--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules, and exit."
 )
@@ -83,31 +93,30 @@ def report(
     For a pull request:      kafka-wiretap report capture --format markdown
     Of the last 5 minutes:   kafka-wiretap report capture -o report.html --since -5m
     """
-    form = form or _form(output)
-    _check(output, form)
+    form = form or (form_of(output) if output else "markdown")
+    check_output(output, form)
     analyze.check_spark()
-    own = _own(thresholds)
+    own = own_thresholds(thresholds)
     place, notes = analyze.place_of(folder, master, conf)
     found = _summary(place, folder, analyze.ns_of(since, place), analyze.ns_of(until, place), own)
-    missing = replace(found.coverage.missing, notes=[*notes, *_left_out(place)])
+    missing = replace(found.coverage.missing, notes=[*notes, *left_out(place)])
     found = replace(found, coverage=replace(found.coverage, missing=missing))
-    _write(_rendered(found, form, folder), output)
+    write(_rendered(found, form, folder), output)
     if output is not None:
         _tell(found, output)
     analyze.end_with(place.broken)
 
 
-def _form(output: Path | None) -> str:
+def form_of(output: Path) -> str:
     """The format that a file's name asks for. Errors: UsageError."""
-    if output is None:
-        return "markdown"
     found = _BY_SUFFIX.get(output.suffix.lower())
     if found is None:
         raise click.UsageError(f"{printable(output)}: no format; right would be {', '.join(_BY_SUFFIX)}, or --format")
     return found
 
 
-def _check(output: Path | None, form: str) -> None:
+def check_output(output: Path | None, form: str | None) -> None:
+    """Says what would keep a report from being written. Errors: UsageError."""
     try:
         if form == "html":
             files.check_packages()
@@ -119,7 +128,8 @@ def _check(output: Path | None, form: str) -> None:
         raise click.UsageError(f"{printable(output)} can't be written: {error.strerror or error}") from error
 
 
-def _own(path: Path | None) -> dict[str, float]:
+def own_thresholds(path: Path | None) -> dict[str, float]:
+    """The thresholds by rule that a file sets. Errors: UsageError."""
     if path is None:
         return {}
     from recorder.analysis.findings.rules import RULES
@@ -147,7 +157,8 @@ def _summary(place: Any, folder: str, since_ns: int | None, until_ns: int | None
         return ask(place, made)
 
 
-def _left_out(place: Any) -> list[str]:
+def left_out(place: Any) -> list[str]:
+    """The files that could not be read, in sentences."""
     return [f"left out: {printable(file)} can't be read: {why}" for file, why in place.broken.items()]
 
 
@@ -159,7 +170,8 @@ def _rendered(found: Any, form: str, folder: str) -> str:
     return html(found, folder) if form == "html" else markdown(found, folder)
 
 
-def _write(written: str, output: Path | None) -> None:
+def write(written: str, output: Path | None) -> None:
+    """Writes a report into its file, or to standard output. Errors: ClickException."""
     if output is None:
         # names in it are harmless already, as in a file
         click.echo(written, nl=False)

@@ -1,4 +1,4 @@
-"""Finds the acks of a Produce request, behind the client id and the transactional id; 0 means no answer."""
+"""Finds the acks of a Produce request, after the client id and the transactional id. With acks=0 no response comes."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import struct
 from proxy.wire.errors import Malformed, Truncated, in_bytes
 from proxy.wire.primitives import read_tags, read_uvarint
 
-# ProduceRequest.json: flexible from v9 on, transactional id from v3 on
+# ProduceRequest.json: flexible from v9 on (header v2, whose client id is not compact), transactional id from v3 on
 FLEXIBLE, TRANSACTIONAL = 9, 3
-# both ids are at most 32,767 bytes long, and the header's tags are few, so no head is longer
+# acks stand within so many bytes: both ids are at most 32,767 bytes long, and the header's tags are few
 LONGEST_HEAD = 128 * 1024
-# an incomplete head is read again with every chunk; many tags that arrive byte by byte would take quadratic time
+# an incomplete head is read again with every chunk: many tags that arrive byte by byte would take quadratic time
 MAX_TAGS = 64
 
 int16 = struct.Struct(">h").unpack_from
 
 
 def produce_acks(data: bytes, at: int, version: int) -> int:
-    """The acks of the Produce request whose length is at `at`. Raises as `acks_at`."""
+    """The acks of the Produce frame that begins at `data[at]` with its length. Raises as `acks_at`."""
     return int(int16(data, acks_at(data, at, version))[0])
 
 
 def acks_at(data: bytes, at: int, version: int) -> int:
-    """The offset of the acks (int16) of the Produce request whose length is at `at`.
+    """The offset of the acks (int16) of the Produce frame that begins at `data[at]` with its length.
 
     Raises:
         Truncated: the bytes end before the acks are whole.
-        Malformed: no Produce request begins like this, or the frame ends before its acks.
+        Malformed: the bytes are no Produce request, or the frame ends before its acks.
     """
     end = at + 4 + int.from_bytes(data[at : at + 4], "big")
     try:

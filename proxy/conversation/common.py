@@ -49,4 +49,4 @@ class Common:
         """A bare token of `size` bytes is complete; its direction goes on at `next_offset`."""
         asked, answered = self.next_frames
         offsets = (next_offset, answered) if direction is Direction.REQUEST else (asked, next_offset)
-        self.login.token(direction, size, offsets, step)
+        self.login.count_token(direction, size, offsets, step)

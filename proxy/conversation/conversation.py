@@ -88,7 +88,7 @@ class Conversation:
         return self.responses_side.feed(chunk, at_ns)
 
     def answer(self, exchange: Exchange, frame: bytes) -> None:
-        """Adds the proxy's own answer (`frame`, with its length) to a request in flight. `due` sends it in its turn."""
+        """Adds the proxy's own answer (`frame`, with its length) to a request in flight; see `own_answers_due`."""
         exchange.own_answer = frame
         self._common.own_answers_waiting += 1
 
@@ -99,12 +99,12 @@ class Conversation:
         """
         spare = self._common.spare
         # an open request may be among them: a broker may answer a request before it is complete
-        if self.requests_side.open is None:
+        if self.requests_side.open_exchange is None:
             spare += exchanges[: MAX_SPARE - len(spare)]
 
-    def due(self, at_ns: int) -> Step:
+    def own_answers_due(self, at_ns: int) -> Step:
         """The proxy's own answers whose turn has come, as the edits of an empty step."""
-        return self.responses_side.due(at_ns)
+        return self.responses_side.own_answers_due(at_ns)
 
     def follow(self, verdict: Verdict) -> None:
         """Applies a verdict on login tokens that the proxy reached when the bytes arrived."""
@@ -123,7 +123,7 @@ class Conversation:
     @property
     def unfinished(self) -> list[Exchange]:
         """The requests without a complete response, oldest first; the last may still be arriving."""
-        arriving = self.responses_side.open
+        arriving = self.responses_side.open_exchange
         return [*self.in_flight] if arriving is None else [arriving, *self.in_flight]
 
     @property
@@ -136,17 +136,17 @@ class Conversation:
         """The number of complete frames, of both directions together: the number that the next complete frame gets."""
         requests, responses = self.requests_side, self.responses_side
         begun = requests.number + requests.others + responses.begun + responses.others
-        return begun - bool(requests.left) - bool(responses.left)
+        return begun - bool(requests.bytes_left) - bool(responses.bytes_left)
 
     def state(self) -> dict[str, Any]:
         """The state as JSON values, for `from_state`: another process may continue the conversation."""
         return {
             "in_flight": [_saved(exchange) for exchange in self.in_flight],
             "requests": self.requests_side.state() | {"number": self.requests_side.number},
-            "request_open": _saved_open(self.requests_side.open),
+            "request_open": _saved_open(self.requests_side.open_exchange),
             "responses": self.responses_side.state()
             | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
-            "response_open": _saved_open(self.responses_side.open),
+            "response_open": _saved_open(self.responses_side.open_exchange),
             "login": self.login.state(),
             "opaque_one_way": self._common.broker_ignores_opaque,
         }
@@ -164,7 +164,7 @@ class Conversation:
             state[side]["offset"] += state[side]["left"]
             state[side]["left"] = 0
             state[open_exchange] = None
-        arriving = self.requests_side.open
+        arriving = self.requests_side.open_exchange
         if arriving is not None and self.in_flight and self.in_flight[-1] is arriving:
             state["in_flight"][-1]["last_ns"] = TIME_UNKNOWN
         return state

@@ -41,7 +41,7 @@ class Routes07(Routes):
             mark_response=False,
             search_request=False,
             search_response=False,
-            answered=False,
+            answered_by_proxy=False,
             refused=False,
             plain_request=request_type is not None,
             plain_response=request_type is not None,

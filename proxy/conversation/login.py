@@ -1,13 +1,13 @@
-"""Logins by bare tokens, which are frames without heads: after SaslHandshake v0, and GSSAPI logins of 0.9.0 clients.
+"""Logins by bare tokens: frames without heads, after SaslHandshake v0 or in a GSSAPI login of a 0.9.0 client.
 
 No field of a token says that it is the last; that depends on the mechanism. A frame that may be a token counts as one,
-because a token taken for a request would be recorded with its secret. Every decision is a `Verdict`. Readers of a
-recording follow the verdicts, because the tokens are masked there. Source: KIP-43, KIP-152, docs/proxy.md "Pairing".
+because a token taken for a request would be recorded with its secret. The proxy decides, and records each decision as a
+`Verdict`. The compactor follows the verdicts, because it sees masked tokens. Source: KIP-43, KIP-152, docs/proxy.md.
 
     mechanism                 client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token
     SCRAM-*                   2 tokens         2 tokens          the server's second token
-    OAUTHBEARER               1 token          1 token           the server's token, if it is empty
+    OAUTHBEARER               1 token          1 token           the server's token, if empty (else it is an error)
     GSSAPI and any other      any number       any number        a client frame with the head of a known request
 """
 
@@ -24,14 +24,15 @@ SERVER_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-51
 
 
 class Login:
-    """Tells which frames of one connection are bare tokens. `decides`: False if a recording's verdicts are followed."""
+    """Tells which frames of a connection are bare tokens. `decides`: False in the compactor, which calls `follow`."""
 
     def __init__(self, *, decides: bool) -> None:
         self.decides = decides
-        # True while unreadable bytes may be a secret: until a request other than a login's is understood
+        # True while a login may be under way, so that unreadable bytes may be a secret. A SaslHandshake sets it; an
+        # understood request that belongs to no login clears it
         self.pending = True
         self.mechanism: str | None = None
-        # per direction: True if its frames are tokens now; the verdicts on later frames; the login's tokens so far
+        # per direction: True if its frames are tokens now; verdicts on later frames; the number of the login's tokens
         self._in_tokens = [False, False]
         self._verdicts: tuple[deque[Verdict], deque[Verdict]] = (deque(), deque())
         self._counts = [0, 0]
@@ -51,26 +52,26 @@ class Login:
         return self._in_tokens[direction]
 
     def begin(self, direction: Direction, offset: int, mechanism: str | None, step: Step) -> None:
-        """Decides that this direction's frames are tokens from `offset` on."""
+        """Decides that this direction's frames are tokens from `offset` on. `mechanism`: None without a handshake."""
         if self.decides:
             self._counts[direction] = 0
             self._decide(Verdict(direction, offset, True, mechanism, ended=False), step)
 
-    def token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
+    def count_token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
         """Counts a complete token. `next_offsets`: the stream offset of each direction's next frame."""
         self._counts[direction] += 1
         if self.decides and direction is Direction.RESPONSE and self._is_last(size):
             self.end(next_offsets, step)
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
-        """Ends the login: each direction's frames have heads again from its next offset on."""
+        """Decides that the login ends: each direction's frames have heads from its next offset on. Needs `decides`."""
         self._counts = [0, 0]
         for direction in Direction:
             self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, ended=True), step)
 
     @property
     def token_owed(self) -> bool:
-        """True if the server must answer a token. False for GSSAPI and others: their last token may have no answer."""
+        """True if the server has yet to answer a token. False for GSSAPI and others: the last may get no answer."""
         return self.mechanism in SERVER_TOKENS and self._counts[Direction.REQUEST] > self._counts[Direction.RESPONSE]
 
     @property

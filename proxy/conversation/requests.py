@@ -1,8 +1,8 @@
 """The client's side: one pass over the heads of the requests in each chunk.
 
-A busy proxy spends its time in the loop of `_frames`. A frame whose route is not plain leaves the loop: more than its
-head must be read. A head that a chunk's end has cut is held back until it is whole, because a request must be known
-before it is passed on: its response may arrive at once.
+A busy proxy spends its time in the loop of `_frames`. A frame whose route is not plain, or whose length is implausible,
+leaves the loop for `_take_special`. A head that a chunk's end has cut is held back until it is whole: its request must
+be known before it is passed on, because the response may arrive at once.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from proxy.wire.sasl import RAW_GSSAPI_TAG, handshake_mechanism
 
 # length, api key, version, correlation id, and the length of the client id: enough to recognise a plausible head
 PLAUSIBLE_HEAD = 14
-# a SaslHandshake request holds only a mechanism's name, so none is longer
+# a longer SaslHandshake is not waited for: a real one holds only a mechanism's name
 LONGEST_HANDSHAKE = 4096
 
 
 class RequestSide(Side):
-    """The client's direction: heads are read, and every request becomes an exchange."""
+    """The client's direction: every request becomes an exchange; a token, or a frame too short for a head, does not."""
 
     direction = Direction.REQUEST
 
@@ -45,13 +45,13 @@ class RequestSide(Side):
         self.number = 0
 
     def _resume_frame(self, step: Step, at_ns: int) -> int:
-        exchange, is_withheld = self.open, self.open is not None and self.open.route.answered
+        exchange = self.open_exchange
         at = self._take_piece(step)
-        if is_withheld:
-            # the proxy answers: the broker is sent nothing
+        if exchange is not None and exchange.route.answered_by_proxy:
+            # the broker gets no byte of a request that the proxy answers
             step.edits.append(Edit(0, at, b""))
-        if not self.left:
-            self.open = None
+        if not self.bytes_left:
+            self.open_exchange = None
             if exchange is not None:
                 self._complete(step, exchange, at_ns)
             else:
@@ -66,13 +66,14 @@ class RequestSide(Side):
             exchange.request_last_ns = at_ns
         if not exchange.awaits:
             step.one_way.append(exchange)
-        elif exchange.route.answered:
+        elif exchange.route.answered_by_proxy:
             step.to_answer.append(exchange)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
         unpack, routes, known = REQUEST_HEAD.unpack_from, self.common.routes, self.common.routes.table
         append, limit, number = self.common.in_flight.append, self._limit, self.number
+        # finished exchanges, to be reused
         spare = self.common.spare
         exchange = None
         for _ in self._up_to_max_frames:
@@ -102,13 +103,13 @@ class RequestSide(Side):
                 self._leave_open(step, start, at, FrameKind.REQUEST, exchange, marked=False)
             if at >= end:
                 return at
-            self.allowance -= taken
-            if self.allowance <= 0:
+            self.frames_allowed -= taken
+            if self.frames_allowed <= 0:
                 return at
         return self._take_special(step, at, first_ns, at_ns)
 
     def _take_special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads a frame that left the loop. Returns the next one's offset; `at` if it is cut or ends the connection."""
+        """Reads a frame that left the loop. Returns the next frame's offset, or `at`: head cut, or connection ended."""
         data, have = step.data, len(step.data) - at
         if have < 4:
             return at
@@ -120,7 +121,7 @@ class RequestSide(Side):
             self.common.login.begin(Direction.RESPONSE, self.common.next_frames[Direction.RESPONSE], None, step)
             return self._token(step, at, first_ns, at_ns)
         if size < SHORTEST_REQUEST:
-            # too short for a correlation id: no response is expected
+            # the frame is too short for a correlation id: no response is expected
             step.opaque.append(OpaqueReason.UNREADABLE)
             return self._take_without_exchange(step, at, size, FrameKind.BYTES)
         if have < 12:
@@ -153,19 +154,20 @@ class RequestSide(Side):
         """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # of any version, at any time: the client's next bytes may be a secret
+            # whatever its version: the client's next bytes may be a secret
             self.common.login.pending = True
         if not route.known:
-            return self._plausible(step, at, size, exchange)
+            return self._classify_opaque(step, at, size, exchange)
         if route.api_key == PRODUCE and not self._read_acks(data, at, size, exchange):
             return False
         if route.api_key not in LOGIN_APIS:
             self.common.login.pending = False
         if route.api_key == SASL_HANDSHAKE:
-            return self._handshake(step, at, size, route)
+            return self._read_handshake(step, at, size, route)
         return True
 
-    def _plausible(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
+    def _classify_opaque(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
+        """Notes why a request without a known route is opaque. False: more bytes are needed."""
         if len(step.data) - at < min(PLAUSIBLE_HEAD, 4 + size):
             return False
         known_api = exchange.route.api is not None
@@ -175,6 +177,7 @@ class RequestSide(Side):
         return True
 
     def _read_acks(self, data: bytes, at: int, size: int, exchange: Exchange) -> bool:
+        """Notes whether a Produce request awaits a response. False: more bytes are needed."""
         try:
             acks = produce_acks(data, at, exchange.route.api_version or 0)
         except Truncated:
@@ -184,8 +187,8 @@ class RequestSide(Side):
         exchange.awaits = acks != 0
         return True
 
-    def _handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
-        """Reads a SaslHandshake; False: more bytes are needed. After version 0, bare tokens follow at once."""
+    def _read_handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
+        """Reads a SaslHandshake. After version 0, the next frame is a bare token. False: more bytes are needed."""
         if route.api_version != 0:
             return True
         stop = at + 4 + size
@@ -195,7 +198,7 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Queues a request if it awaits a response. Marks it if its route says so, or if it may hold a secret."""
+        """Queues a request that awaits a response. Marks one that its route marks, or that may hold a secret."""
         stop = at + 4 + size
         self._charge_search(step, exchange, at, stop)
         end = len(step.data)
@@ -206,11 +209,11 @@ class RequestSide(Side):
                 exchange.awaits = False
         if exchange.awaits:
             self.common.in_flight.append(exchange)
-        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
-        marked = exchange.route.mark_request or hidden
+        may_hold_secret = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
+        marked = exchange.route.mark_request or may_hold_secret
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)
-        if exchange.route.answered:
+        if exchange.route.answered_by_proxy:
             step.edits.append(Edit(at, min(stop, end), b""))
         if stop <= end:
             self._complete(step, exchange, exchange.request_last_ns)
@@ -220,7 +223,7 @@ class RequestSide(Side):
         return stop
 
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads a bare login token, or the request that shows that the tokens are over."""
+        """Reads a bare login token, or the request after the last one."""
         size = self._length(step, at)
         if size < 0:
             return at
@@ -236,7 +239,7 @@ class RequestSide(Side):
 
 
 def _is_plausible(data: bytes, at: int, size: int) -> bool:
-    """True if the length at the client id's position fits the frame."""
+    """True if the length of the client id fits into the frame."""
     if size < PLAUSIBLE_HEAD - 4:
         return False
     length = int.from_bytes(data[at + 12 : at + 14], "big", signed=True)

@@ -1,4 +1,8 @@
-"""The broker's side: each response belongs to the oldest request in flight, which its correlation id confirms."""
+"""The broker's side: each response belongs to the oldest request in flight; their correlation ids must be equal.
+
+A broker may leave opaque requests unanswered. So a response with another id passes over the opaque requests before its
+own request; no other request is passed over. The proxy's own answers are inserted in the order of the requests.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 from proxy.wire.keys import SASL_HANDSHAKE
 
-# the error code in the response to a SaslHandshake, counted from the frame's length
+# the error code's place in the response to a SaslHandshake: after the length and the correlation id
 HANDSHAKE_ERROR = slice(8, 10)
 
 
@@ -22,33 +26,34 @@ class ResponseSide(Side):
 
     def __init__(self, common: Common) -> None:
         super().__init__(common, common.limits.response)
-        # the number of responses whose head has arrived, and the time of the last complete one
+        # the number of responses whose head has arrived
         self.begun = 0
+        # the time of the newest complete response's last byte
         self.previous_last_ns = 0
         # True if the newest SaslHandshake was refused
         self._refused = False
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """The step of a chunk from the broker, then the proxy's own answers to the requests that are now oldest."""
+        """The step of a chunk from the broker, with the proxy's own answers whose turn has come."""
         step = super().feed(chunk, at_ns)
-        if self.common.own_answers_waiting and not self.left:
-            self._answer(step, step.stop, at_ns)
+        if self.common.own_answers_waiting and not self.bytes_left:
+            self._insert_own_answers(step, step.stop, at_ns)
         return step
 
-    def due(self, at_ns: int) -> Step:
-        """The proxy's own answers to the oldest requests; none while a broker's response is half sent."""
+    def own_answers_due(self, at_ns: int) -> Step:
+        """A step with the proxy's own answers whose turn has come: none while a broker's response is incomplete."""
         step = Step(b"", self.offset)
-        if not self.left:
-            self._answer(step, 0, at_ns)
+        if not self.bytes_left:
+            self._insert_own_answers(step, 0, at_ns)
         return step
 
     def _resume_frame(self, step: Step, at_ns: int) -> int:
-        exchange = self.open
+        exchange = self.open_exchange
         if exchange is not None:
-            exchange.response_at = self.begin - step.offset
+            exchange.response_at = self.open_begin - step.offset
         at = self._take_piece(step)
-        if not self.left:
-            self.open = None
+        if not self.bytes_left:
+            self.open_exchange = None
             if exchange is not None:
                 self._complete(step, exchange, step.offset + at, at_ns)
             else:
@@ -58,11 +63,11 @@ class ResponseSide(Side):
     def _complete(self, step: Step, exchange: Exchange, next_offset: int, at_ns: int) -> None:
         exchange.response_last_ns = self.previous_last_ns = at_ns
         step.finished.append(exchange)
-        if _tokens_follow(exchange):
+        if _is_handshake_v0(exchange):
             self._begin_tokens(next_offset, step)
 
     def _begin_tokens(self, next_offset: int, step: Step) -> None:
-        """Expects the broker's tokens, unless it refused the handshake. A recording's reader follows verdicts."""
+        """Expects the broker's tokens, unless it refused the handshake. The compactor follows verdicts."""
         login = self.common.login
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
@@ -75,14 +80,14 @@ class ResponseSide(Side):
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
         popleft, finish = in_flight.popleft, finished.append
-        # the number of the proxy's own answers that wait; none is added while this loop runs
+        # a local copy is enough: no own answer is added while this loop runs
         own_answers_waiting = self.common.own_answers_waiting
         for _ in self._up_to_max_frames:
             if end - at < 8:
                 self._check_cut_head(step, at)
                 break
             if own_answers_waiting:
-                self._answer(step, at, at_ns)
+                self._insert_own_answers(step, at, at_ns)
             size, correlation_id = unpack(data, at)
             if not SHORTEST_RESPONSE <= size <= limit:
                 step.cause = Cause.BAD_LENGTH
@@ -100,7 +105,7 @@ class ResponseSide(Side):
                     break
                 exchange = popleft()
             plain = exchange.route.plain_response
-            if not plain and _tokens_follow(exchange) and not self._read_error(data, at, size):
+            if not plain and _is_handshake_v0(exchange) and not self._read_refusal(data, at, size):
                 in_flight.appendleft(exchange)
                 break
             exchange.response_size = size
@@ -122,15 +127,15 @@ class ResponseSide(Side):
                 finish(exchange)
         self.begun += begun
         if at < end:
-            self.allowance -= begun
+            self.frames_allowed -= begun
         self.previous_last_ns = previous_last_ns
         return at
 
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
-        """Reads a response that is not plain. Marks it if its route says so or it may hold a secret."""
+        """Takes a response that is not plain. Marks one that its route marks, or that may hold a secret."""
         self._charge_search(step, exchange, at, stop)
-        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
-        marked = exchange.route.mark_response or hidden
+        may_hold_secret = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
+        marked = exchange.route.mark_response or may_hold_secret
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
         if stop > len(step.data):
@@ -141,35 +146,35 @@ class ResponseSide(Side):
     def _is_searched(self, exchange: Exchange) -> bool:
         return exchange.route.search_response
 
-    def _read_error(self, data: bytes, at: int, size: int) -> bool:
+    def _read_refusal(self, data: bytes, at: int, size: int) -> bool:
         """Notes whether the broker refused a SaslHandshake. False: more bytes are needed."""
         stop = at + 4 + min(size, HANDSHAKE_ERROR.stop - 4)
         self._refused = any(data[at + HANDSHAKE_ERROR.start : stop])
         return len(data) >= stop
 
     def _check_cut_head(self, step: Step, at: int) -> None:
-        """Checks the length of a head that the chunk's end has cut: no response may have that length."""
+        """Ends the connection if a head that the chunk's end has cut begins with a length that no response may have."""
         if len(step.data) - at >= 4:
             self._length(step, at, SHORTEST_RESPONSE)
 
     def _give_up_until(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
-        """Gives up the opaque requests before the one with this id. False: it can't be reached so, or none has it."""
+        """Gives up the opaque requests before the one with this id. True if that request is now the oldest."""
         in_flight = self.common.in_flight
         while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):
             if in_flight[0].own_answer is not None:
-                self._answer(step, at, at_ns)
+                self._insert_own_answers(step, at, at_ns)
             elif in_flight[0].opaque is not None:
                 step.unanswered.append(in_flight.popleft())
             else:
                 return False
         return bool(in_flight)
 
-    def _is_hidden(self, kind: FrameKind) -> bool:
-        """True also for a late response, whose request is unknown."""
-        return kind is FrameKind.BYTES or super()._is_hidden(kind)
+    def _may_hold_secret(self, kind: FrameKind) -> bool:
+        """Also True for a late response (BYTES): its request is unknown."""
+        return kind is FrameKind.BYTES or super()._may_hold_secret(kind)
 
-    def _answer(self, step: Step, at: int, at_ns: int) -> None:
-        """Inserts the proxy's own answers to the oldest requests in flight before `data[at]`."""
+    def _insert_own_answers(self, step: Step, at: int, at_ns: int) -> None:
+        """Inserts the proxy's own answers whose turn has come before `data[at]`: those to the oldest requests."""
         in_flight = self.common.in_flight
         while in_flight and (answer := in_flight[0].own_answer) is not None:
             exchange = in_flight.popleft()
@@ -187,6 +192,6 @@ class ResponseSide(Side):
         return at if size < 0 else self._take_token(step, at, size)
 
 
-def _tokens_follow(exchange: Exchange) -> bool:
-    """True if bare tokens follow this exchange's response, unless it is a refusal."""
+def _is_handshake_v0(exchange: Exchange) -> bool:
+    """True for a SaslHandshake v0: bare tokens follow its response, unless that is a refusal."""
     return exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0

@@ -38,7 +38,7 @@ def always(api_key: int, api_version: int) -> bool:
 class Route:
     """The treatment of one (api key, version). A plain frame needs nothing but its head read.
 
-    `known`: the catalog has this version. `answered`: the proxy answers, not the broker.
+    `known`: the catalog has this version. `answered_by_proxy`: the proxy answers, not the broker.
     In the dialect of 0.7 the key is the request's type, and there are no versions.
     """
 
@@ -50,7 +50,7 @@ class Route:
     mark_response: bool
     search_request: bool
     search_response: bool
-    answered: bool
+    answered_by_proxy: bool
     refused: bool
     plain_request: bool
     plain_response: bool
@@ -63,7 +63,7 @@ class Routes:
     Args:
         mark_request, mark_response: predicates of the versions whose frames are marked.
         search_request, search_response: predicates of those that are searched for secrets to their end.
-        answered: requests that are not forwarded, because the proxy answers them.
+        answered_by_proxy: requests that are not forwarded, because the proxy answers them.
         refused: requests that end the connection, as a broker would.
     """
 
@@ -76,7 +76,7 @@ class Routes:
         mark_response: ByVersion = never,
         search_request: ByVersion = never,
         search_response: ByVersion = never,
-        answered: ByVersion = never,
+        answered_by_proxy: ByVersion = never,
         refused: ByVersion = never,
     ) -> None:
         self.table: dict[int, Route] = {}
@@ -84,7 +84,7 @@ class Routes:
         self._mark_response = mark_response
         self._search_request = search_request
         self._search_response = search_response
-        self._answered = answered
+        self._answered_by_proxy = answered_by_proxy
         self._refused = refused
 
     @classmethod
@@ -94,7 +94,7 @@ class Routes:
 
     @classmethod
     def to_record(
-        cls, *, rewritten: ByVersion = never, answered: ByVersion = never, refused: ByVersion = never
+        cls, *, rewritten: ByVersion = never, answered_by_proxy: ByVersion = never, refused: ByVersion = never
     ) -> Routes:
         """Routes that mark what a recorder must look at: secrets, and what tells how to read them.
 
@@ -108,7 +108,7 @@ class Routes:
             # the recorder looks for the secrets in these; in those of unknown versions it masks everything
             search_request=lambda key, version: bool(catalog.secrets("request", key, version)),
             search_response=lambda key, version: bool(catalog.secrets("response", key, version)),
-            answered=answered,
+            answered_by_proxy=answered_by_proxy,
             refused=refused,
         )
 
@@ -125,8 +125,8 @@ class Routes:
         key, version = unpack_api_and_version(api_and_version)
         known = apis.known(key, version)
         marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
-        answered, refused = self._answered(key, version), self._refused(key, version)
-        special = marked or answered or refused or not known or key in LOGIN_APIS or key == PRODUCE
+        answered_by_proxy, refused = self._answered_by_proxy(key, version), self._refused(key, version)
+        special = marked or answered_by_proxy or refused or not known or key in LOGIN_APIS or key == PRODUCE
         return Route(
             api_key=key,
             api_version=version,
@@ -136,7 +136,7 @@ class Routes:
             mark_response=mark_response,
             search_request=self._search_request(key, version),
             search_response=self._search_response(key, version),
-            answered=answered,
+            answered_by_proxy=answered_by_proxy,
             refused=refused,
             plain_request=not special,
             plain_response=known and not mark_response and key != SASL_HANDSHAKE,

@@ -29,14 +29,14 @@ class Side(ABC):
         "_limit",
         "_marked",
         "_up_to_max_frames",
-        "allowance",
-        "begin",
+        "bytes_left",
         "common",
+        "frames_allowed",
         "held",
         "held_at",
-        "left",
         "offset",
-        "open",
+        "open_begin",
+        "open_exchange",
         "others",
     )
 
@@ -48,12 +48,12 @@ class Side(ABC):
         self.held_at = 0
         # the number of plain frames that this step may still handle; and a sequence of `max_frames` items, because a
         # loop over it is cheaper than counting
-        self.allowance = common.max_frames
+        self.frames_allowed = common.max_frames
         self._up_to_max_frames = repeat(None) if common.max_frames == sys.maxsize else (None,) * common.max_frames
         # the frame that the last chunk ended in: bytes to come, exchange, offset of its beginning
-        self.left = 0
-        self.open: Exchange | None = None
-        self.begin = 0
+        self.bytes_left = 0
+        self.open_exchange: Exchange | None = None
+        self.open_begin = 0
         self._kind = FrameKind.BYTES
         self._marked = False
         # the number of frames without an exchange: tokens and unreadable ones
@@ -64,7 +64,7 @@ class Side(ABC):
         data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
         self.held = b""
         step = Step(data, self.offset)
-        at = self._resume_frame(step, at_ns) if self.left else 0
+        at = self._resume_frame(step, at_ns) if self.bytes_left else 0
         end = len(step.data)
         while end - at >= LENGTH.size and step.cause is None:
             before = at
@@ -81,10 +81,10 @@ class Side(ABC):
 
     def _spend(self, step: Step, at: int) -> None:
         """Charges the allowance for frames; when it is spent, leaves the rest to the next step."""
-        self.allowance -= self.special_cost
-        if self.allowance <= 0 and at < len(step.data) and step.cause is None:
+        self.frames_allowed -= self.special_cost
+        if self.frames_allowed <= 0 and at < len(step.data) and step.cause is None:
             step.leave(at)
-            self.allowance = self.common.max_frames
+            self.frames_allowed = self.common.max_frames
 
     @abstractmethod
     def _is_searched(self, exchange: Exchange) -> bool:
@@ -94,11 +94,11 @@ class Side(ABC):
         """If the frame at `data[at:stop]` is searched, charges the allowance; bytes beyond it wait for later steps."""
         if not self._is_searched(exchange):
             return
-        here, affordable = min(stop, len(step.data)) - at, max(self.allowance, 1) * BYTES
-        self.allowance -= here // BYTES
+        here, affordable = min(stop, len(step.data)) - at, max(self.frames_allowed, 1) * BYTES
+        self.frames_allowed -= here // BYTES
         if here > affordable:
             step.leave(at + affordable)
-            self.allowance = self.common.max_frames
+            self.frames_allowed = self.common.max_frames
 
     @abstractmethod
     def _resume_frame(self, step: Step, at_ns: int) -> int:
@@ -120,30 +120,30 @@ class Side(ABC):
     @property
     def boundary(self) -> int:
         """Stream offset of the next frame."""
-        return self.offset + self.left
+        return self.offset + self.bytes_left
 
     @property
     def missing(self) -> int:
         """Bytes to come of the open frame; of its length alone while that is incomplete; 0 between frames."""
-        if self.left or not self.held:
-            return self.left
+        if self.bytes_left or not self.held:
+            return self.bytes_left
         length = LENGTH.unpack_from(self.held)[0] if len(self.held) >= LENGTH.size else 0
         return LENGTH.size + int(length) - len(self.held)
 
     def skip(self, count: int) -> None:
         """Steps over bytes of the open frame, but never to its end, which only a real byte may reach."""
-        if count >= self.left:
-            raise ValueError(f"{count} bytes are no part of a frame of which {self.left} are to come")
+        if count >= self.bytes_left:
+            raise ValueError(f"{count} bytes are no part of a frame of which {self.bytes_left} are to come")
         self.offset += count
-        self.left -= count
+        self.bytes_left -= count
 
     def _mark(self, step: Step, kind: FrameKind, exchange: Exchange | None, at: int, stop: int) -> None:
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop
         held = step.offset + min(stop, len(step.data))
-        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self._is_hidden(kind)))
+        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self._may_hold_secret(kind)))
 
-    def _is_hidden(self, kind: FrameKind) -> bool:
+    def _may_hold_secret(self, kind: FrameKind) -> bool:
         """True if an unreadable frame of this kind may hold a secret."""
         return self.common.login.pending
 
@@ -151,33 +151,33 @@ class Side(ABC):
         self, step: Step, at: int, stop: int, kind: FrameKind, exchange: Exchange | None, marked: bool
     ) -> None:
         if stop > len(step.data):
-            self.open, self._kind, self._marked = exchange, kind, marked
-            self.begin = step.offset + at
+            self.open_exchange, self._kind, self._marked = exchange, kind, marked
+            self.open_begin = step.offset + at
 
     def _take_piece(self, step: Step) -> int:
         """Marks the open frame's piece in this step if need be; returns the number of its bytes."""
-        if self._marked and self.open is not None:
-            self._charge_search(step, self.open, 0, self.left)
-        here = min(self.left, len(step.data))
+        if self._marked and self.open_exchange is not None:
+            self._charge_search(step, self.open_exchange, 0, self.bytes_left)
+        here = min(self.bytes_left, len(step.data))
         if self._marked:
-            end = step.offset + self.left
-            hidden = self._is_hidden(self._kind)
-            step.marks.append(Mark(self._kind, self.open, self.begin, end, step.offset, step.offset + here, hidden))
-        self.left -= here
+            end = step.offset + self.bytes_left
+            piece = step.offset, step.offset + here, self._may_hold_secret(self._kind)
+            step.marks.append(Mark(self._kind, self.open_exchange, self.open_begin, end, *piece))
+        self.bytes_left -= here
         return here
 
     def _end_step(self, step: Step, at: int, at_ns: int) -> None:
         """Notes the place where the step ended: in a frame, in a head, or between two frames."""
         end = len(step.data)
         if at > end:
-            self.left = at - end
+            self.bytes_left = at - end
             at = end
         elif at < end and step.cause is None:
             self.held = step.data[at:]
             self.held_at = at_ns
         step.stop = at
         self.offset = step.offset + at
-        self.common.next_frames[self.direction] = self.offset + self.left
+        self.common.next_frames[self.direction] = self.offset + self.bytes_left
 
     def _length(self, step: Step, at: int, shortest: int = 0) -> int:
         """The length at `data[at]`. A length that no frame may have ends the connection, and returns -1."""
@@ -205,7 +205,7 @@ class Side(ABC):
     def _end_without_exchange(self, step: Step, at: int) -> None:
         """The open frame ended at `data[at]`. If it was a token, the login may be over."""
         if self._kind is FrameKind.TOKEN:
-            self.common.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
+            self.common.token_complete(self.direction, step.offset + at - self.open_begin - 4, step.offset + at, step)
 
     def state(self) -> dict[str, Any]:
         """JSON values for `restore`, without the open exchange."""
@@ -213,8 +213,8 @@ class Side(ABC):
             "offset": self.offset,
             "held": base64.b64encode(self.held).decode(),
             "held_at": self.held_at,
-            "left": self.left,
-            "begin": self.begin,
+            "left": self.bytes_left,
+            "begin": self.open_begin,
             "kind": self._kind.value,
             "marked": self._marked,
             "others": self.others,
@@ -223,7 +223,7 @@ class Side(ABC):
     def restore(self, state: dict[str, Any], open_exchange: Exchange | None) -> None:
         """Goes on from a result of `state`, in the middle of `open_exchange`'s frame if there is one."""
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
-        self.left, self.begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
+        self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.others = state["marked"], state["others"]
-        self.open = open_exchange
+        self.open_exchange = open_exchange
         self.common.next_frames[self.direction] = self.boundary

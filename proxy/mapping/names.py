@@ -103,11 +103,11 @@ class TemplateMap(_NameMap):
         bootstrap: the bootstrap listener (`--listen`).
         advertise: the address advertised for a node (`--advertise`): a `HostPattern`, and a port; by default the
             bootstrap listener's.
-        own: the node whose listener is the bootstrap one (`own_node`); None: it is no node's.
+        own_node: the node whose listener is the bootstrap one; None: it is no node's.
         named: listeners of other nodes that this proxy stands for (`--node N=HOST:PORT`).
     """
 
-    own: int | None = None
+    own_node: int | None = None
     named: Mapping[int, Address] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,11 +122,11 @@ class TemplateMap(_NameMap):
 
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The own node's name; without an own node, the listener's own address."""
-        return bootstrap if self.own is None else self.advertised(self.own, None)
+        return bootstrap if self.own_node is None else self.advertised(self.own_node, None)
 
     def is_served_by_bootstrap(self, node_id: int) -> bool:
         """True for the own node."""
-        return node_id == self.own
+        return node_id == self.own_node
 
     def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
         """The listener's node: its name leads there."""
@@ -137,14 +137,14 @@ class TemplateMap(_NameMap):
         yield from self._wrong_places()
 
     def _wrong_listened_for(self) -> Iterator[Fault]:
-        if self.own is None and not self.named:
+        if self.own_node is None and not self.named:
             wrong = Setting("own_node"), " is missing, and no other listener is a node's"
             yield Fault(wrong, ("adding ", Setting("own_node", 3)))
-        if self.own is not None and self.own in self.named:
-            own = Setting("own_node", self.own, is_short=True)
-            named = Setting(f"nodes.{self.own}", self.named[self.own])
+        if self.own_node is not None and self.own_node in self.named:
+            own = Setting("own_node", self.own_node, is_short=True)
+            named = Setting(f"nodes.{self.own_node}", self.named[self.own_node])
             yield Fault((named, " and ", own, " are two listeners of one node"), (own, " alone"))
-        for node_id in (*self.named, *([] if self.own is None else [self.own])):
+        for node_id in (*self.named, *([] if self.own_node is None else [self.own_node])):
             try:
                 self.pattern.host(node_id)
             except ValueError as error:

@@ -48,7 +48,7 @@ class Misplaced(ValueError):
 class NodeMap(Protocol):
     """The places of one cluster's nodes.
 
-    `named`: nodes with a listener from the start. `own`: the node whose listener is the bootstrap one, and whose
+    `named`: nodes with a listener from the start. `own_node`: the node whose listener is the bootstrap one, and whose
     broker is the upstream; None: the bootstrap listener is no node's. `usual_ports`: set aside for nodes to come.
     `warnings`: lines to log at the start.
     """
@@ -56,7 +56,7 @@ class NodeMap(Protocol):
     @property
     def named(self) -> Mapping[int, Address]: ...
     @property
-    def own(self) -> int | None: ...
+    def own_node(self) -> int | None: ...
     @property
     def usual_ports(self) -> range: ...
     @property
@@ -122,7 +122,7 @@ class OneListener(Portless):
         return {}
 
     @property
-    def own(self) -> int | None:
+    def own_node(self) -> int | None:
         """None: the upstream's node is not known."""
         return None
 

@@ -66,7 +66,7 @@ class PortMap:
         object.__setattr__(self, "_owners", MappingProxyType(owners))
 
     @property
-    def own(self) -> int | None:
+    def own_node(self) -> int | None:
         """The bootstrap listener is no node's."""
         return None
 

@@ -29,13 +29,13 @@ class Arriving:
             self._errors.feed(memoryview(step.data)[: self._end - step.offset])
             if self._end <= step.offset + len(step.data):
                 ended, self._errors = self._errors.found, None
-        if self._side.left:
+        if self._side.bytes_left:
             self._begin(step)
         return ended
 
     def _begin(self, step: Step) -> None:
         """Reads the beginning of the response that the step leaves open, if the step holds it."""
-        exchange = self._side.open
+        exchange = self._side.open_exchange
         if exchange is None or exchange.response_at < 0:
             return
         probe = error_probe(exchange.route.api_key, exchange.route.api_version)

@@ -20,9 +20,9 @@ log_throttle.py  the level of log events that clients can bring about at will
 """
 
 from proxy.net.change import Change
-from proxy.net.observer import Observer, Opened
+from proxy.net.observer import Observer, OpenedConnection
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import run
 from proxy.net.state.claims import StateClaims
 
-__all__ = ["Change", "Observer", "Opened", "ReloadedSettings", "StateClaims", "run"]
+__all__ = ["Change", "Observer", "OpenedConnection", "ReloadedSettings", "StateClaims", "run"]

@@ -32,9 +32,9 @@ from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.idle import end_idle
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.observer import Observer, Opened
+from proxy.net.observer import Observer, OpenedConnection
 from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
-from proxy.net.sockets.proxy_protocol import ClientRoute
+from proxy.net.sockets.proxy_protocol import ClientEndpoints
 from proxy.net.sockets.streams import PeerLost, Stream, accepted
 from proxy.net.sockets.tls import ClusterTls, LiveCredentials, NoHandshake, UnknownName, cluster_tls, towards_client
 from proxy.net.state.file import NotAState, SavedState, read_state, unreadable
@@ -80,7 +80,7 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
         return Routes07()
     return Routes.to_record(
         rewritten=is_rewritten,
-        answered=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
+        answered_by_proxy=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
         refused=_is_refused,
     )
 
@@ -165,13 +165,13 @@ def known_nodes(settings: ClusterSettings) -> SavedState:
 
 
 class Arrival(NamedTuple):
-    """A client that was accepted: the route of its connection, and the node and the listener that it connected to.
+    """A client that was accepted: the endpoints of its connection, and the node and the listener that it connected to.
 
     entering: cancels the connection until header and handshake have told who the client is.
     """
 
     client: Stream
-    route: ClientRoute
+    endpoints: ClientEndpoints
     node_id: int | None
     listener: str
     entering: trio.CancelScope
@@ -259,7 +259,7 @@ class Cluster:
             raise BadSetting(Fault(wrong, right)) from error
         listening = Address(wanted.host, sock.getsockname()[1])
         self.nodes.add_bootstrap(sock, listening)
-        self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own)
+        self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own_node)
         return listening
 
     def drain(self) -> None:
@@ -279,7 +279,7 @@ class Cluster:
     @property
     def unfinished(self) -> int:
         """How many connections lose something if they end now."""
-        return sum(not relay.is_idle for relay in self._relays)
+        return sum(not relay.may_end_now for relay in self._relays)
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
         """See `Serve`. The socket listens already, so no client is refused before the task runs."""
@@ -316,12 +316,12 @@ class Cluster:
     def _arrived(self, sock: trio.socket.SocketType, peer: Any, node_id: int | None, here: str) -> Arrival:
         """The arrival of an accepted client. Raises OSError, or any fault; the socket is then closed."""
         try:
-            route = ClientRoute(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
-            client = self._stream(sock, str(route.client))
+            endpoints = ClientEndpoints(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
+            client = self._stream(sock, str(endpoints.client))
         except BaseException:
             sock.close()
             raise
-        return Arrival(client, route, node_id, here, trio.CancelScope())
+        return Arrival(client, endpoints, node_id, here, trio.CancelScope())
 
     def _stream(self, sock: trio.socket.SocketType, client: str) -> Stream:
         plain = accepted(sock, client, self._settings.keepalive_seconds)
@@ -378,14 +378,14 @@ class Cluster:
 
     async def _let_in(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
         """Finds out who the client is, then connects it."""
-        client, route = arrival.client, arrival.route
-        trusted = self._settings.accept_proxy and self._settings.trusts(route.client.host)
+        client, endpoints = arrival.client, arrival.endpoints
+        trusted = self._settings.accept_proxy and self._settings.trusts(endpoints.client.host)
         if self._settings.accept_proxy and not trusted and self._settings.others is Others.REFUSED:
             self._log_refused("no load balancer that is trusted", arrival, "")
             return Cause.UNTRUSTED
         if trusted:
             try:
-                route = await read_header(client, self._settings.header_seconds) or route
+                endpoints = await read_header(client, self._settings.header_seconds) or endpoints
             except NothingSent:
                 return Cause.CLIENT_CLOSED
             except PeerLost:
@@ -393,9 +393,9 @@ class Cluster:
             except NoHeader as reason:
                 self._log_refused("no header of the PROXY protocol", arrival, str(reason))
                 return Cause.BAD_PROXY_HEADER
-            client.peer = str(route.client)
-        with self._address_limit.admit(route.client.host):
-            return await self._connected(number, arrival._replace(route=route), conversation)
+            client.peer = str(endpoints.client)
+        with self._address_limit.admit(endpoints.client.host):
+            return await self._connected(number, arrival._replace(endpoints=endpoints), conversation)
 
     async def _connected(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
         client = arrival.client
@@ -407,11 +407,11 @@ class Cluster:
         self._entering.discard(arrival.entering)
         # the handshake has refused names that mean no node
         node_id = self._settings.node_map.requested_node(arrival.node_id, client.server_name)
-        broker = await self.upstreams.connect(number, node_id, arrival.route)
+        broker = await self.upstreams.connect(number, node_id, arrival.endpoints)
         if isinstance(broker, Cause):
             return broker
         at = (number, time.monotonic_ns(), arrival.listener, client.peer, node_id, broker.peer)
-        facts = Opened(*at, client.is_tls, self.name, client.principal)
+        facts = OpenedConnection(*at, client.is_tls, self.name, client.principal)
         try:
             if self.upstreams.opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
@@ -439,7 +439,7 @@ class Cluster:
         name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
 
-    async def _relayed(self, relay: Relay, conversation: Conversation, facts: Opened) -> Cause:
+    async def _relayed(self, relay: Relay, conversation: Conversation, facts: OpenedConnection) -> Cause:
         observer = self._context.observer
         if observer is not None:
             observer.opened(facts, conversation)

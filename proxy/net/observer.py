@@ -1,7 +1,7 @@
 """The recorder as the proxy sees it: an observer that is told of every byte.
 
-The proxy knows these few methods and nothing behind them. None of them raises because of a disk, and only `counters`
-and `close` block: they are called in threads.
+The proxy knows these few methods and no more of the recorder. No method raises because of a disk. Only `counters` and
+`close` block, so the proxy calls them in threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedConnection:
     """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
 
     `tls`: whether the client speaks TLS. `principal`: the subject of the client's certificate.
@@ -38,14 +38,14 @@ class Observer(Protocol):
     def full(self) -> bool:
         """True if sockets should wait until the observer takes more (`when_not_full`)."""
 
-    def opened(self, facts: Opened, conversation: Conversation) -> None:
-        """A client's connection has a broker connection. The observer only reads `conversation`."""
+    def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
+        """The first call for a connection: a broker's connection was opened for it. `conversation` is only read."""
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        """`chunk` was read from a socket; `step`: the conversation's parse of it."""
+        """`chunk` was read from a socket; `step` is the conversation's result for it."""
 
     def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
-        """The proxy answers a request itself; the frame has its length in front."""
+        """The proxy itself answers a request. `frame`: the response, with its length."""
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
         """The end of stream was read in this direction."""
@@ -57,7 +57,7 @@ class Observer(Protocol):
         """A node was found, or has moved."""
 
     def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
-        """(apply, undo) for the reloaded selection of recorded traffic; other settings of the recorder stay."""
+        """(apply, undo) for a reloaded selection of the traffic to record. The recorder's other settings stay."""
 
     def when_not_full(self, call: Callable[[], None]) -> None:
         """Calls `call` once, in any thread, as soon as `full` may be False or nothing will be recorded any more."""
@@ -66,7 +66,7 @@ class Observer(Protocol):
         """Numbers for the metrics, by name; called in any thread."""
 
     def child_ended(self) -> None:
-        """The observer's child process has ended, and is started again."""
+        """The observer's child process (the compactor) has ended; the proxy starts it again."""
 
     @property
     def unwritten(self) -> int:

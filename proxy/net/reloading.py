@@ -1,8 +1,8 @@
-"""Reads settings again at SIGHUP: all take effect, or none, while traffic goes on.
+"""Reloads the settings at SIGHUP, while traffic goes on: all changes take effect, or none.
 
-    read       the sources and the files that they name, in a thread: they may be on a disk that hangs
-    prepare    all other steps that may fail or wait: new listeners, the workers' consent
-    commit     steps that neither fail nor wait. If a fault makes one fail, all are undone
+    read       the settings' sources and the files that they name, in a thread, because a disk may hang
+    prepare    what may fail or wait: new listeners are opened, the workers agree
+    commit     the changes take effect, which neither fails nor waits. If a fault stops one, all are undone
 
 Every failure is logged, and leaves the settings as they are. All SIGHUPs during a reload cause one further reload.
 """
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
-    change: a change of the reader's own (such as the log's level), committed with the others.
+    change: a further change that they cause (such as the log's level), committed after all others.
     """
 
     settings: ProxySettings
@@ -45,7 +45,7 @@ Reload = Callable[[], ReloadedSettings]
 
 
 class ReadingThread:
-    """Reads settings in a thread, one call at a time: a disk may hang."""
+    """Runs calls that read settings, one at a time, in a thread. While one hangs, later calls fail."""
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(1)
@@ -54,7 +54,7 @@ class ReadingThread:
         """The result of a call that blocks.
 
         Raises:
-            BadSetting: the call raised it; it or an earlier call took too long; or no thread can be had.
+            BadSetting: the call raised it; this call or an earlier one hangs; or no thread can be had.
         """
         with trio.move_on_after(READ_SECONDS):
             try:
@@ -68,7 +68,7 @@ class Reloading:
     """Handles SIGHUP.
 
     Args:
-        prepare: reads the settings and prepares all changes. Raises BadSetting: no setting may change.
+        prepare: the steps "read" and "prepare"; returns the changes to commit. Raises BadSetting.
         systemd: told when a reload begins and ends.
         stopping: once set, no setting changes.
     """
@@ -84,7 +84,7 @@ class Reloading:
         self._asked.set()
 
     async def run(self) -> None:
-        """Handles SIGHUPs until cancelled. Called when all listeners are open."""
+        """Handles SIGHUPs until cancelled. Call it when all listeners are open; an earlier SIGHUP waits for that."""
         while True:
             await self._asked.wait()
             self._asked = trio.Event()

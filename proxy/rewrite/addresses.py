@@ -187,7 +187,7 @@ def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
     return tuple(dict.fromkeys(place.node for place in found.nodes))
 
 
-def cluster_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
+def cluster_id_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
     """The cluster id in a response (the bytes behind its length); None if it has none.
 
     Errors: WireError when the frame can't be read.

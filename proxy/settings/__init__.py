@@ -6,7 +6,7 @@ reader.py       raw values -> dataclasses, or an error line for each fault
 wording.py      the error line for a wrong setting, spelled as its source spells settings
 load.py         all of it together
 reload.py       what changes while the proxy runs
-risks.py        what is allowed and may be regretted
+risks.py        warnings and notes about valid settings
 options.py      the flags as click's options
 show.py         the settings in effect, and their sources
 reference.py    docs/settings.md

@@ -1,4 +1,4 @@
-"""Settings that are right and may be regretted: each puts a promise of docs/design.md at risk, and says which."""
+"""The warnings and notes of `kafka-wiretap config check`: settings that are valid, and what may go wrong with them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,30 @@ from proxy.settings.load import Loaded
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
-# brokers' socket.request.max.bytes; consumers' fetch.max.bytes, which one large batch may exceed
-_BROKERS_LIMIT, _FETCH_MAX_BYTES = FrameLimits().request, 52_428_800
-# clients' request.timeout.ms
-_REQUEST_TIMEOUT = 30
+# Kafka's defaults: of brokers, of consumers (one large batch may exceed it), of clients
+_SOCKET_REQUEST_MAX_BYTES, _FETCH_MAX_BYTES, _REQUEST_TIMEOUT_SECONDS = FrameLimits().request, 52_428_800, 30
 # the default path of Kerberos' configuration
 KRB5_CONFIG = "/etc/krb5.conf"
 _LOOPBACK = ("127.", "localhost", "::1")
 
 
-def _is_ours(host: str) -> bool:
-    """True if only this machine can reach the host."""
+def _is_loopback(host: str) -> bool:
+    """True if only this machine can reach an address with this host."""
     return host.startswith(_LOOPBACK)
 
 
 class Risk(NamedTuple):
-    """When a warning is due, for which key, and what it says."""
+    """A warning about a setting. `is_taken`: True if the settings take this risk. `warning`: goes on from the key."""
 
     key: str
     is_taken: Callable[[Any], bool]
-    says: str
+    warning: str
 
 
-OF_ALL = (
+PROXY_RISKS = (
     Risk(
         "metrics",
-        lambda proxy: proxy.metrics is not None and not _is_ours(proxy.metrics.host),
+        lambda proxy: proxy.metrics is not None and not _is_loopback(proxy.metrics.host),
         "is open to everybody who reaches that address: brokers' addresses and traffic by API can be read there",
     ),
     Risk("drain", lambda proxy: proxy.drain_seconds == 0, "cuts exchanges in flight off at every stop"),
@@ -47,7 +45,7 @@ OF_ALL = (
         "such a response is held all the same, and all others wait",
     ),
 )
-OF_A_CLUSTER = (
+CLUSTER_RISKS = (
     Risk(
         "listen",
         lambda cluster: cluster.listen.port == 0,
@@ -61,7 +59,7 @@ OF_A_CLUSTER = (
     ),
     Risk(
         "limits.request",
-        lambda cluster: cluster.request_limit < _BROKERS_LIMIT,
+        lambda cluster: cluster.request_limit < _SOCKET_REQUEST_MAX_BYTES,
         "is below what brokers take (socket.request.max.bytes, 100 MiB by default): "
         "a longer request ends its connection",
     ),
@@ -72,14 +70,16 @@ OF_A_CLUSTER = (
     ),
     Risk(
         "timeouts.half_close",
-        lambda cluster: cluster.half_close_seconds < _REQUEST_TIMEOUT,
+        lambda cluster: cluster.half_close_seconds < _REQUEST_TIMEOUT_SECONDS,
         "is shorter than clients wait (request.timeout.ms, 30 s by default): answers of one that half-closes are lost",
     ),
 )
-OF_A_CLUSTERS_TLS = (
+CLUSTER_TLS_RISKS = (
     Risk(
         "tls",
-        lambda cluster: cluster.tls is None and cluster.upstream_tls is not None and not _is_ours(cluster.listen.host),
+        lambda cluster: (
+            cluster.tls is None and cluster.upstream_tls is not None and not _is_loopback(cluster.listen.host)
+        ),
         "is not set: what brokers are told over TLS, passwords too, comes to the proxy in plaintext",
     ),
     Risk(
@@ -104,7 +104,7 @@ OF_A_CLUSTERS_TLS = (
         "gives everybody who reaches the listener all that brokers allow the proxy's certificate",
     ),
 )
-OF_THE_CAPTURE = (
+CAPTURE_RISKS = (
     Risk(
         "capture.when_full",
         lambda capture: capture.when_full.value == "wait",
@@ -119,7 +119,7 @@ OF_THE_CAPTURE = (
 
 
 def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """What follows from there being a proxy, where it matters, and is no setting's fault."""
+    """What clients and brokers need because of the proxy, whatever its settings: a Kerberos key for its host."""
     if not _knows_kerberos(environment):
         return
     for cluster in loaded.proxy.clusters:
@@ -134,18 +134,18 @@ def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterat
 
 def _knows_kerberos(environment: Mapping[str, str]) -> bool:
     """True if this machine belongs to a realm, so clients may log in with GSSAPI. Source: krb5.conf(5)."""
-    # not pathlib's `exists`, which raises for what can't be looked at
-    return any(os.path.exists(one) for one in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if one)
+    # `Path.exists` would raise for a path that can't be looked at
+    return any(os.path.exists(path) for path in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if path)
 
 
 def risks(loaded: Loaded) -> Iterator[str]:
-    """A line for each, beginning with the key."""
-    yield from _taken(OF_ALL, loaded.proxy, "")
+    """A line for each risk that the settings take, beginning with the key."""
+    yield from _lines(PROXY_RISKS, loaded.proxy, "")
     for cluster in loaded.proxy.clusters:
-        yield from _taken(OF_A_CLUSTER + OF_A_CLUSTERS_TLS, cluster, f"clusters.{cluster.name}.")
+        yield from _lines(CLUSTER_RISKS + CLUSTER_TLS_RISKS, cluster, f"clusters.{cluster.name}.")
     if loaded.capture is not None:
-        yield from _taken(OF_THE_CAPTURE, loaded.capture, "")
+        yield from _lines(CAPTURE_RISKS, loaded.capture, "")
 
 
-def _taken(table: tuple[Risk, ...], settings: ProxySettings | ClusterSettings | object, prefix: str) -> Iterator[str]:
-    return (f"{prefix}{risk.key} {risk.says}" for risk in table if risk.is_taken(settings))
+def _lines(table: tuple[Risk, ...], settings: ProxySettings | ClusterSettings | object, prefix: str) -> Iterator[str]:
+    return (f"{prefix}{risk.key} {risk.warning}" for risk in table if risk.is_taken(settings))

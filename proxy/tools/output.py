@@ -33,14 +33,19 @@ class Incomplete(click.ClickException):
 
 def budget_option(help_text: str, default: int = DEFAULT_SIZE) -> Callable[[Command], Command]:
     """--budget SIZE: `budget`, in bytes."""
+    return size_option("--budget", help_text, default)
+
+
+def size_option(flag: str, help_text: str, default: int) -> Callable[[Command], Command]:
+    """An option that takes a size: its value is in bytes."""
     shown = written_size(default)
-    return click.option("--budget", default=shown, show_default=True, metavar="SIZE", callback=_size, help=help_text)
+    return click.option(flag, default=shown, show_default=True, metavar="SIZE", callback=_size, help=help_text)
 
 
-def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
+def _size(_context: click.Context, option: click.Parameter, value: str) -> int:
     size = read_size(value)
     if not size:
-        raise click.BadParameter(f"{value!r} is no size; right would be --budget 1GiB")
+        raise click.BadParameter(f"{value!r} is no size; right would be {option.opts[0]} 1GiB")
     return size
 
 

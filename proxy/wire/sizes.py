@@ -6,8 +6,7 @@ message with those types: its encoder writes exactly as many bytes.
 Source: KAFKA-9927; `docs/encodings.md` is the study.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -46,16 +45,43 @@ def sizes(message: Message, version: int, values: Mapping[str, Any], encoding: s
     Errors: ValueError for an unknown encoding or a version that the message lacks. Values that don't fit the message
     are not detected; encoding them would.
     """
-    if version not in message.versions:
-        raise ValueError(f"{message.name} has no version {version}")
-    struct = layout(message, version)
-    if encoding == BEST:
+    return Sizer(message, version).sizes(values, encoding)
+
+
+class Sizer:
+    """`sizes` of one message in one version, for many of its values: what depends on these alone is looked up once."""
+
+    def __init__(self, message: Message, version: int) -> None:
+        """Errors: ValueError for a version that the message lacks."""
+        if version not in message.versions:
+            raise ValueError(f"{message.name} has no version {version}")
+        self._struct = layout(message, version)
+        self._types = dict(_types(self._struct, ""))
+
+    def sizes(self, values: Mapping[str, Any], encoding: str) -> Sizes:
+        """As the function. Errors: ValueError for an unknown encoding."""
+        if encoding != BEST:
+            return self._measured(values, Encoding(encoding))
         preferred = (Encoding.FIXED, Encoding.UNSIGNED, Encoding.SIGNED)
-        counted = [_Counter(one).measured(struct, values) for one in preferred]
+        counted = [self._measured(values, one) for one in preferred]
         paths = counted[0].encodings
         best = {path: min(counted, key=lambda one: one.fields[path]).encodings[path] for path in paths}
-        return _Counter(best).measured(struct, values)
-    return _Counter(Encoding(encoding)).measured(struct, values)
+        return self._measured(values, best)
+
+    def _measured(self, values: Mapping[str, Any], encodings: Encodings) -> Sizes:
+        counter = _Counter(encodings, self._types)
+        total = counter.struct(self._struct, values, "")
+        chosen = {path: _chosen(type_, encodings, path) for path, type_ in self._types.items()}
+        of_integers = {path: integer.encoding for path, integer in chosen.items() if integer}
+        return Sizes(total, MappingProxyType(counter.fields), MappingProxyType(of_integers))
+
+
+def _types(struct: Struct, above: str) -> Iterator[tuple[str, str]]:
+    """All paths, in order, with the types of their elements."""
+    for slot in struct:
+        yield above + slot.name, slot.type
+        if slot.struct:
+            yield from _types(slot.struct, above + slot.name + ".")
 
 
 def reencoded(message: Message, encodings: Encodings) -> Message:
@@ -76,40 +102,29 @@ def _type(type_: str, encodings: Encodings, path: str) -> str:
     return array + integer.name if integer else type_
 
 
+# Integers that have three encodings, by the type's name, and by width and encoding.
+_REENCODABLE = {name: integer for name, integer in INTEGERS.items() if integer.bits in WIDTHS}
+_INTEGERS = {(bits, encoding): Integer(bits, encoding) for bits in WIDTHS for encoding in Encoding}
+
+
 def _chosen(type_: str, encodings: Encodings, path: str) -> Integer | None:
     """Width and encoding of an integer that can be reencoded; None for other types."""
-    integer = INTEGERS.get(type_)
-    if integer is None or integer.bits not in WIDTHS:
+    integer = _REENCODABLE.get(type_)
+    if integer is None:
         return None
     chosen = encodings if isinstance(encodings, Encoding) else encodings.get(path, integer.encoding)
-    return Integer(integer.bits, chosen)
+    return _INTEGERS[integer.bits, chosen]
 
 
 class _Counter:
-    """Adds up the bytes of one message; every method returns those of its own part."""
+    """Adds up the bytes of one message; every method returns those of its own part. `fields`: 0 for absent ones."""
 
-    def __init__(self, encodings: Encodings):
+    def __init__(self, encodings: Encodings, paths: Iterable[str]):
         self._requested = encodings
-        self._fields: Counter[str] = Counter()
-        self._encodings: dict[str, Encoding] = {}
+        self.fields = dict.fromkeys(paths, 0)
 
-    def measured(self, struct: Struct, values: Mapping[str, Any]) -> Sizes:
-        self._name(struct, "")
-        total = self._struct(struct, values, "")
-        return Sizes(total, MappingProxyType(dict(self._fields)), MappingProxyType(self._encodings))
-
-    def _name(self, struct: Struct, above: str) -> None:
-        """Lists all paths, in order, those of absent fields too."""
-        for slot in struct:
-            path = above + slot.name
-            self._fields[path] = 0
-            if integer := _chosen(slot.type, self._requested, path):
-                self._encodings[path] = integer.encoding
-            if slot.struct:
-                self._name(slot.struct, path + ".")
-
-    def _struct(self, struct: Struct, values: Mapping[str, Any], above: str) -> int:
-        plain = sum(self._slot(slot, values.get(slot.name, slot.default), above) for slot in struct.slots)
+    def struct(self, struct: Struct, values: Mapping[str, Any], above: str) -> int:
+        plain = sum([self._slot(slot, values.get(slot.name, slot.default), above) for slot in struct.slots])
         return plain + self._tags(struct, values, above) if struct.flexible else plain
 
     def _tags(self, struct: Struct, values: Mapping[str, Any], above: str) -> int:
@@ -121,8 +136,9 @@ class _Counter:
         return _varint(len(tags)) + sum(_varint(tag) + _varint(size) + size for tag, size in tags.items())
 
     def _slot(self, slot: Slot, value: Any, above: str) -> int:
-        size = self._value(slot, value, above + slot.name)
-        self._fields[above + slot.name] += size
+        path = above + slot.name
+        size = self._value(slot, value, path)
+        self.fields[path] += size
         return size
 
     def _value(self, slot: Slot, value: Any, path: str) -> int:
@@ -136,7 +152,7 @@ class _Counter:
         """Values of one type, without their count."""
         if slot.struct:
             struct, below = slot.struct, path + "."
-            return sum([self._struct(struct, value, below) for value in values])
+            return sum([self.struct(struct, value, below) for value in values])
         if integer := _chosen(slot.type, self._requested, path):
             return _integers(integer, values)
         if slot.type in FIXED:

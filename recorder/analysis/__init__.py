@@ -2,7 +2,11 @@
 
     schema      how a table is declared: columns, types, meanings
     decode/     frames -> rows, by the wire alone, without Spark
+    scan        what Python's workers read of a capture by themselves; pushed: filters that choose what they read
     bodies      the two roads by which frames reach the decoders
+    data_source    the same tables as Spark's `format("kafka-wiretap")`
+    kept        tables that several questions read, made once; at_once: questions from a few threads
+    expressions what tables, questions and findings compute alike
     tables/     the tables: DataFrame -> DataFrame
     sources     all tables by their names; how a capture is opened
     questions/  answers: DataFrame -> small DataFrame, one question a function
@@ -11,6 +15,7 @@
     summary/    a report as values, without Spark; summarize: how Spark fills it
     asked       what `analyze` is asked by, and of which exchanges
     report      all answers of `analyze`, from the same exchanges
+    streaming   a capture that grows: windows of latency and errors; checkpoint: whose it is
     views       SQL over the tables
     running     a question asked in a session of its own, and what its errors come to
     job         the one place that opens a session; java, ship: what it needs of this machine and sends to others

@@ -35,6 +35,7 @@ BY: Mapping[str, str] = {
     "node": c.NODE,
     "topic": TOPIC,
 }
+AUTO = "auto"
 # so many topics are named where one is asked for that nothing names
 _NAMED = 10
 
@@ -67,7 +68,10 @@ EVERYTHING = Only()
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """By which columns (`BY`'s values) the answers are told, per which window, of which exchanges."""
+    """By which columns (`BY`'s values) the answers are told, per which window, of which exchanges.
+
+    The window AUTO is of 5 s where the exchanges take less than 10 minutes, else of a minute.
+    """
 
     by: tuple[str, ...] = (c.API,)
     window: str | None = None

@@ -1,39 +1,37 @@
 """The ways by which the bytes of frames reach the decoders: two roads, one decoder.
 
     worker   Spark's Python workers read the Parquet themselves, with the capture's own reader: half the time. The files
-             must have the same path on every executor.
+             must have the same path on every executor, or be in an S3 bucket (`s3://`).
     jvm      Spark reads the Parquet, and hands batches to Python (`mapInArrow`): wherever Spark reads.
 
-Both read the same frames: whole ones up to `largest` bytes. All others are rows too, made of their heads by Spark
-alone: `unread` says why. A larger frame has a row group of its own, so its bytes are not even loaded.
+Both read the same frames: whole ones up to `largest` bytes. All others are rows too, made of their heads alone:
+`unread` says why. A larger frame has a row group of its own, so its bytes are not even loaded.
 
-A task of the worker road is a byte range of a file, planned without opening the file; it reads the row groups that
-begin in its range, one at a time.
+The worker road is `scan`, run in tasks of about 16 MiB of Parquet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial, reduce
 from operator import or_
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Decoder, decoded
+from recorder.analysis.kept import Kept
+from recorder.analysis.scan import LARGEST_BODY, Piece, Wanted, opened_frames, plain_rows, planned, within
 from recorder.capture import frames as c
+from recorder.capture.remote import SCHEME
 
-# The capture's row groups, and with them a reader's memory, are bounded by the same number of bytes.
-LARGEST_BODY = 64 << 20
-# bytes of Parquet in a task, about: a row group of small frames has a few MiB
-TASK_BYTES = 16 << 20
-# rows that a worker decodes at a time
-BATCH_ROWS = 4096
+# what makes a task's rows in a worker
+Read = Callable[[Sequence[Piece]], Iterator[Any]]
 
 
 class Road(StrEnum):
@@ -48,7 +46,8 @@ class Road(StrEnum):
 class Captured:
     """A capture in Spark. `paths`: its files of frames, for the worker road; None: nobody but Spark reaches them.
 
-    `since_ns`, `until_ns`: tables have the frames that arrived from the one moment to the other.
+    `since_ns`, `until_ns`: tables have the frames that arrived from the one moment to the other. `is_tiny`: each table
+    is the work of a single task. `kept`: what several questions read is made once.
     """
 
     frames: DataFrame
@@ -58,6 +57,8 @@ class Captured:
     largest: int = LARGEST_BODY
     since_ns: int | None = None
     until_ns: int | None = None
+    is_tiny: bool = False
+    kept: Kept | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -67,7 +68,12 @@ class Captured:
     @property
     def by_workers(self) -> bool:
         """True if bodies are read by the worker road."""
-        return self.road is not Road.JVM and self.paths is not None
+        return self.is_stored or (self.road is not Road.JVM and self.paths is not None)
+
+    @property
+    def is_stored(self) -> bool:
+        """True of a capture in an S3 bucket. Its `frames` hold no more than the beginnings of some answers."""
+        return any(path.startswith(SCHEME) for path in self.paths or ())
 
     @property
     def chosen(self) -> DataFrame:
@@ -77,13 +83,44 @@ class Captured:
             found = found.filter(F.col(c.AT_NS) >= self.since_ns)
         return found if self.until_ns is None else found.filter(F.col(c.AT_NS) <= self.until_ns)
 
+    @property
+    def later(self) -> Captured:
+        """The same capture without an end of the time asked for: an answer may come behind it."""
+        return replace(self, until_ns=None)
+
+    @property
+    def ever(self) -> Captured:
+        """The same capture, whatever time was asked for: what was told before it holds in it."""
+        return replace(self, since_ns=None, until_ns=None)
+
+    def keeping(self) -> Captured:
+        """The same capture, of which `once` keeps tables: for a table that is made of others which it reads often."""
+        return self if self.kept else replace(self, kept=Kept())
+
+    def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """The table that `make` makes, of the frames of the time asked for; kept under its name in a report."""
+        if self.kept is None:
+            return make()
+        key = name, self.since_ns, self.until_ns
+        return self.kept.table(key, lambda: make().coalesce(1) if self.is_tiny else make())
+
 
 def rows(captured: Captured, decoder: Decoder) -> DataFrame:
-    """The table of bodies that the decoder makes, of all frames that it asks for."""
+    """The table of bodies that the decoder makes, of all frames that it asks for. A report keeps it."""
+    return captured.once(f"rows of {decoder.name}", partial(fresh_rows, captured, decoder))
+
+
+def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
+    """The same, decoded for the one question that needs it."""
+    return _by_workers(captured, decoder) if captured.by_workers else _by_spark(captured, decoder)
+
+
+def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
     wanted, largest = captured.chosen.filter(asked(decoder.asked)), captured.largest
     readable = is_readable(largest)
+    opened = wanted.filter(readable).select(*decoder.reads)
+    read = opened.mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
     unread = wanted.filter(~readable).select(*_heads(decoder), *_nulls(decoder), _reason(largest).alias(UNREAD))
-    read = _by_workers(captured, decoder) if captured.by_workers else _by_spark(wanted.filter(readable), decoder)
     return read.unionByName(unread)
 
 
@@ -117,91 +154,44 @@ def _nulls(decoder: Decoder) -> list[Column]:
     return [F.lit(None).cast(column.kind).alias(column.name) for column in (*decoder.shared, *decoder.own)]
 
 
-def _by_spark(readable: DataFrame, decoder: Decoder) -> DataFrame:
-    return readable.select(*decoder.reads).mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
-
-
-class Piece(NamedTuple):
-    """A byte range of a file: the row groups that begin in it."""
-
-    path: str
-    start: int
-    end: int
-
-
 def _by_workers(captured: Captured, decoder: Decoder) -> DataFrame:
-    spark = captured.spark
-    least = spark.sparkContext.defaultParallelism if captured.paths else 1
-    tasks = planned([(path, Path(path).stat().st_size) for path in captured.paths or ()], least)
-    conditions = _Conditions(decoder.asked, captured.largest, captured.since_ns, captured.until_ns)
-    work = partial(_worked, tasks=tasks, decoder=decoder, conditions=conditions)
+    wanted = Wanted(decoder.asked, captured.largest, captured.since_ns, captured.until_ns)
+    return scanned(captured, partial(opened_frames, decoder=decoder, wanted=wanted), decoder.table.ddl)
+
+
+def whole_frames(captured: Captured, columns: Sequence[str], ddl: str) -> DataFrame:
+    """The table `frames` itself, with its frames whole, wherever the capture is."""
+    if not captured.is_stored:
+        return captured.chosen.select(*columns)
+    wanted = Wanted((), captured.largest, captured.since_ns, captured.until_ns)
+    return scanned(captured, partial(plain_rows, columns=columns, wanted=wanted), ddl)
+
+
+def scanned(captured: Captured, read: Read, ddl: str) -> DataFrame:
+    """What the workers read of the capture's files of frames."""
+    paths = within(captured.paths or (), captured.since_ns, captured.until_ns)
+    return by_workers(captured.spark, paths, read, ddl, is_tiny=captured.is_tiny)
+
+
+def by_workers(
+    spark: SparkSession, files: Iterable[tuple[str, int]], read: Read, ddl: str, *, is_tiny: bool
+) -> DataFrame:
+    """What the workers read of these files (path, size): `read` makes Arrow batches of a task."""
+    tasks = planned(files, 1 if is_tiny else _cores(spark))
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    return numbers.mapInArrow(work, decoder.table.ddl)
+    return numbers.mapInArrow(partial(_worked, tasks=tasks, read=read), ddl)
 
 
-def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
-    """Tasks of about TASK_BYTES, in the order of the files (path, size); `least`: so many, where that can be."""
-    sizes = list(files)
-    room = max(min(TASK_BYTES, -(-sum(size for _, size in sizes) // max(least, 1))), 1)
-    tasks: list[list[Piece]] = []
-    left = 0
-    for path, size in sizes:
-        for start in range(0, max(size, 1), room):
-            piece = Piece(path, start, min(start + room, size))
-            if left < piece.end - piece.start or not tasks:
-                tasks.append([])
-                left = room
-            tasks[-1].append(piece)
-            left -= piece.end - piece.start
-    return tasks
+def _cores(spark: SparkSession) -> int:
+    """How many tasks run at a time; 1 where nobody tells, as with Spark Connect."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkAttributeError:
+        return 1
 
 
-class _Conditions(NamedTuple):
-    """Which rows a worker decodes: as `asked` and `_is_readable` say it to Spark."""
-
-    asked: tuple[Asked, ...]
-    largest: int
-    since_ns: int | None
-    until_ns: int | None
-
-    def expression(self) -> Any:
-        """The conditions as pyarrow has them."""
-        import pyarrow.compute as pc
-
-        found = reduce(or_, map(_asked_of_arrow, self.asked))
-        found &= (pc.field(c.STORED) == pc.field(c.SIZE)) & (pc.field(c.SIZE) <= self.largest)
-        if self.since_ns is not None:
-            found &= pc.field(c.AT_NS) >= self.since_ns
-        return found if self.until_ns is None else found & (pc.field(c.AT_NS) <= self.until_ns)
-
-
-def _asked_of_arrow(one: Asked) -> Any:
-    import pyarrow.compute as pc
-
-    found = (pc.field(c.KIND) == one.side) & (pc.field(c.DIALECT) == one.dialect)
-    key = pc.field(c.API_KEY)
-    found &= key.is_valid() if one.api_keys is None else key.isin(list(one.api_keys))
-    return found if one.versions is None else found & pc.field(c.API_VERSION).isin(list(one.versions))
-
-
-Work = Callable[[Iterable[Any]], Iterator[Any]]
-
-
-def _worked(
-    batches: Iterable[Any], tasks: list[list[Piece]], decoder: Decoder, conditions: _Conditions
-) -> Iterator[Any]:
+def _worked(batches: Iterable[Any], tasks: list[list[Piece]], read: Read) -> Iterator[Any]:
     """Runs in a Python worker: the rows of the tasks whose numbers come."""
-    where = conditions.expression()
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for piece in tasks[number]:
-                yield from decoded(_batches(piece, where, decoder.reads), decoder)
-
-
-def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
-    from recorder.capture.reader import file_at, groups_between, row_groups
-
-    file = file_at(Path(piece.path))
-    for number in groups_between(file, piece.start, piece.end):
-        for table in row_groups(file, columns, where=where, only=number):
-            yield from table.to_batches(BATCH_ROWS)
+            yield from read(tasks[number])

@@ -20,6 +20,8 @@ ERROR_CODES = "error_codes"
 # the reason why a response's errors are unknown (`Unread`); the kind of a long poll's wait (`Wait`)
 UNREAD = "unread"
 WAIT = "wait"
+# how long the answer has the client wait for a quota
+THROTTLE_MS = "throttle_ms"
 # values of WAIT in `latency_by_api`: all latencies of the row are waits; or it is unknown which of them are
 WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
 

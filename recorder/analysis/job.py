@@ -18,17 +18,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from recorder.analysis.ship import write_zip
+from recorder.analysis.master import is_loopback
+from recorder.analysis.ship import ship
 
 SETTINGS = {
     "spark.app.name": "kafka-wiretap",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # where in Python a column was made: errors name their columns well enough, and it takes as long as making them
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # each query's plan, printed for a page that nobody looks at
+    "spark.sql.ui.explainMode": "simple",
     # Spark gets each file of a capture by name: many files are not worth a listing task each
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # rows of a vectorized Parquet batch; a batch ends with its row group too
@@ -42,17 +47,25 @@ SETTINGS = {
     # a task's share of a file; its row groups are read one after the other
     "spark.sql.files.maxPartitionBytes": "128m",
 }
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 # Only heads are shuffled: with more partitions, bookkeeping would be most of the work on a laptop.
-_LOCAL = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "8",
+_LOCAL = {"spark.sql.shuffle.partitions": "8"}
+# For tables of so few rows that one task does each: Java is neither written nor compiled for them, no plan is made
+# twice, and no join sends its smaller side around.
+FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 # Seconds that a JVM gets for its clean-up.
 _JVM_ENDS_WITHIN = 20
 # A small capture is read before the JVM's second compiler and its parallel collector have paid for themselves: without
-# them the answer takes half the processor time.
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# them the answer takes half the processor time. Without the second compiler Java has 48 MiB for compiled code; where
+# those are full, it compiles no more.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 # pyspark's loggers that write an exception to the terminal, as JSON with its stack, before the caller can catch it.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -73,8 +86,23 @@ def is_local(master: str) -> bool:
 
 
 def settings(master: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """All settings of the session; `extra` wins."""
-    return {**SETTINGS, **(_LOCAL if is_local(master) else {}), **extra, "spark.master": master}
+    """All settings of the session; `extra` wins. Workers on this machine reach the driver by loopback."""
+    is_here = is_local(master) or is_loopback(master)
+    return {
+        **SETTINGS,
+        **(_LOCAL if is_local(master) else {}),
+        **(_LOOPBACK if is_here else {}),
+        **extra,
+        "spark.master": master,
+    }
+
+
+def submitted() -> dict[str, str]:
+    """The settings that `spark-submit` was given, if it runs this process; else none."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 @contextmanager
@@ -83,7 +111,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session on `master` with this project's code on its executors; gone, with its JVM, behind the block.
 
-    `extra`: Spark settings by name. `log`: the file for the JVM's output (default: a temporary one, removed too).
+    `extra`: Spark settings by name, which win over those that `spark-submit` was given. `log`: the file for the JVM's
+    output (default: a temporary one, removed too).
     `quick`: a faster start and a slower run, if all the work is done on this machine.
     Raises what pyspark raises if the JVM can't start or the master can't be reached.
     """
@@ -92,21 +121,36 @@ def session(
         (folder / "log4j2.properties").write_text(_LOG4J)
         _prepare(master)
         with _stderr_to(log or folder / "spark.log"):
-            spark = _open(_placed(settings(master, extra or {}), folder), _QUICK if quick and is_local(master) else "")
+            spark = _open(
+                _placed(settings(master, {**submitted(), **(extra or {})}), folder),
+                _QUICK if quick and is_local(master) else "",
+            )
         try:
-            spark.sparkContext.addPyFile(str(write_zip(folder / "kafka_wiretap.zip")))
+            spark.sparkContext.addPyFile(str(ship(folder / "kafka_wiretap.zip")))
             yield spark
             spark.stop()
         finally:
             _end_jvm()
 
 
+def mixes_up_filters(spark: SparkSession) -> bool:
+    """True for a Spark that gives a Python data source's pushed filters to other queries of the same DataFrame.
+
+    It keeps what the source planned with the filters in the source, not in the scan. True where that can't be told.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        return True
+    source = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2")
+    return any(method.getName() == "setReadInfo" for method in source.getMethods())
+
+
 def _prepare(master: str) -> None:
-    """Executors run this interpreter, local listeners use loopback, and only the caller reports errors."""
+    """Executors run this interpreter, listeners use loopback where all is here, and only the caller reports errors."""
     for name in _TALKATIVE:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if is_local(master):
+    if is_local(master) or is_loopback(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
@@ -128,7 +172,8 @@ def _end_jvm() -> None:
     """Ends the JVM by closing its standard input, and forgets it. No call into the JVM is made: after an interrupted
     call the next one may get the wrong answer."""
     gateway: Any = SparkContext._gateway
-    if gateway is not None:
+    # spark-submit's JVM ends by itself, behind this process
+    if gateway is not None and gateway.proc is not None:
         gateway.proc.stdin.close()
         try:
             gateway.proc.wait(_JVM_ENDS_WITHIN)

@@ -50,8 +50,9 @@ def write(found: DataFrame, place: str, form: str, *, overwrite: bool) -> None:
 
 def _csv(values: Any) -> str:
     paper = StringIO()
-    csv.writer(paper, lineterminator="").writerow(values)
-    return paper.getvalue()
+    # a value is quoted that holds a character of the line's end
+    csv.writer(paper, lineterminator="\r\n").writerow(values)
+    return paper.getvalue().removesuffix("\r\n")
 
 
 def _text(value: Any) -> str:
@@ -64,6 +65,8 @@ def _plain(value: Any) -> Any:
     """The value as JSON has it."""
     if isinstance(value, Row):
         return {name: _plain(one) for name, one in value.asDict().items()}
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, bytes | bytearray):

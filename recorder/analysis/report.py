@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.asked import BY, Question, chosen
+from recorder.analysis.asked import AUTO, BY, Question, chosen
 from recorder.analysis.bodies import Captured
+from recorder.analysis.kept import persisted
 from recorder.analysis.questions import losses
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.errors import errors_by_api
 from recorder.analysis.questions.latency import latency_by_api
 from recorder.analysis.tables.exchanges import doubtful, exchanges
+from recorder.analysis.tables.lag import SECOND_NS, window_ns
 from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
 
@@ -64,26 +65,30 @@ def report(capture: Captured, question: Question = BY_API, *, output: Output | N
     Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong window;
     `asked.Nothing`.
     """
-    by, window = question.by, question.window
+    by = question.by
     capture = replace(capture, since_ns=question.only.since_ns, until_ns=question.only.until_ns)
     every = chosen(exchanges(capture, doubtful(capture)), capture, question)
-    every = every.select(*dict.fromkeys((*ASKED, *by))).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with persisted(every.select(*dict.fromkeys((*ASKED, *by)))) as kept:
+        window = _window(kept) if question.window == AUTO else question.window
         tables = {
-            "coverage_by_api": coverage_by_api(every),
-            "latency_by_api": latency_by_api(every, by=by, window=window),
-            "errors_by_api": errors_by_api(every, by=by, window=window),
+            "coverage_by_api": coverage_by_api(kept),
+            "latency_by_api": latency_by_api(kept, by=by, window=window),
+            "errors_by_api": errors_by_api(kept, by=by, window=window),
         }
         rows = {name: _collected(table, name, output) for name, table in tables.items()}
         return Report(missing(capture.frames, capture.events, output), **rows, by=by)
-    finally:
-        every.unpersist()
+
+
+def _window(exchanges: DataFrame) -> str | None:
+    """The window that suits the time which the exchanges take, as Spark has it; None without any."""
+    first, last = exchanges.agg(F.min(F.unix_micros(c.AT)), F.max(F.unix_micros(c.AT))).collect()[0]
+    return None if first is None else f"{window_ns(first * 1000, last * 1000) // SECOND_NS} seconds"
 
 
 def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = None) -> Missing:
     """What the capture lacks."""
     gaps = _collected(losses.gaps_by_cause(event_rows), "gaps_by_cause", output)
-    lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output)
+    lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output) if gaps or output else []
     (sums,) = losses.left_out(frames, event_rows).collect()
     died = sorted(row[c.SESSION] for row in losses.sessions_that_died(event_rows).collect())
     return Missing(

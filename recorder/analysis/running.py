@@ -6,9 +6,12 @@ file that can't be read is left out, and the question is asked again: the caller
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
@@ -23,13 +27,18 @@ from pyspark.sql import SparkSession
 from recorder.analysis import job
 from recorder.analysis.asked import Nothing
 from recorder.analysis.bodies import Captured
+from recorder.analysis.scan import files_in
 from recorder.analysis.sources import captured
 from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.remote import SCHEME, place_at, reason_of, size_of
 
-# Bytes of Parquet that are read faster than a JVM warms up.
-SMALL_CAPTURE = 200_000_000
+# Bytes of Parquet that are read faster than a JVM warms up; and those that a single task reads while Spark would think
+# about several.
+SMALL_CAPTURE, TINY_CAPTURE = 200_000_000, 4_000_000
 # Behind a message: what the message is called in the SQL standard
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
+# In Spark's log, once it has given up a standalone cluster; what it raises then is about something else
+_NO_MASTER = "All masters are unresponsive"
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 Files = Mapping[str, Sequence[str]]
 Answer = TypeVar("Answer")
@@ -48,6 +57,11 @@ class Place:
     files: Files | None = None
     broken: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def size(self) -> float:
+        """Bytes of the files of frames; behind a URL there may be any number."""
+        return math.inf if self.files is None else sum(size_of(place_at(file)) for file in self.files[FRAMES_FOLDER])
+
     def readable(self) -> Files | None:
         """The files that are not known to be broken."""
         if self.files is None:
@@ -56,36 +70,89 @@ class Place:
 
 
 def ask(place: Place, question: Callable[[Captured], Answer]) -> Answer:
-    """The answer to a question. Errors: ClickException, in one line, UsageError for a question that is wrong."""
+    """The answer to a question. Errors: as of `opened`."""
+    (answer,) = ask_each([(place, question)])
+    return answer
+
+
+def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> list[Answer]:
+    """The answers to questions about one capture each, in one session, of the first place. Errors: as of `opened`."""
+    places = [place for place, _ in asked]
+    # of a tiny capture a single task is enough for each table
+    is_tiny, is_small = (all(place.size < size for place in places) for size in (TINY_CAPTURE, SMALL_CAPTURE))
+    settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
+    with opened(places[0].master, settings, quick=is_small) as spark:
+        return [_asked(spark, place, question, is_tiny) for place, question in asked]
+
+
+@contextmanager
+def in_utc() -> Iterator[None]:
+    """Within the block Python's local time is UTC: pyspark makes local times of Spark's, without a zone."""
+    own = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        del os.environ["TZ"]
+        if own is not None:
+            os.environ["TZ"] = own
+        time.tzset()
+
+
+@contextmanager
+def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator[SparkSession]:
+    """A session for the block. `settings`: Spark's, which win.
+
+    Errors: ClickException, in one line, UsageError for a question that is wrong.
+    """
     # SIGTERM works like Ctrl-C: no process and no file is left behind
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:
         with (
-            job.session(place.master, extra=place.conf, log=path, quick=_is_small(place.files)) as spark,
+            in_utc(),
+            job.session(master, extra=settings, log=path, quick=quick) as spark,
             as_click_errors(path),
         ):
-            found = _asked(spark, place, question)
+            yield spark
     except (PySparkException, Py4JError) as error:  # no session was opened, for example because the master is not there
-        raise click.ClickException(f"Spark did not start: {_reason(error)} (its log: {path})") from error
+        raise _not_started(master, _reason(error), path) from error
     except (KeyboardInterrupt, click.UsageError):
         path.unlink()
         raise
     path.unlink()
-    return found
 
 
-def _asked(spark: SparkSession, place: Place, question: Callable[[Captured], Answer]) -> Answer:
+def _not_started(master: str, reason: str, log: Path) -> click.ClickException:
+    """Why no session was opened; of a cluster that says nothing, only Spark's log tells that."""
+    if _NO_MASTER in log.read_text(errors="replace"):
+        right = f"right would be that of a master of Spark {pyspark.__version__}, as its web page shows it, or local[*]"
+        return click.UsageError(f"no Spark master answers at {master}, though something listens; {right} (log: {log})")
+    return click.ClickException(f"Spark did not start: {reason} (its log: {log})")
+
+
+def _asked(spark: SparkSession, place: Place, question: Callable[[Captured], Answer], is_tiny: bool = False) -> Answer:
     while True:
         try:
-            return question(captured(spark, place.folder, place.readable()))
+            return question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny))
         except (PySparkException, Py4JError) as error:
             broken = _named(str(error), place.readable())
             if broken is None:
                 raise
+            _check_store(place)
             place.broken[broken] = _why(str(error), broken)
             spark.catalog.clearCache()
+
+
+def _check_store(place: Place) -> None:
+    """One file of a bucket can't be read: is it that file, or the store? Errors: UsageError, for the store."""
+    if place.folder.startswith(SCHEME):
+        try:
+            files_in(place.folder)
+        except OSError as error:
+            raise click.UsageError(f"{place.folder} can't be read any more: {reason_of(error)}") from error
 
 
 def _named(text: str, files: Files | None) -> str | None:
@@ -100,11 +167,6 @@ def _why(text: str, file: str) -> str:
     said = re.search(re.escape(file) + r" can't be read: ([^\n]*)", text)
     caused = re.findall(r"^Caused by: [\w.$]+: ([^\n]*)", text, re.MULTILINE)
     return said[1] if said else caused[-1] if caused else "Spark can't read it"
-
-
-def _is_small(files: Files | None) -> bool:
-    """True for a capture of few bytes; one behind a URL may be of any size."""
-    return files is not None and sum(Path(file).stat().st_size for file in files[FRAMES_FOLDER]) < SMALL_CAPTURE
 
 
 @contextmanager

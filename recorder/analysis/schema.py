@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 HEADERS = "array<struct<name: string, value: binary>>"
+SPANS = "array<struct<start: int, length: int>>"
+TEXTS = "map<string, string>"
 
 
 class Column(NamedTuple):
@@ -57,12 +59,16 @@ def arrow_type(kind: str) -> Any:
         "bigint": pa.int64(),
         "int": pa.int32(),
         "smallint": pa.int16(),
+        "double": pa.float64(),
         "boolean": pa.bool_(),
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "array<smallint>": pa.list_(pa.int16()),
         "array<int>": pa.list_(pa.int32()),
+        "array<bigint>": pa.list_(pa.int64()),
         "array<string>": pa.list_(pa.string()),
+        SPANS: pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
+        TEXTS: pa.map_(pa.string(), pa.string()),
         HEADERS: pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])),
     }
     return types[kind]

@@ -8,22 +8,33 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.bodies import LARGEST_BODY, Captured, Road, rows
+from recorder.analysis.bodies import Captured, Road, rows, whole_frames
 from recorder.analysis.decode.batches import BATCHES
+from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.scan import LARGEST_BODY, files_in
 from recorder.analysis.schema import Table
-from recorder.analysis.tables.clients import CLIENTS, clients
-from recorder.analysis.tables.errors import ERRORS, errors
+from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
+from recorder.analysis.tables.deliveries import DELIVERIES, deliveries
+from recorder.analysis.tables.encodings import ENCODINGS, encodings
+from recorder.analysis.tables.errors import ERRORS, errors_by_topic
 from recorder.analysis.tables.exchanges import EXCHANGES, doubtful, exchanges
-from recorder.analysis.tables.frames import FRAMES, Files, events, frames
-from recorder.analysis.tables.happenings import CONNECTIONS, GAPS, SESSIONS, connections, gaps, sessions
+from recorder.analysis.tables.fetch_sessions import FETCH_SESSIONS, fetch_sessions
+from recorder.analysis.tables.frames import FRAMES, Files, events, frames, stored
+from recorder.analysis.tables.group_events import GROUP_EVENTS, group_events
+from recorder.analysis.tables.happenings import GAPS, SESSIONS, gaps, sessions
+from recorder.analysis.tables.lag import LAG, lag
+from recorder.analysis.tables.latency_buckets import LATENCY_BUCKETS, latency_buckets
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES, metadata_changes
 from recorder.analysis.tables.names import TOPIC_NAMES, named, topic_names
+from recorder.analysis.tables.rebalances import REBALANCES, rebalances
 from recorder.analysis.tables.topic_use import TOPIC_USE, topic_use
+from recorder.analysis.tables.transactions import TRANSACTIONS, transactions
 from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.remote import SCHEME
 
 
 class Source(NamedTuple):
@@ -45,20 +56,29 @@ def all_exchanges(captured: Captured) -> DataFrame:
 SOURCES = {
     source.table.name: source
     for source in (
-        Source(FRAMES, lambda captured: captured.chosen.select(*FRAMES.names)),
+        Source(FRAMES, partial(whole_frames, columns=FRAMES.names, ddl=FRAMES.ddl)),
         Source(EXCHANGES, all_exchanges),
-        Source(ERRORS, lambda captured: errors(all_exchanges(captured))),
+        Source(ERRORS, lambda captured: errors_by_topic(all_exchanges(captured), captured)),
+        Source(LATENCY_BUCKETS, latency_buckets),
         Source(SESSIONS, sessions),
-        Source(CONNECTIONS, connections),
+        Source(CONNECTIONS, connections_with_software),
         Source(GAPS, gaps),
         Source(CLIENTS, clients),
         Source(MESSAGES.table, partial(rows, decoder=MESSAGES)),
         _named(TOPIC_PARTITIONS),
         _named(BATCHES),
         _named(RECORDS),
+        _named(CLOUDEVENTS),
         Source(TOPIC_NAMES, topic_names),
         Source(TOPIC_USE, topic_use),
         Source(METADATA_CHANGES, metadata_changes),
+        Source(TRANSACTIONS, transactions),
+        Source(DELIVERIES, deliveries),
+        Source(FETCH_SESSIONS, fetch_sessions),
+        Source(GROUP_EVENTS, group_events),
+        Source(REBALANCES, rebalances),
+        Source(LAG, lag),
+        Source(ENCODINGS, encodings),
     )
 }
 
@@ -72,14 +92,23 @@ def captured(
     largest: int = LARGEST_BODY,
     since_ns: int | None = None,
     until_ns: int | None = None,
+    is_tiny: bool = False,
 ) -> Captured:
     """The capture in `folder` (a path, or a URL that Spark can read), or these files of it.
 
-    Bodies take the worker road where `files` are given, which every executor must reach by the same path.
+    Bodies take the worker road where `files` are given, which every executor must reach by the same path, and behind
+    `s3://`. `is_tiny`: each table is the work of a single task, which spares shuffles and their planning.
     """
+    if folder.startswith(SCHEME):
+        files = files or files_in(folder)
     paths = None if files is None else tuple(files[FRAMES_FOLDER])
-    found, happened = frames(spark, folder, files), events(spark, folder, files)
-    return Captured(found, happened, paths, road, largest, since_ns, until_ns)
+    if folder.startswith(SCHEME) and files is not None:
+        found, happened = stored(spark, files, is_tiny=is_tiny)
+    else:
+        found, happened = frames(spark, folder, files), events(spark, folder, files)
+    if is_tiny:
+        found, happened = found.coalesce(1), happened.coalesce(1)
+    return Captured(found, happened, paths, road, largest, since_ns, until_ns, is_tiny)
 
 
 def load(found: Captured, name: str) -> DataFrame:

@@ -1,6 +1,7 @@
 """A capture's report as values: all sections, each reduced by Spark, and the findings.
 
-The exchanges are made once and kept, in memory or on disk; bodies are read for the sections that need them.
+Tables that several sections or rules read are made once and kept (`kept`). A section is a line of SECTIONS, a rule one
+of RULES: neither knows of the others, and a few of them are worked out at a time (`at_once`).
 """
 
 from __future__ import annotations
@@ -8,27 +9,60 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
+from typing import Any, NamedTuple
 
+from recorder.analysis.at_once import ask_all
 from recorder.analysis.bodies import Captured
+from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
-from recorder.analysis.questions.sections import cluster, peers, traffic
-from recorder.analysis.questions.sections.bins import ns
+from recorder.analysis.kept import Kept
+from recorder.analysis.questions.sections import cluster, groups, peers, traffic
+from recorder.analysis.questions.sections.delivery import delivery
+from recorder.analysis.questions.sections.groups import Events
+from recorder.analysis.questions.sections.metadata import metadata
 from recorder.analysis.report import missing
 from recorder.analysis.summary.bounds import Table, Timeline
-from recorder.analysis.summary.cluster import Groups, Metadata
 from recorder.analysis.summary.finding import Findings
 from recorder.analysis.summary.peers import Method, Threshold
-from recorder.analysis.summary.traffic import Coverage, Delivery
+from recorder.analysis.summary.traffic import Coverage
 from recorder.analysis.summary.whole import Summary
+from recorder.analysis.tables.deliveries import delivered
 from recorder.capture import frames as c
 
-# Sections whose tables are to come.
-_NO_TABLE = "this version does not work it out yet"
 _NO_FRAMES = "no frame of the capture arrived in the time that was asked for"
 Say = Callable[[str], None]
+
+
+class Asked(NamedTuple):
+    """What sections are made of."""
+
+    captured: Captured
+    tables: Tables
+    line: Timeline
+    folder: str
+
+
+# The sections by their names in a `Summary`; those that read bodies and those that don't in turns.
+SECTIONS: Mapping[str, Callable[[Asked], Any]] = {
+    "topics": lambda of: cluster.topics(of.captured),
+    "coverage": lambda of: traffic.coverage(
+        of.captured, of.tables.kept, of.line, folder=of.folder, lost=missing(of.captured.frames, of.captured.events)
+    ),
+    "clients": lambda of: peers.software_and_clients(of.captured, of.tables.kept),
+    "latency": lambda of: traffic.latency(of.tables.kept, of.line),
+    "partitions": lambda of: cluster.partitions(of.captured, of.tables.changes),
+    "errors": lambda of: traffic.failures(of.tables.kept, of.line),
+    "traffic": lambda of: traffic.traffic(of.tables.kept, of.line),
+    "connections": lambda of: peers.sockets(of.captured, of.tables.kept, of.line),
+    "events": lambda of: peers.happenings(of.captured),
+    "delivery": lambda of: delivery(delivered(of.tables.checked_batches), of.line),
+    "groups": lambda of: groups.groups(_events(of.tables, of.line), of.line),
+    "metadata": lambda of: metadata(of.tables.changes, of.line),
+}
 
 
 def summary(
@@ -49,42 +83,39 @@ def summary(
     if line is None:
         return Summary(coverage=Coverage(not_judged=_NO_FRAMES), findings=Findings(not_judged=_NO_FRAMES))
     tables = Tables(within)
-    try:
-        found = _sections(within, tables, folder, line, own or {}, say)
-    finally:
-        tables.close()
-    return replace(found, method=_method(tables, began, own or {}, options))
-
-
-def _sections(
-    captured: Captured, tables: Tables, folder: str, line: Timeline, own: Mapping[str, float], say: Say
-) -> Summary:
-    kept = tables.kept
-    say("pairing requests with answers")
-    coverage = traffic.coverage(captured, kept, line, folder=folder, lost=missing(captured.frames, captured.events))
-    say("latency, errors, traffic")
-    latency, errors, shares = traffic.latency(kept, line), traffic.failures(kept, line), traffic.traffic(kept, line)
-    say("clients and connections")
-    clients, connections = peers.software_and_clients(captured, kept), peers.sockets(captured, kept, line)
-    say("topics and partitions")
-    topics, partitions = cluster.topics(captured), cluster.partitions(captured)
+    sections = _sections(Asked(within, tables, line, folder), say)
     say(f"{len(RULES)} rules")
-    return Summary(
-        timeline=line,
-        coverage=coverage,
-        findings=judge(tables, own=own),
-        latency=latency,
-        delivery=Delivery(not_judged=_NO_TABLE),
-        errors=errors,
-        traffic=shares,
-        topics=topics,
-        groups=Groups(not_judged=_NO_TABLE),
-        partitions=partitions,
-        clients=clients,
-        metadata=Metadata(not_judged=_NO_TABLE),
-        connections=connections,
-        events=peers.happenings(captured),
-    )
+    findings = judge(tables, own=own or {})
+    return Summary(timeline=line, findings=findings, method=_method(tables, began, own or {}, options), **sections)
+
+
+def findings(
+    captured: Captured,
+    *,
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    own: Mapping[str, float] | None = None,
+) -> Findings:
+    """The findings alone, of the same time and with the same thresholds."""
+    within = _within(captured, since_ns, until_ns)
+    if traffic.span(within) is None:
+        return Findings(not_judged=_NO_FRAMES)
+    return judge(Tables(within), own=own or {})
+
+
+def _events(tables: Tables, line: Timeline) -> Events:
+    """What is told of groups, with their lag by the report's bins."""
+    return Events(tables.group_events, tables.rebalances, tables.offsets, tables.lag_by(line.bin_ns), tables.span)
+
+
+def _sections(of: Asked, say: Say) -> dict[str, Any]:
+    """The sections by their names."""
+    return dict(zip(SECTIONS, ask_all([partial(_section, of, name, say) for name in SECTIONS]), strict=True))
+
+
+def _section(of: Asked, name: str, say: Say) -> Any:
+    say(name)
+    return SECTIONS[name](of)
 
 
 def _within(captured: Captured, since_ns: int | None, until_ns: int | None) -> Captured:
@@ -94,7 +125,8 @@ def _within(captured: Captured, since_ns: int | None, until_ns: int | None) -> C
         events = events.filter(ns(c.AT) >= since_ns)
     if until_ns is not None:
         events = events.filter(ns(c.AT) < until_ns)
-    return replace(captured, events=events, since_ns=since_ns, until_ns=until_ns)
+    found = replace(captured, since_ns=since_ns, until_ns=until_ns, kept=Kept())
+    return replace(found, events=found.once("events", lambda: events))
 
 
 def _method(tables: Tables, began: int, own: Mapping[str, float], options: tuple[str, ...]) -> Method:

@@ -33,8 +33,10 @@
 
     for readers
     frames        the columns' names and types, the format's number, the upgrade steps
+    merging       many small files made into few large ones, in another folder
     outcome       how an exchange ended
     reader        frames and events read out of a capture
+    remote        files of a capture in an S3 bucket
 
 entry       one record of the log: bytes of a connection, or a fact about it
 segment     one file of the log; compacted as a whole

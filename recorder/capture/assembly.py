@@ -208,7 +208,7 @@ class Assembly:
             # LookupError: a checkpoint's state holds this answer already
             with suppress(LookupError):
                 track.conversation.answer(track.answered_by_proxy(entry.offset), entry.data)
-                self._streams.due(track, track.conversation, entry.mono_ns)
+                self._streams.own_answers_due(track, track.conversation, entry.mono_ns)
 
     def _login(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)
@@ -237,7 +237,7 @@ class Assembly:
             conversation = self._restored(track, entry.mono_ns, fields["state"], fields["account"])
             track.resume(conversation, fields.get("unwanted", ()))
             # an answer of the proxy may have waited for its turn
-            self._streams.due(track, conversation, entry.mono_ns)
+            self._streams.own_answers_due(track, conversation, entry.mono_ns)
 
     def _checkpoint(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)

@@ -1,8 +1,8 @@
-"""Entries of one connection that can't be written to the log yet, with their masked and left-out spans.
+"""Entries of one connection that wait for the log: which of their bytes to mask or leave out is not known yet.
 
-Whatever a peer sends, the work grows with the bytes alone: entries are written from the front of a queue, masks are
-applied from its end, and spans come and stay in the order of the stream. There is a queue for the bytes of each
-direction, because unclassified bytes hold up only their own direction, and one for facts.
+An entry holds bytes of a stream, or a fact, such as a login. There is a queue for the bytes of each direction, because
+unclassified bytes hold up only their own direction, and one for facts. Whatever a peer sends, the work grows only as
+its bytes do: entries leave at the front of a queue, masks apply to its end, and stretches come in stream order.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from operator import itemgetter
 
 from recorder.capture.spool import EntryKind, Item
 
-# memory of an entry beyond its bytes: the object (104), its numbers (96), the head of the bytes object (40), its place
-# in a queue (8). CPython 3.11 on 64 bits. A peer that sends byte by byte must not fill the memory
+# memory of an entry beyond its bytes: the object (104), its numbers (96), the header of the bytes object (40), the
+# pointer in a queue (8). CPython 3.11 on 64 bits. A peer that sends byte by byte must not fill the memory
 PENDING_COST = 248
-# a stream offset that no stream reaches
+# an offset that no stream reaches
 NOWHERE = 1 << 62
 
-# start and stop, in offsets of the stream
+# start and stop, both offsets in the stream. A span, as the log has it, is (start in the entry, length)
 Stretch = tuple[int, int]
 _start, _stop = itemgetter(0), itemgetter(1)
 
 
 class PendingEntry:
-    """A future entry of the log. `before`: facts to write before its bytes. `number`: its place in arrival order."""
+    """A future entry of the log. `before`: facts to write before its bytes. `number`: its rank in arrival order."""
 
     __slots__ = ("at_ns", "before", "data", "direction", "kind", "left_out", "masks", "number", "offset")
 
@@ -38,14 +38,14 @@ class PendingEntry:
         self.at_ns = at_ns
         self.data = data
         self.number = 0
-        # mostly empty
+        # mostly empty: a tuple until the first is added, because each empty list takes memory
         self.before: Sequence[PendingEntry] = ()
         self.masks: Sequence[Stretch] = ()
         self.left_out: Sequence[Stretch] = ()
 
     @property
     def end(self) -> int:
-        """The stream offset behind its last byte."""
+        """The stream offset after its last byte."""
         return self.offset + len(self.data)
 
     @property
@@ -54,15 +54,15 @@ class PendingEntry:
         return len(self.data) + PENDING_COST + sum(fact.cost for fact in self.before)
 
     def mask(self, start: int, stop: int) -> None:
-        """Masks the stream from `start` to `stop`, as far as this entry holds it. Called in the stream's order."""
+        """Masks the stream from `start` to `stop`, as far as this entry holds it. Call in stream order."""
         self.masks = self._with(self.masks, start, stop)
 
     def leave_out(self, start: int, stop: int) -> None:
-        """Leaves out the stream from `start` to `stop`, as far as this entry holds it. Called in the stream's order."""
+        """Leaves out the stream from `start` to `stop`, as far as this entry holds it. Call in stream order."""
         self.left_out = self._with(self.left_out, start, stop)
 
     def _with(self, stretches: Sequence[Stretch], start: int, stop: int) -> Sequence[Stretch]:
-        """The stretches with one more; stretches that touch are merged, an out-of-order one with all behind it."""
+        """The stretches with one more; it is merged with all that end at its start or later, gaps included."""
         start, stop = max(start, self.offset), min(stop, self.end)
         if start >= stop:
             return stretches
@@ -74,13 +74,13 @@ class PendingEntry:
         return found
 
     def note(self, fact: PendingEntry) -> None:
-        """Adds a fact, to be written before this entry and behind its earlier facts."""
+        """Adds a fact, to be written before this entry's bytes and after its earlier facts."""
         if not isinstance(self.before, list):
             self.before = []
         self.before.append(fact)
 
     def split(self, at: int) -> tuple[PendingEntry, PendingEntry]:
-        """The entry cut at stream offset `at`: the part before, with the facts, and the part behind."""
+        """The entry cut at stream offset `at`: the part before it, with the facts, and the part after it."""
         front, rest = self._part(self.offset, at), self._part(at, self.end)
         front.number = rest.number = self.number
         front.before = self.before
@@ -136,7 +136,7 @@ class Backlog:
     def __init__(self) -> None:
         # bytes of each direction
         self._streams: tuple[deque[PendingEntry], deque[PendingEntry]] = (deque(), deque())
-        # entries that are no bytes
+        # facts that are entries of their own, in no other entry's `before`
         self._facts: deque[PendingEntry] = deque()
         self._arrived = 0
         self.cost = 0
@@ -152,10 +152,10 @@ class Backlog:
         self.cost += pending.cost
 
     def note(self, fact: PendingEntry) -> None:
-        """Adds a fact, to be written before the bytes at its offset; some of these bytes may be here already."""
-        about = self.since(fact.direction, fact.offset)
-        if about:
-            about[0].note(fact)
+        """Adds a fact, to be written before the entry that holds its offset; if none does yet, as the newest entry."""
+        entries = self.since(fact.direction, fact.offset)
+        if entries:
+            entries[0].note(fact)
             self.cost += fact.cost
         else:
             self.add(fact)
@@ -174,7 +174,7 @@ class Backlog:
         return self._streams[direction][-1]
 
     def since(self, direction: int, start: int) -> list[PendingEntry]:
-        """The entries of a direction, from the one that holds stream offset `start` on. Takes time in their number."""
+        """The entries of a direction from stream offset `start` on. Takes time proportional to their number."""
         found: list[PendingEntry] = []
         for pending in reversed(self._streams[direction]):
             if pending.end <= start:
@@ -204,9 +204,9 @@ class Backlog:
             pending.leave_out(start, stop)
 
     def join(self, direction: int, start: int) -> None:
-        """Joins the two newest entries of a direction if both stand behind `start`, where one frame begins.
+        """Joins the two newest entries of a direction if both belong to the unfinished frame that begins at `start`.
 
-        Only the times of a frame's first and last piece are ever asked for.
+        The first piece's time is kept. Only a frame's first and last times are used, and its last piece is not joined.
         """
         stream = self._streams[direction]
         if len(stream) < 2 or stream[-2].offset < start:
@@ -229,7 +229,7 @@ class Backlog:
 
         Args:
             barriers: for each direction, the stream offset from which on its bytes must wait.
-            holds_all: for each direction, whether all later entries of the connection wait with those bytes.
+            holds_all: for each direction, whether all entries that arrived after those bytes wait with them.
         """
         while (queue := self._ready(barriers, holds_all)) is not None:
             pending = queue.popleft()
@@ -242,7 +242,7 @@ class Backlog:
             yield pending
 
     def _ready(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> deque[PendingEntry] | None:
-        """The queue whose first entry is the next to be written."""
+        """The queue whose first entry is the next to be written; None: all entries must wait."""
         found = self._facts or None
         until = NOWHERE
         for stream, barrier, holds in zip(self._streams, barriers, holds_all, strict=True):
@@ -255,7 +255,7 @@ class Backlog:
         return found if found is not None and found[0].number < until else None
 
     def clear(self) -> tuple[int | None, int | None]:
-        """Forgets all entries. Returns for each direction the offset of the first byte that was kept back."""
+        """Forgets all entries. Returns each direction's first kept-back offset; None where no bytes were kept back."""
         first = [stream[0].offset if stream else None for stream in self._streams]
         for queue in (*self._streams, self._facts):
             queue.clear()

@@ -17,6 +17,8 @@ from recorder.capture import frames as c
 
 # bytes of frames in a row group at most, so that a reader's memory is bounded; a larger frame is a row group of its own
 MAX_BYTES = 64 * 1024 * 1024
+# the same for frames without records: they are few, and a second row group waits beside that of the others
+MAX_CONTROL_BYTES = 16 * 1024 * 1024
 # rows in a row group at most: their numbers take some 300 bytes a row while they wait here
 MAX_ROWS = 100_000
 # bytes of names in a row group at most: long names make for fewer rows
@@ -105,10 +107,13 @@ class FrameRows:
     """The rows of the next row group of frames. All of its rows have one clock.
 
     `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `note` adds the
-    values that few rows have.
+    values that few rows have. `is_data`: whether they are frames of the APIs that carry records.
     """
 
-    def __init__(self, session: str, cluster: str | None, shared: SharedTables, clock_ns: int) -> None:
+    def __init__(
+        self, session: str, cluster: str | None, shared: SharedTables, clock_ns: int, *, is_data: bool = True
+    ) -> None:
+        self._max_bytes = MAX_BYTES if is_data else MAX_CONTROL_BYTES
         self.session = session
         self.cluster = cluster
         self.shared = shared
@@ -129,7 +134,7 @@ class FrameRows:
         rows, shared = len(self), self.shared
         names = rows * (shared.peers.widest + shared.client_ids.widest)
         is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._spans <= MAX_SPANS
-        return not rows or (is_small and len(self.body) + size <= MAX_BYTES)
+        return not rows or (is_small and len(self.body) + size <= self._max_bytes)
 
     def correct(self, name: str, value: Any) -> None:
         """Changes a number of the newest row."""

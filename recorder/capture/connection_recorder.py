@@ -259,7 +259,7 @@ class ConnectionRecorder:
             self._read_login(mark, mark.exchange, direction)
 
     def _read_login(self, mark: Mark, exchange: Exchange, direction: Direction) -> None:
-        token = redaction.token(mark.kind, exchange, self._bytes(direction, mark.begin + LENGTH.size, mark.end))
+        token = redaction.sasl_token(mark.kind, exchange, self._bytes(direction, mark.begin + LENGTH.size, mark.end))
         if mark.kind is FrameKind.RESPONSE:
             self._note_accepted(self._claims.answered(token, exchange.number), mark.end)
         elif token is not None:

@@ -214,7 +214,7 @@ class ConnectionState:
         conversation = self.conversation
         if conversation is None:
             return
-        open_request, next_exchange = conversation.requests_side.open, conversation.next_exchange
+        open_request, next_exchange = conversation.requests_side.open_exchange, conversation.next_exchange
         whole = [_end_of_whole_frames(side) for side in (conversation.requests_side, conversation.responses_side)]
         self.broken = {
             "reason": reason,
@@ -323,7 +323,7 @@ class ConnectionState:
 
 def _end_of_whole_frames(side: Any) -> int:
     """The stream offset where the last whole frame ends."""
-    return int(side.begin if side.left else side.offset)
+    return int(side.open_begin if side.bytes_left else side.offset)
 
 
 def _is_answerable(exchange: Exchange) -> bool:

@@ -46,7 +46,7 @@ class ArrivingFrame(NamedTuple):
     def now(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
         """The state between two steps. `kind`: of the frame that is half there, if any."""
         side = conversation.responses_side if direction else conversation.requests_side
-        return cls(kind, side.open, side.begin, side.left, conversation.next_exchange)
+        return cls(kind, side.open_exchange, side.open_begin, side.bytes_left, conversation.next_exchange)
 
     def found(self, step: Step) -> list[FrameSpan]:
         """The span, in the next step, of the frame that is arriving, if any."""
@@ -105,7 +105,7 @@ def responses_in(conversation: Conversation, step: Step, before: ArrivingFrame) 
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
             found.append(FrameSpan(ownerless[start], None, start, at))
             continue
-        exchange = finished[index] if index < len(finished) else side.open
+        exchange = finished[index] if index < len(finished) else side.open_exchange
         assert exchange is not None
         index += 1
         at += 4 + exchange.response_size
@@ -121,7 +121,7 @@ def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]
         begun.append(exchange)
     begun.reverse()
     # not in flight: one-way requests, the last of which may still be arriving, and requests given up in this step
-    last = conversation.requests_side.open
+    last = conversation.requests_side.open_exchange
     not_in_flight = [*step.one_way, *step.unanswered]
     if last is not None and not last.awaits:
         not_in_flight.append(last)

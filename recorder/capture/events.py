@@ -1,4 +1,4 @@
-"""Rows of `events`: everything that happened besides frames."""
+"""The rows of `events`, a table of a capture: connections that open, log in and end, gaps, nodes, clock steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_NAMED = 1000
 
 
 class Events:
-    """Adds rows of events. `clock_ns`: wall clock minus monotonic clock."""
+    """Adds rows of events. `clock_ns` plus a monotonic time is the time of day."""
 
     def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.sink = sink
@@ -35,6 +35,7 @@ class Events:
         self._add(c.EVENT_LOGIN, track, mono_ns, facts)
 
     def half_closed(self, track: ConnectionState, mono_ns: int, direction: int) -> None:
+        """Adds the end of one direction's stream. `direction`: a `Direction`."""
         self._add(c.EVENT_HALF_CLOSED, track, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
 
     def closed(
@@ -46,7 +47,7 @@ class Events:
         size: int | None,
         open_exchanges: Collection[Exchange],
     ) -> None:
-        """`frames`, `size`: of the whole connection, lost or not; None if unknown."""
+        """Adds the end of a connection. `frames`, `size`: all that passed on it, recorded or lost; None if unknown."""
         named = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
             for exchange in islice(open_exchanges, MAX_NAMED)
@@ -62,17 +63,17 @@ class Events:
         end: int | None,
         account: dict[str, Any] | None,
     ) -> None:
-        """Adds the gap in a connection's record, if the record has broken off.
+        """Adds the gap in a connection's record; nothing if the record has none.
 
         Args:
-            sequence: the number of the next frame behind the gap; None if unknown.
-            end: the sum of both stream offsets behind the gap; None if unknown.
-            account: the tap's account of the frames that ended in the gap.
+            sequence: the number of the first frame after the gap; None if unknown.
+            end: the bytes of both directions up to the end of the gap; None if unknown.
+            account: the tap's counts of the frames that ended in the gap; None if they are lost.
         """
         broken = track.broken
         if broken is None:
             return
-        # the beginning of the gap is unknown if it was lost with the compactor's state
+        # `behind`: the bytes of both directions before the gap; None if they were lost with the compactor's state
         is_known = broken["behind"] is not None
         frames = max(sequence - track.sequence, 0) if sequence is not None and is_known else None
         lost = {}
@@ -89,17 +90,18 @@ class Events:
         )
 
     def connections_lost(self, mono_ns: int, cause: str, missed: Missed, ended: Sequence[int] = ()) -> None:
-        """Adds a gap of whole connections. `ended`: known connections whose lost ends are counted in it."""
+        """Adds a gap of whole connections. `ended`: recorded connections whose last, lost frames it also counts."""
         detail: dict[str, Any] = {"connections": missed.connections}
         if ended:
             detail["ends_of"] = list(ended)
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=cause, frames=missed.frames, size=missed.bytes)
 
     def log_lost(self, mono_ns: int, detail: dict[str, Any]) -> None:
-        """Adds the loss of a part of the log, which `detail` names. The gaps of connections say what was in it."""
+        """Adds the loss of the part of the log that `detail` names. Gaps of connections say which frames were in it."""
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:
+        """Adds a step of the wall clock."""
         self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})
 
     def node(self, mono_ns: int, facts: dict[str, Any]) -> None:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-FORMAT = 1
+# 2: frames of the APIs that carry records have row groups of their own
+FORMAT = 2
+# the formats that have the columns below
+OF_THESE_COLUMNS = (1, 2)
 # the key of a Parquet file's metadata that holds its format number
 FORMAT_KEY = b"kafka_wiretap.format"
 
@@ -73,6 +76,7 @@ MAX_COUNTED = 1 << 56
 # the partition columns, which are folders and not in the files
 DATE = "date"
 HOUR = "hour"
+HOUR_NS = 3600 * 10**9
 
 # values of `kind` in frames
 REQUEST = "request"
@@ -164,7 +168,7 @@ ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
 
 # an older format's number -> what makes a table of the next number of it
 Upgrade = Callable[[Any], Any]
-UPGRADES: Mapping[int, Upgrade] = {}
+UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table}
 
 
 class Origin(NamedTuple):
@@ -211,12 +215,15 @@ def format_of(metadata: Mapping[bytes, bytes] | None) -> int:
     return int(found)
 
 
+def newer(number: int, newest: int = FORMAT) -> str:
+    """What is said of a file whose format number is above `newest`."""
+    return f"capture format {number}, this program knows up to {newest}: use a newer kafka-wiretap"
+
+
 def upgraded(table: Any, number: int, steps: Mapping[int, Upgrade] = UPGRADES, newest: int = FORMAT) -> Any:
     """The table as the newest format has it. Raises UnknownFormatError for a number above `newest`."""
     if number > newest:
-        raise UnknownFormatError(
-            f"capture format {number}, this program knows up to {newest}: use a newer kafka-wiretap"
-        )
+        raise UnknownFormatError(newer(number, newest))
     for step in range(number, newest):
         table = steps[step](table)
     return table

@@ -68,7 +68,7 @@ class Gap:
     def account(self) -> dict[str, Any]:
         """The losses, ready for JSON, for the entry that ends the gap. Frames still arriving count as lost."""
         conversation = self.conversation
-        answering, asking = conversation.responses_side.open, conversation.requests_side.open
+        answering, asking = conversation.responses_side.open_exchange, conversation.requests_side.open_exchange
         self.saw([answering] if answering else [], [asking] if asking and not asking.awaits else [])
         for exchange in conversation.in_flight:
             self._request(exchange)

@@ -18,7 +18,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import Origin
 from recorder.capture.partitions import range_name
 from recorder.capture.reader import files, row_groups
-from recorder.capture.storage import HOUR_NS, RangeFile, ignore_step, publish
+from recorder.capture.storage import RangeFile, ignore_step, publish
 
 # rows of a file, and how long they may wait for others
 MAX_ROWS, MAX_SECONDS = 100_000, 60.0
@@ -87,7 +87,7 @@ class Origins:
     def _publish(self, rows: list[tuple[int, int, str, int, int]]) -> None:
         self._files += 1
         name = range_name(self._session, self._files)
-        file = RangeFile(self._folder, c.ORIGINS_FOLDER, time.time_ns() // HOUR_NS, name, c.origins_schema())
+        file = RangeFile(self._folder, c.ORIGINS_FOLDER, time.time_ns() // c.HOUR_NS, name, c.origins_schema())
         try:
             for start in range(0, len(rows), MAX_ROWS):
                 columns = zip(*rows[start : start + MAX_ROWS], strict=True)

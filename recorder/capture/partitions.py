@@ -52,9 +52,9 @@ class SessionFile(NamedTuple):
     is_hidden: bool
 
 
-def range_name(session: str, segment: int) -> str:
-    """The name of the files of a segment's rows."""
-    return f"{session}-{segment:08d}-{segment:08d}.parquet"
+def range_name(session: str, first: int, last: int | None = None) -> str:
+    """The name of the files of the rows of segments `first` to `last`, or of the first alone."""
+    return f"{session}-{first:08d}-{first if last is None else last:08d}.parquet"
 
 
 def hidden(name: str) -> str:

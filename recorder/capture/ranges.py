@@ -1,4 +1,8 @@
-"""The Parquet files of one range: one for each hour (UTC) in which frames or events of it arrived."""
+"""The Parquet files of one range: one for each hour (UTC) in which frames or events of it arrived.
+
+Frames of the APIs that carry records have row groups of their own: nearly all bytes are theirs, and whoever asks for
+other frames need not read them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from pathlib import Path
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, SharedTables
 from recorder.capture.partitions import range_name
-from recorder.capture.storage import HOUR_NS, RangeFile
+from recorder.capture.storage import RangeFile
 
 
 class RangeFiles:
@@ -19,24 +23,28 @@ class RangeFiles:
         self._folder = folder
         self._session = session
         self._name = range_name(session, segment)
-        self._groups: dict[int, FrameRows] = {}
+        self._groups: dict[tuple[int, bool], FrameRows] = {}
         self._events: dict[int, EventRows] = {}
         self._files: dict[tuple[str, int], RangeFile] = {}
 
-    def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
-        """The row group for a frame of this size and time; a full row group is written first."""
-        hour = at_ns // HOUR_NS
-        group = self._groups.get(hour)
+    def frames(self, at_ns: int, clock_ns: int, size: int, *, is_data: bool) -> FrameRows:
+        """The row group for a frame of this size and time; a full row group is written first.
+
+        `is_data`: as of `FrameRows`.
+        """
+        hour = at_ns // c.HOUR_NS
+        group = self._groups.get((hour, is_data))
         if group is not None and group.has_room(size) and group.clock_ns == clock_ns:
             return group
         if group is not None:
             self._write(c.FRAMES_FOLDER, hour, group)
-        group = self._groups[hour] = FrameRows(self._session, self.cluster, self.shared, clock_ns)
+        group = FrameRows(self._session, self.cluster, self.shared, clock_ns, is_data=is_data)
+        self._groups[hour, is_data] = group
         return group
 
     def events(self, at_ns: int) -> EventRows:
         """The rows of the hour of `at_ns` (wall clock)."""
-        hour = at_ns // HOUR_NS
+        hour = at_ns // c.HOUR_NS
         rows = self._events.get(hour)
         if rows is not None and not rows.is_full:
             return rows
@@ -47,7 +55,7 @@ class RangeFiles:
 
     def finish(self) -> list[RangeFile]:
         """Writes the remaining rows. The caller closes and publishes the returned files."""
-        for hour, group in self._groups.items():
+        for (hour, _), group in self._groups.items():
             if len(group):
                 self._write(c.FRAMES_FOLDER, hour, group)
         for hour, rows in self._events.items():

@@ -22,6 +22,7 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import hours
+from recorder.capture.remote import Place, S3Path, file_system_of, published, reason_of
 from recorder.capture.row_group import RowGroup, opened
 
 Row = dict[str, Any]
@@ -38,8 +39,9 @@ _FIRST_US, _LAST_US = (
 GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
-# rows in the order of arrival alternate between two row groups at most
-MAX_GROUPS = 2
+# Rows in the order of arrival alternate between the row groups of two kinds of frames, where one of a kind ends between
+# two of each.
+MAX_GROUPS = 4
 
 
 class CaptureFile(NamedTuple):
@@ -50,14 +52,28 @@ class CaptureFile(NamedTuple):
     session: str
     first: int
     last: int
-    path: Path
+    path: Place
+
+    @property
+    def hour_ns(self) -> int:
+        """When the hour of its partition begins, in ns since 1970."""
+        day = datetime.fromisoformat(self.date) - datetime(1970, 1, 1)
+        return (day.days * 24 + self.hour) * c.HOUR_NS
 
 
-def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
+def hour_may_hold(begin_ns: int, since_ns: int | None, until_ns: int | None) -> bool:
+    """True if the hour that begins then may hold rows from the one moment to the other (None: no bound)."""
+    return (since_ns is None or since_ns < begin_ns + c.HOUR_NS) and (until_ns is None or begin_ns <= until_ns)
+
+
+def files(folder: Place, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
     """The published files of a table: by session, and in a session in the order of the log.
 
-    Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file.
+    Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file;
+    OSError of a store.
     """
+    if isinstance(folder, S3Path):
+        return _in_order([_described(*one) for one in published(folder, kind)])
     try:
         with Folder.at(folder) as capture:
             found = [_described(date, hour, path) for date, hour, path in _published(capture, kind)]
@@ -65,6 +81,10 @@ def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
         return []
     except StrangeFileError as error:
         raise DamagedFileError(str(error)) from error
+    return _in_order(found)
+
+
+def _in_order(found: list[CaptureFile]) -> list[CaptureFile]:
     return sorted(found, key=lambda file: (file.session, file.first, file.date, file.hour))
 
 
@@ -100,18 +120,38 @@ def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[b
         yield from RowGroup(parquet, raw, group, Allowance(READING, DEFAULT_BUDGET)).streamed_bodies(first)
 
 
-def file_at(path: Path) -> CaptureFile:
+def file_at(path: Place) -> CaptureFile:
     """A capture's file by its path alone. Errors: UnknownFormatError for a name that no file of a capture has."""
     hour = path.parent
     return _described(hour.parent.name.partition("=")[2], hour.name.partition("=")[2], path)
 
 
-def groups_between(file: CaptureFile, start: int, end: int) -> list[int]:
-    """The numbers of the row groups whose first byte is from `start` on and before `end`. Errors: DamagedFileError."""
+def groups_between(file: CaptureFile, start: int, end: int, where: Any = None) -> list[int]:
+    """The numbers of the row groups whose first byte is from `start` on and before `end`.
+
+    `where`: only those that may hold rows for which this pyarrow expression is true, by the footer's statistics.
+    Errors: DamagedFileError.
+    """
     with _errors_of(file), opened(file.path) as parquet:
         footer = parquet.metadata
         begins = [_first_byte(footer.row_group(at)) for at in range(footer.num_row_groups)]
-    return [at for at, begin in enumerate(begins) if start <= begin < end]
+        found = [at for at, begin in enumerate(begins) if start <= begin < end]
+        return found if where is None else _possible(file, found, where)
+
+
+def _possible(file: CaptureFile, groups: list[int], where: Any) -> list[int]:
+    """Those of the row groups that may hold wanted rows."""
+    import pyarrow.dataset as ds
+
+    system, name = file_system_of(file.path)
+    fragment = ds.ParquetFileFormat().make_fragment(name, system, row_groups=groups)
+    return [group.id for group in fragment.subset(filter=where).row_groups] if groups else []
+
+
+def rows_of(file: CaptureFile) -> int:
+    """How many rows the footer says the file has. Errors: as of `row_groups`."""
+    with _errors_of(file), opened(file.path) as parquet:
+        return int(parquet.metadata.num_rows)
 
 
 def _first_byte(group: Any) -> int:
@@ -134,7 +174,7 @@ def _first_time(group: Any) -> int:
     return known if isinstance(known, int) else -(1 << 63)
 
 
-def last_ns(folder: Path, *, most: int = DEFAULT_BUDGET) -> int:
+def last_ns(folder: Place, *, most: int = DEFAULT_BUDGET) -> int:
     """When the capture's last frame arrived, in ns since 1970; 0 without one.
 
     `most`: bytes of memory for what is read of a file. Errors: as of `row_groups`.
@@ -174,8 +214,6 @@ class Bodies:
         group = row[GROUP]
         column = self._columns.pop(group, None)
         if column is None:
-            if len(self._columns) == MAX_GROUPS:
-                self._forget_oldest()
             column = self._read(group)
         self._columns[group] = column
         found: bytes | None = column[row[ROW]].as_py()
@@ -184,7 +222,10 @@ class Bodies:
     def _read(self, group: int) -> Any:
         path = self._file.path
         with _errors_of(self._file), path.open("rb") as raw, opened(path) as parquet:
-            column = RowGroup(parquet, raw, group, self._allowance).stored_bodies()
+            found = RowGroup(parquet, raw, group, self._allowance)
+            while self._columns and (len(self._columns) == MAX_GROUPS or self._allowance.left < found.bodies_size):
+                self._forget_oldest()
+            column = found.stored_bodies()
             self._allowance.take(column.nbytes)
             return column
 
@@ -198,7 +239,7 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
     except OverBudget as error:
         raise OverBudget(f"{file.path}: {error.reason}") from error
     except (pa.ArrowException, OSError, KeyError, DamagedFileError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error) if isinstance(error, OSError) else " ".join(str(error).split())
         raise DamagedFileError(f"{file.path} can't be read: {reason}") from error
 
 
@@ -211,7 +252,7 @@ def _row_groups(
 ) -> Iterator[Any]:
     with file.path.open("rb") as raw, opened(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
-        if number == c.FORMAT:
+        if number in c.OF_THESE_COLUMNS:
             _check_columns(file.path, parquet.schema_arrow)
         present = parquet.schema_arrow.names
         for at in range(parquet.num_row_groups) if only is None else (only,):
@@ -244,7 +285,7 @@ def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
                 yield date, hour, hour_folder.path / name
 
 
-def _described(day: str, hour: str, path: Path) -> CaptureFile:
+def _described(day: str, hour: str, path: Place) -> CaptureFile:
     try:
         # Spark takes no names that are not UTF-8
         path.name.encode()
@@ -255,7 +296,7 @@ def _described(day: str, hour: str, path: Path) -> CaptureFile:
         raise UnknownFormatError(f"{path} is no part of a capture: none of its files is called like that") from None
 
 
-def _check_columns(path: Path, schema: Any) -> None:
+def _check_columns(path: Place, schema: Any) -> None:
     """Raises DamagedFileError unless the file has the columns of its kind."""
     for field in c.schema_of(path.parents[2].name):
         found = schema.field(field.name).type if field.name in schema.names else None

@@ -1,11 +1,11 @@
 """Which bytes of a frame must be masked before the frame reaches the log.
 
-Secrets are fields of known messages (the marks in the message language) and bare login tokens. Unreadable bytes count
-as secrets too: during a possible login, in an API that may carry secrets, and where framing has ended. Opaque never
-overrides redaction. Settings that are known to be plain stay (`proxy.wire.plain_settings`). Only values are blanked,
-never their lengths, so that a masked frame can still be decoded. A frame with more bytes than its message counts as
-unreadable: the rest may be the secret. Source: Kafka's own `toString` masking, docs/proxy.md
-"Secrets".
+Secrets are bare login tokens, and the fields of known messages that the `.kafka` files mark `secret`. Unreadable bytes
+count as secrets too: while a login may be under way, in an API that may carry secrets, and where framing has ended.
+Opaque frames are no exception. Values of Kafka configs that are known to be no passwords are not masked
+(`proxy.wire.plain_settings`). Values are blanked, their lengths are not, so that a masked frame can still be decoded. A
+frame with more bytes than its message is unreadable: the surplus may be a secret. Source: Kafka's own `toString`
+masking, docs/proxy.md "Secrets".
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 
-# bytes of a frame, its length included, that never hold a secret: up to the correlation id
+# the first bytes of a frame, which never hold a secret: from its length to its correlation id, both included
 REQUEST_HEAD = 12
 RESPONSE_HEAD = 8
-# of a token, only its length
+# a token's length; also that of a frame without a readable head
 TOKEN_HEAD = 4
 
 HEADS = {
@@ -34,30 +34,29 @@ HEADS = {
     FrameKind.BYTES: TOKEN_HEAD,
 }
 
-
-# plain bytes at the beginning of unframed ones: none; in 0.7, which has no secrets, the head that could not be framed
+# the first bytes of an unframed rest that are not masked: none, but in Kafka 0.7, which has no secrets, 12
 UNFRAMED_HEADS = {Dialect.KAFKA: 0, Dialect.KAFKA_07: REQUEST_HEAD}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The bytes of a frame to mask: all behind its first `head` bytes, or, if `searched`, the secrets found in it."""
+    """The bytes of a frame to mask: all after its first `head` bytes, or, if `searched`, the secrets found in it."""
 
     head: int
     searched: bool = False
 
 
-# the two kinds of frame that have messages, as the catalog names them
+# the two kinds of frame that hold messages, as the catalog names them
 _MESSAGES: dict[FrameKind, MessageKind] = {FrameKind.REQUEST: "request", FrameKind.RESPONSE: "response"}
 _WHOLE = {kind: Rule(head) for kind, head in HEADS.items()}
 _SEARCHED = {kind: Rule(HEADS[kind], searched=True) for kind in _MESSAGES}
 
 
 def rule(mark: Mark) -> Rule | None:
-    """The rule for the frame of a mark; None if nothing is masked."""
+    """How to mask the frame that a conversation has marked; None: not at all."""
     exchange = mark.exchange
     if exchange is None:
-        # a token, or bytes that are no frame
+        # a token, or a frame without a readable head
         return _WHOLE[mark.kind]
     if exchange.own_answer is not None and mark.kind is FrameKind.RESPONSE:
         return None
@@ -74,8 +73,8 @@ def search(kind: FrameKind, exchange: Exchange) -> Search:
     return _codec(kind, exchange).search()
 
 
-def token(kind: FrameKind, exchange: Exchange, frame: bytes) -> bytes | None:
-    """The token in a SaslAuthenticate frame (given without its length); None for an error or an unreadable frame."""
+def sasl_token(kind: FrameKind, exchange: Exchange, frame: bytes) -> bytes | None:
+    """The token in a SaslAuthenticate frame, given without its length. None: unreadable, or its error code is not 0."""
     try:
         if kind is FrameKind.REQUEST:
             body = request_head(frame).body

@@ -9,6 +9,7 @@ columns only after the size of these is known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from recorder.capture import body_stream
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.pages import check_pages
+from recorder.capture.remote import Place, file_system_of
 
 # Memory of a value besides its bytes: a number, an index or an offset, and whether it is null.
 VALUE = 9
@@ -30,12 +32,18 @@ TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS, *c
 DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 
 
-def opened(path: Any) -> Any:
+def opened(path: Place) -> Any:
     """The file opened for `RowGroup`: a pyarrow ParquetFile, to be closed."""
-    footer = pq.read_metadata(path)
+    system, name = file_system_of(path)
+    with pq.ParquetFile(name, filesystem=system) as parquet:
+        # Not `footer.schema`: that and the footer keep each other until the collector comes, which for two objects it
+        # does not, although a footer of eighty row groups takes 2 MB.
+        footer, present = parquet.metadata, set(parquet.schema_arrow.names)
     wanted = [*TEXTS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
-    present = set(footer.schema.names)
-    return pq.ParquetFile(path, metadata=footer, read_dictionary=[name for name in wanted if name in present])
+    texts = [one for one in wanted if one in present]
+    # a column of its own costs a request each: neighbours come together
+    remote = not isinstance(path, Path)
+    return pq.ParquetFile(name, filesystem=system, metadata=footer, read_dictionary=texts, pre_buffer=remote)
 
 
 def _has_dictionary(footer: Any, name: str) -> bool:
@@ -78,6 +86,11 @@ class RowGroup:
             column.validate(full=True)
         return column
 
+    @property
+    def bodies_size(self) -> int:
+        """The memory that `stored_bodies` takes, in bytes, as the footer says."""
+        return _memory(_columns(self._parquet.metadata.row_group(self._number), [c.FRAME]))
+
     def streamed_bodies(self, first: int) -> Iterator[bytes | None]:
         """The column `frame` from row `first` on, body by body, in little memory. Errors: as `heads`."""
         footer = self._parquet.metadata.row_group(self._number)
@@ -107,7 +120,7 @@ class RowGroup:
     def _check(self, columns: Sequence[Any]) -> None:
         for column in columns:
             check_pages(self._file, column)
-        self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
+        self._must_fit(_memory(columns))
 
     def _written_out(self, column: Any) -> Any:
         """A dictionary column as a plain column."""
@@ -122,6 +135,10 @@ class RowGroup:
         if size > self._allowance.left:
             self._allowance.exhaust()
             raise OverBudget(f"{self._allowance.making} makes more than {in_bytes(self._allowance.size)}")
+
+
+def _memory(columns: Sequence[Any]) -> int:
+    return sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns)
 
 
 def _elements(column: Any) -> int:

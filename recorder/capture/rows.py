@@ -6,18 +6,31 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any, Protocol
 
 from proxy.conversation.exchange import Exchange, FrameKind, timings
+from proxy.wire import keys
+from proxy.wire.apis import api_name
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
+from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, Shape, SharedTables, Spans
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.cutting import FrameSpan
-from recorder.capture.storage import HOUR_NS
 
 # added to a route's `api_and_version` (32 bits): tells the response's shape from the request's
 _RESPONSE = 1 << 32
+# the APIs whose frames hold the records of topics
+DATA = frozenset(
+    filter(
+        None,
+        (
+            *map(api_name, (keys.PRODUCE, keys.FETCH, keys.SHARE_FETCH)),
+            *(asked.api for asked in RequestType if asked is not RequestType.OFFSETS),
+        ),
+    )
+)
 # peers may send any api and version; the shapes of so many routes are remembered
 MAX_SHAPES = 4096
 
@@ -27,8 +40,8 @@ class RowSink(Protocol):
 
     shared: SharedTables
 
-    def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
-        """The row group for a frame of this size and time (wall clock)."""
+    def frames(self, at_ns: int, clock_ns: int, size: int, *, is_data: bool) -> FrameRows:
+        """The row group for a frame of this size and time (wall clock); `is_data`: its API is one of DATA."""
 
     def events(self, at_ns: int) -> EventRows:
         """The rows of the hour of this time (wall clock)."""
@@ -43,8 +56,8 @@ class RowMaker:
         self._shared = sink.shared
         self._sink = sink
         self._clock_ns = clock_ns
-        # the current row group, and the monotonic times of its hour
-        self._group: FrameRows | None = None
+        # the current row groups by `is_data`, and the monotonic times of their hour
+        self._groups: dict[bool, FrameRows] = {}
         self._from = self._until = 0
         # a route's `api_and_version`, with _RESPONSE for responses -> index of the Shape
         self._shapes: dict[int, int] = {}
@@ -52,7 +65,7 @@ class RowMaker:
     def set_clock(self, clock_ns: int) -> None:
         """Sets wall clock minus monotonic clock for all further rows; a row group has one such offset."""
         self._clock_ns = clock_ns
-        self._group = None
+        self._groups.clear()
 
     def describe(self, track: ConnectionState) -> None:
         """Enters the shared values of a connection's frames: at the start of a range, and after a change."""
@@ -61,12 +74,19 @@ class RowMaker:
 
     def run(self, track: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
         """Adds rows for the common case: whole frames of exchanges at their places in `data`."""
-        if not run:
+        if len(run) == 1:  # as most have, and `groupby` takes half as long as the row
+            self._part(track, direction, data, run, mono_ns, _is_data(run[0]))
             return
+        for is_data, part in groupby(run, _is_data):
+            self._part(track, direction, data, [*part], mono_ns, is_data)
+
+    def _part(
+        self, track: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int, is_data: bool
+    ) -> None:
         size = run[-1].stop - run[0].start
-        group = self._group
+        group = self._groups.get(is_data)
         if group is None or not (self._from <= mono_ns < self._until and group.has_room(size)):
-            group = self._find_group(mono_ns, size)
+            group = self._find_group(mono_ns, size, is_data)
         (self._responses if direction else self._requests)(track, data, run, mono_ns, group)
         self.frames += len(run)
         self.bytes += size - 4 * len(run)
@@ -152,7 +172,7 @@ class RowMaker:
         `omitted`: spans of the frame as it arrived that `frame` lacks.
         """
         size = len(frame) + sum(length for _, length in omitted)
-        group = self._find_group(mono_ns, len(frame))
+        group = self._find_group(mono_ns, len(frame), exchange is not None and exchange.api in DATA)
         if exchange is None:
             group.numbers += self._ownerless(track, direction, kind, size, mono_ns, first_ns)
             group.body += frame
@@ -176,11 +196,13 @@ class RowMaker:
             track.hide_client(exchange)
             group.correct("client_id", self._shared.client_ids.number(None))
 
-    def _find_group(self, mono_ns: int, size: int) -> FrameRows:
+    def _find_group(self, mono_ns: int, size: int, is_data: bool) -> FrameRows:
+        if not self._from <= mono_ns < self._until:
+            self._groups.clear()
         at_ns = mono_ns + self._clock_ns
-        self._group = group = self._sink.frames(at_ns, self._clock_ns, size)
-        self._from = mono_ns - at_ns % HOUR_NS
-        self._until = self._from + HOUR_NS
+        self._groups[is_data] = group = self._sink.frames(at_ns, self._clock_ns, size, is_data=is_data)
+        self._from = mono_ns - at_ns % c.HOUR_NS
+        self._until = self._from + c.HOUR_NS
         return group
 
     def _ownerless(
@@ -210,6 +232,12 @@ class RowMaker:
         if track.has_usual_client(number):
             return track.usual_client_number
         return self._shared.client_ids.number(track.clients[0][1])
+
+
+def _is_data(frame: FrameSpan) -> bool:
+    exchange = frame.exchange
+    assert exchange is not None
+    return exchange.route.api in DATA
 
 
 def _sender(direction: int) -> str:

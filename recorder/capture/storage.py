@@ -19,8 +19,6 @@ from proxy.files import Folder
 from recorder.capture import frames as c
 from recorder.capture.partitions import files_of, hidden, hour_folders
 
-HOUR_NS = 3_600_000_000_000
-
 # called before each step with the step's name; tests crash there
 BeforeStep = Callable[[str], None]
 
@@ -62,7 +60,9 @@ class RangeFile:
         self._writer.write_table(table, row_group_size=max(len(table), 1))
 
     def close(self) -> None:
-        """Writes the footer, and syncs; the file stays hidden."""
+        """Writes the footer, and syncs; the file stays hidden. Nothing happens the second time."""
+        if self._file.closed:
+            return
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())

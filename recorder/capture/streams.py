@@ -68,9 +68,9 @@ class Streams:
             track.omissions[direction].append((entry.offset + seen, entry.offset + length))
             self._pass_omitted(track, conversation, side, length - seen, entry.mono_ns)
 
-    def due(self, track: ConnectionState, conversation: Conversation, mono_ns: int) -> None:
+    def own_answers_due(self, track: ConnectionState, conversation: Conversation, mono_ns: int) -> None:
         """Adds rows for the proxy's own answers whose turn has come."""
-        step = conversation.due(mono_ns)
+        step = conversation.own_answers_due(mono_ns)
         found = [FrameSpan(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
         self._frames(track, Direction.RESPONSE, step, found, mono_ns, 0)
 
@@ -87,12 +87,12 @@ class Streams:
             direction = int(side.direction)
             part = track.parts[direction]
             if part is not None:
-                exchange = side.open
+                exchange = side.open_exchange
                 if exchange is not None and direction:
                     exchange.response_last_ns = mono_ns
-                stop = side.offset + side.left
-                found = FrameSpan(track.kinds[direction], exchange, side.begin, stop)
-                note = f"{c.CUT}{in_bytes(side.left)} never came"
+                stop = side.offset + side.bytes_left
+                found = FrameSpan(track.kinds[direction], exchange, side.open_begin, stop)
+                note = f"{c.CUT}{in_bytes(side.bytes_left)} never came"
                 first_ns = track.first_ns[direction]
                 self._add_row(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
             elif side.held and not track.unreadable[direction]:
@@ -123,7 +123,7 @@ class Streams:
         head = min(length, _HEAD)
         self._take(track, conversation, direction, bytes(head), mono_ns, absent=head)
         rest = length - head
-        if rest and side.left >= rest:
+        if rest and side.bytes_left >= rest:
             side.skip(rest - 1)
             self._take(track, conversation, direction, b"\0", mono_ns, absent=1)
 

@@ -98,7 +98,7 @@ class Tap:
             self._wake()
 
     def opened(self, facts: Any, conversation: Conversation) -> None:
-        """`facts`: an `Opened` of proxy.net.observer."""
+        """`facts`: an `OpenedConnection` of proxy.net.observer."""
         opening = {
             "listener": facts.listener,
             "client": facts.client,
@@ -271,7 +271,7 @@ class Tap:
         unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
         opened = recorder.opened_entry
         checkpoint = {"opened": json.loads(opened[DATA]), "opened_ns": opened[MONO_NS], "principal": recorder.principal}
-        arriving = bool(conversation.requests_side.left), bool(conversation.responses_side.left)
+        arriving = bool(conversation.requests_side.bytes_left), bool(conversation.responses_side.bytes_left)
         checkpoint |= {"state": state, "arriving": arriving, "unwanted": unwanted}
         self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
         recorder.checkpoint_segment = self._segment
@@ -341,7 +341,7 @@ class Tap:
         resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
         self._put((int(EntryKind.RESYNC), 0, recorder.connection, 0, at_ns, resync, ()))
         recorder.gap = None
-        recorder.accounted = recorder.conversation.responses_side.open
+        recorder.accounted = recorder.conversation.responses_side.open_exchange
         arrived = recorder.conversation.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
         # the rest of a frame that is still arriving belongs to the gap
@@ -400,7 +400,7 @@ def _json(facts: Mapping[str, Any]) -> bytes:
 def _closing_facts(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
     """The facts of a connection's closing entry: its totals, and the account of a gap that has not ended."""
     conversation = recorder.conversation
-    unfinished = bool(conversation.requests_side.left) + bool(conversation.responses_side.left)
+    unfinished = bool(conversation.requests_side.bytes_left) + bool(conversation.responses_side.bytes_left)
     ending = {"cause": cause.value, "sequence": conversation.sequence + unfinished, "offsets": conversation.offsets}
     if recorder.gap is None:
         return ending

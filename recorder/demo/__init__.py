@@ -1,7 +1,8 @@
-"""`kafka-wiretap demo`: the whole way from real clients to an answer from Spark, on one machine, in under a minute.
+"""`kafka-wiretap demo`: the whole way from real clients to a report, on one machine, in under two minutes.
 
     cluster.py   a child: librdkafka's mock cluster of three brokers
     workload.py  a child: real clients, confluent-kafka and aiokafka, that produce and consume
+    steady.py    clients beside those, three of which have a habit that the report finds
     children.py  starts processes so that none of them outlives the demo, however it ends
     run.py       the order of the steps, and the output at the terminal
 

@@ -1,4 +1,4 @@
-"""The steps of the demo: cluster, proxy, clients, capture, analysis; and their output at the terminal.
+"""The steps of the demo: cluster, proxy, clients, capture, analysis, replay, report; and their output at the terminal.
 
 Each step is the command that a user would run, and shows it. Nothing is shown before it has happened.
 """
@@ -24,6 +24,7 @@ from proxy.terminal import harmless, harmless_lines
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
+from recorder.demo.workload import HEALTHY
 from recorder.terminal import cell, console, count, pip_install
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
@@ -41,8 +42,8 @@ _REMARKS = (
 )
 
 
-def run(folder: Path | None) -> int:
-    """Run the demo, with the capture in `folder`; the exit code."""
+def run(folder: Path | None, *, healthy: bool = False) -> int:
+    """Run the demo, with the capture in `folder`; the exit code. `healthy`: without clients that do something wrong."""
     screen = console()
     lacking = [name for name in ("confluent_kafka", "aiokafka") if find_spec(name) is None]
     if lacking:
@@ -55,15 +56,15 @@ def run(folder: Path | None) -> int:
         )
     try:
         with tempfile.TemporaryDirectory(prefix="kafka-wiretap-demo-") as logs, children(Path(logs)) as started:
-            return _steps(screen, started, folder)
+            return _steps(screen, started, folder, [HEALTHY] if healthy else [])
     except KeyboardInterrupt:
         screen.print("\ninterrupted: everything that was started has ended")
         return _INTERRUPTED
 
 
-def _steps(screen: Console, started: Children, folder: Path) -> int:
+def _steps(screen: Console, started: Children, folder: Path, options: list[str]) -> int:
     try:
-        _record(screen, started, folder)
+        _record(screen, started, folder, options)
     except ChildFailed as failure:
         _explain(screen, failure)
         return 1
@@ -75,7 +76,9 @@ def _steps(screen: Console, started: Children, folder: Path) -> int:
         screen.print(Text(remark, style="dim"))
     code = _replay(screen, started, folder) or code
     if lack:
-        screen.print(Text("\nThe analysis is missing: ", style="yellow"), cell(lack), sep="")
+        screen.print(Text("\nThe analysis and the report are missing: ", style="yellow"), cell(lack), sep="")
+    else:
+        code = _report(screen, started, folder) or code
     _next_steps(screen, folder)
     return 1 if lack else code
 
@@ -94,7 +97,14 @@ def _replay(screen: Console, started: Children, folder: Path) -> int:
     return code
 
 
-def _record(screen: Console, started: Children, folder: Path) -> None:
+def _report(screen: Console, started: Children, folder: Path) -> int:
+    """Writes the report beside the capture, which tells what is wrong with the clients; the command's exit code."""
+    page = folder.with_name(f"{folder.name}-report.html")
+    _line(screen, f"\n$ {typed()} report {shlex.quote(str(folder))} -o {shlex.quote(str(page))}", "bold")
+    return started.start("report", _wiretap("report", str(folder), "-o", str(page)), shown=True).process.wait()
+
+
+def _record(screen: Console, started: Children, folder: Path, options: list[str]) -> None:
     """Starts everything, runs the clients, and ends with a compacted capture. Raises ChildFailed."""
     with _step(screen, "a cluster of three brokers (librdkafka's mock)") as done:
         cluster = started.start("cluster", [sys.executable, "-m", "recorder.demo.cluster"])
@@ -107,7 +117,7 @@ def _record(screen: Console, started: Children, folder: Path) -> None:
         proxy = started.start("proxy", _wiretap("proxy", *where, *recording))
         listening = proxy.announced(r"listening on (\S+)\n", within=_START)
         done.append(f"{listening}, which clients take for {upstream}")
-    _work(screen, started, listening)
+    _work(screen, started, [listening, *options])
     with _step(screen, "the proxy ends, its log becomes Parquet") as done:
         proxy.end(within=2 * _DRAIN)
         started.orphans_gone(within=_COMPACT)
@@ -116,8 +126,8 @@ def _record(screen: Console, started: Children, folder: Path) -> None:
     cluster.end()
 
 
-def _work(screen: Console, started: Children, servers: str) -> None:
-    workload = started.start("clients", [sys.executable, "-m", "recorder.demo.workload", servers], piped=True)
+def _work(screen: Console, started: Children, arguments: list[str]) -> None:
+    workload = started.start("clients", [sys.executable, "-m", "recorder.demo.workload", *arguments], piped=True)
     while begun := _message(workload):
         with _step(screen, str(begun["step"])) as done:
             done.append(str((_message(workload) or _raise_failed(workload))["done"]))

@@ -1,8 +1,9 @@
 """Ordinary work of real clients, in a few seconds: produce with every codec and acks, consume as groups.
 
 Run as a program with the bootstrap servers: one line of JSON on standard output as each step begins and ends. A step
-either succeeds or the program ends with the reason; all of them together have a deadline. The clients don't know of the
-proxy.
+either succeeds or the program ends with the reason; all of them together have a deadline. Other clients work all the
+time beside the steps (`steady.py`); with a second argument, `healthy`, only those that do nothing wrong. The clients
+don't know of the proxy.
 
 acks=0 promises nothing, and the mock cluster handles it wrongly: it answers such a request, which no broker does. The
 proxy then ends the connection, so records with acks=0 may be lost and are not waited for.
@@ -21,6 +22,8 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+from recorder.demo.steady import CLIENTS, STEADY_S, Steady
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: tuple[str, ...] = ("0", "1", "all")
 ORDERS, CLICKS = "orders", "clicks"
@@ -32,8 +35,9 @@ SESSION_MS = 6000
 SURE, UNSURE = b"sure-", b"unsure-"
 # One record of this size and each codec, so that not all frames are small.
 LARGE_RECORD = 200_000
-# Seconds for all of it; a healthy run takes about ten.
-DEADLINE = 45
+# Seconds for all of it: the steps take about ten, and the clients beside them go on for STEADY_S.
+DEADLINE = 45 + STEADY_S
+HEALTHY = "healthy"
 
 _log = logging.getLogger("workload")
 
@@ -159,18 +163,20 @@ STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 def main() -> None:
     """Run all steps against the bootstrap servers in the first argument."""
+    servers, *options = sys.argv[1:]
     logging.basicConfig(level=logging.CRITICAL)
-    doing: list[str] = []
+    doing = ["start the clients that work all the time"]
     # a thread, because a client may sit in C, where no signal handler of Python's runs
     deadline = threading.Timer(DEADLINE, give_up, (doing, DEADLINE))
     deadline.daemon = True
     deadline.start()
-    for name, step in STEPS:
-        doing.append(name)
-        _print_json(step=name)
-        started = time.monotonic()
-        summary = step(sys.argv[1])
-        _print_json(step=name, done=summary, seconds=round(time.monotonic() - started, 1))
+    with Steady(servers, [client for client in CLIENTS if not (HEALTHY in options and client.finding)]) as steady:
+        for name, step in (*STEPS, ("other clients, all the time", lambda _: steady.finished())):
+            doing.append(name)
+            _print_json(step=name)
+            started = time.monotonic()
+            summary = step(servers)
+            _print_json(step=name, done=summary, seconds=round(time.monotonic() - started, 1))
 
 
 def give_up(doing: list[str], seconds: float) -> None:

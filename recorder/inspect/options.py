@@ -59,6 +59,14 @@ def time(value: str) -> Moment:
         raise click.BadParameter(f"{value!r} is no time; right would be {right}") from None
 
 
+SINCE = click.option(
+    "--since",
+    type=time,
+    help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
+)
+UNTIL = click.option("--until", type=time, help="Up to this time.")
+
+
 def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
     return beginning_with(begun, [*names.api_names(), *(asked.api for asked in RequestType)])
 
@@ -125,12 +133,8 @@ def filters(*, kinds: bool) -> Callable[[Command], Command]:
         click.option(
             "--client", "clients", type=text, multiple=True, help="Only this client: its client id, or HOST[:PORT]."
         ),
-        click.option(
-            "--since",
-            type=time,
-            help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
-        ),
-        click.option("--until", type=time, help="Up to this time."),
+        SINCE,
+        UNTIL,
         click.option("--limit", type=COUNT, help="Show the first N."),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
         budget_option(READING_HELP, DEFAULT_BUDGET),

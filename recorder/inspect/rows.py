@@ -11,7 +11,6 @@ import heapq
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -62,10 +61,12 @@ def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEF
     """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
     for file in files(folder):
-        if wanted.in_hour(_start_ns(file)):
+        if wanted.in_hour(file.hour_ns):
             sessions[file.session].append(file)
     allowance = Allowance(READING, most)
-    streams = ((min(map(_start_ns, found)), _session(found, wanted, bodies, allowance)) for found in sessions.values())
+    streams = (
+        (min(file.hour_ns for file in found), _session(found, wanted, bodies, allowance)) for found in sessions.values()
+    )
     return _merged(sorted(streams, key=itemgetter(0)))
 
 
@@ -125,9 +126,3 @@ def _with_bodies(found: Bodies, table: Any, bodies: Choice) -> Iterator[Row]:
             row[c.FRAME] = found.of(row) if bodies(row) else None
             del row[GROUP], row[ROW]
             yield row
-
-
-def _start_ns(file: CaptureFile) -> int:
-    """The beginning of the hour in which the file's rows arrived."""
-    start = datetime.fromisoformat(f"{file.date}T{file.hour:02}:00:00").replace(tzinfo=UTC)
-    return int(start.timestamp()) * 10**9

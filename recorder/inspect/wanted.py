@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from recorder.capture import frames as c
+from recorder.capture.reader import hour_may_hold
 from recorder.inspect.options import Api
-
-HOUR_NS = 3600 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,7 @@ class Wanted:
 
     def in_hour(self, start_ns: int) -> bool:
         """True if the hour that begins at `start_ns` can hold wanted frames."""
-        late = self.until_ns is not None and start_ns > self.until_ns
-        early = self.since_ns is not None and start_ns + HOUR_NS <= self.since_ns
-        return not late and not early
+        return hour_may_hold(start_ns, self.since_ns, self.until_ns)
 
 
 def _one_of(column: str, values: tuple[Any, ...]) -> Any:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError
 from recorder.capture.reader import (
     READING,
     ROW,
@@ -181,8 +182,8 @@ class _Merge:
         events = [file for file in files(folder, c.EVENTS_FOLDER) if not sessions or file.session.startswith(sessions)]
         self._ahead: dict[str, int] = {}
         for file in frames:
-            if file.session not in self._ahead:
-                self._ahead[file.session] = _ahead(file)
+            if file.session not in self._ahead and (ahead := _ahead(file)) is not None:
+                self._ahead[file.session] = ahead
         numbers = count()
         self._unread = [
             _Group(first + self._ahead[file.session], next(numbers), file, group, is_frames)
@@ -273,10 +274,10 @@ def _text(facts: dict[str, Any], name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _ahead(file: CaptureFile) -> int:
-    """How far the wall clock was ahead of the session's own when its first frame arrived."""
-    table = next(row_groups(file, (c.AT_NS, c.MONO_NS), only=0))
-    return int(table[c.AT_NS][0].as_py()) - int(table[c.MONO_NS][0].as_py())
+def _ahead(file: CaptureFile) -> int | None:
+    """How far the wall clock was ahead of the session's own when its first frame arrived; None without a frame."""
+    table = next(_tables(file, (c.AT_NS, c.MONO_NS)), None)
+    return None if table is None else int(table[c.AT_NS][0].as_py()) - int(table[c.MONO_NS][0].as_py())
 
 
 class _Events:
@@ -285,7 +286,7 @@ class _Events:
     must_read = False
 
     def __init__(self, file: CaptureFile, group: int) -> None:
-        tables = row_groups(file, _EVENTS, allowance=Allowance(READING, DEFAULT_BUDGET), only=group)
+        tables = _tables(file, _EVENTS, group)
         self._rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
 
     def read(self) -> None:
@@ -335,10 +336,17 @@ class _Frames:
 
 def _heads(file: CaptureFile, group: int) -> Iterator[tuple[Any, ...]]:
     """The narrow columns of a row group's frames, and the number of each row, by time."""
-    wanted, allowance = (*FrameRow._fields[:-2], ROW), Allowance(READING, DEFAULT_BUDGET)
     # as a list: a reader that waits would keep the unsorted columns, too
-    tables = [*row_groups(file, wanted, allowance=allowance, only=group)]
+    tables = [*_tables(file, (*FrameRow._fields[:-2], ROW), group)]
     return chain.from_iterable(quick_rows(_by_time(tables.pop())) for _ in range(len(tables)))
+
+
+def _tables(file: CaptureFile, columns: Sequence[str], group: int | None = None) -> Iterator[Any]:
+    """Narrow columns of a row group, or of all that have rows. Errors: as of `row_groups`, or for rows without time."""
+    for table in row_groups(file, columns, allowance=Allowance(READING, DEFAULT_BUDGET), only=group):
+        if table[c.MONO_NS].null_count:
+            raise DamagedFileError(f"{file.path} can't be read: its column {c.MONO_NS} has holes")
+        yield table
 
 
 def _by_time(table: Any) -> Any:

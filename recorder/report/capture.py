@@ -6,9 +6,7 @@ sorts tables, stands in the page, and is the only one that the page's policy let
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import Any
 
 from recorder.analysis.summary.finding import Findings
@@ -29,7 +27,7 @@ def html(summary: Summary, path: str | None = None) -> str:
     """The page. `path`: the capture's folder as commands in the page name it, if not as the summary does."""
     # packages of an extra, which Markdown does without
     from recorder.report.capture_plots import plots
-    from recorder.report.page import page, script
+    from recorder.report.page import hashed, page, script
 
     sort = script("sort.js")
     values = {
@@ -41,7 +39,7 @@ def html(summary: Summary, path: str | None = None) -> str:
         "judged": words.judged(summary.findings),
         "plots": plots(summary),
         "script": sort,
-        "script_hash": f"sha256-{b64encode(sha256(sort.encode()).digest()).decode()}",
+        "script_hash": hashed(sort),
     }
     folder = path if path is not None else summary.coverage.capture
     for most in _ROWS:
@@ -105,7 +103,7 @@ def _of_cluster(summary: Summary) -> Iterator[Figure]:
             "topics", count(summary.topics.totals.total), f"{count(summary.partitions.partitions.total)} partitions"
         )
     if summary.groups.groups.total:
-        behind = sum(bool(one.last_lag) for one in summary.groups.groups)
+        behind = sum(one.is_behind for one in summary.groups.groups)
         yield Figure(
             "groups", count(summary.groups.groups.total), f"{count(behind)} behind", "warn" if behind else "good"
         )

@@ -18,7 +18,7 @@ from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import clock, milliseconds, share, short, times
 from recorder.report.plots import lanes, over_time
 from recorder.report.plots.drawing import svg
-from recorder.report.plots.dumbbells import domain
+from recorder.report.plots.dumbbells import domain, stepped
 from recorder.report.plots.lanes import Bar, Cells, Lane, Piece, Span
 from recorder.report.plots.over_time import Canvas, Line
 from recorder.report.plots.style import BAD, HEAT, HUES, MUTED, REST, WARN, Spec
@@ -32,7 +32,7 @@ MOST_SMALL, MOST_STACKED = 6, len(HUES)
 # Partitions of up to so many times an even share have the colour of that level.
 _SKEWS = (0.25, 0.75, 1.25, 2, 3)
 # Causes of rebalances that nobody wanted.
-_BAD_CAUSES = ("lost", "fenced", "unknown")
+_BAD_CAUSES = ("lost", "fenced")
 
 
 class Key(NamedTuple):
@@ -74,7 +74,7 @@ def _coverage(summary: Summary) -> Iterator[Plot]:
     if not any(found.exchanges_over_time.known):
         return
     lost = found.lost_over_time
-    answer = _busiest(summary.timeline, found.exchanges_over_time, " requests")
+    answer = _busiest(summary.timeline, found.exchanges_over_time, _counted("request"))
     answer += " Frames are missing where the ground is red." if any(lost.known) else ""
     shown = [(found.exchanges_over_time, HUES[0])]
 
@@ -84,16 +84,22 @@ def _coverage(summary: Summary) -> Iterator[Plot]:
     yield Plot("How busy was it, and is all of it here?", answer, _both(draw, answer))
 
 
-def _busiest(timeline: Timeline, series: Series, unit: str, words: Callable[[int], str] = count) -> str:
+def _counted(of: str) -> Callable[[int], str]:
+    return lambda number: count(number, of)
+
+
+def _busiest(timeline: Timeline, series: Series, words: Callable[[int], str]) -> str:
     """The sentence on a series' largest bin."""
     known = [(value, at) for at, value in enumerate(series.values) if value]
     if not known:
-        return f"No{unit} at all."
+        return "Nothing at all."
     most, at = max(known)
     usual = sorted(value for value, _ in known)[len(known) // 2]
     when = clock(timeline)(timeline.begin_ns(at))
     each = duration(timeline.bin_ns)
-    return f"Usually {words(round(usual))}{unit} in {each}, and up to {words(round(most))} (from {when} on)."
+    if len(known) == 1:
+        return f"{words(round(most))}, from {when} on for {each}; none before or after."
+    return f"Usually {words(round(usual))} in {each}, and up to {words(round(most))} (from {when} on)."
 
 
 def _latency(summary: Summary) -> Iterator[Plot]:
@@ -148,7 +154,7 @@ def _delivery(summary: Summary) -> Iterator[Plot]:
     series = [Line(_positive(found.usual_ms), MUTED, is_thin=True), Line(_positive(found.slow_ms), HUES[0])]
 
     def draw(width: int) -> Spec:
-        return over_time.lines(Canvas(summary.timeline, width, 160), series, "ms", domain(values))
+        return over_time.lines(Canvas(summary.timeline, width, 160), series, "ms", stepped(values))
 
     keys = Key("p50", MUTED), Key("p99", HUES[0])
     yield Plot("How long did records take to a consumer?", answer, _both(draw, answer), keys)
@@ -156,7 +162,12 @@ def _delivery(summary: Summary) -> Iterator[Plot]:
 
 def _errors(summary: Summary) -> Iterator[Plot]:
     yield from _stacked(
-        summary, summary.errors.over_time.rows, summary.errors.over_time.other, "When were errors answered?", "errors"
+        summary,
+        summary.errors.over_time.rows,
+        summary.errors.over_time.other,
+        "When were errors answered?",
+        "errors",
+        _counted("error"),
     )
 
 
@@ -166,14 +177,14 @@ def _stacked(
     other: Series | None,
     question: str,
     unit: str,
-    words: Callable[[int], str] = count,
+    words: Callable[[int], str],
 ) -> Iterator[Plot]:
     """Bars of the largest series and of all others together."""
     shown = [*_coloured(summary.timeline, rows, other)]
     if not shown:
         return
     total = _sum(summary.timeline, [series for series, _ in shown])
-    answer = _busiest(summary.timeline, total, "" if words is size else f" {unit}", words)
+    answer = _busiest(summary.timeline, total, words)
 
     def draw(width: int) -> Spec:
         return over_time.bars(Canvas(summary.timeline, width, 170), shown, unit)
@@ -230,11 +241,17 @@ def _groups(summary: Summary) -> Iterator[Plot]:
     found = summary.groups
     if not found.groups.rows:
         return
-    behind = [row.group for row in found.groups if row.last_lag]
-    answer = f"{count(len(behind))} of {count(len(found.groups), 'group')} are behind at the end"
-    answer += f": {', '.join(short(name, 40) for name in behind[:3])}." if behind else "."
+    behind = [row.group for row in found.groups if row.is_behind]
+    answer = "No group is behind at the end."
+    if behind:
+        names = ", ".join(short(name, 40) for name in behind[:3])
+        answer = f"Behind at the end: {names} ({len(behind)} of {count(len(found.groups), 'group')})."
     shown = [_lane(summary.timeline, row, found.rebalances.rows) for row in found.groups]
-    keys = Key("lag, relative to the group's most", HUES[0]), Key("rebalance", WARN), Key("member lost or fenced", BAD)
+    keys = (
+        Key("lag, relative to the group's most", HUES[0]),
+        Key("rebalance", WARN),
+        Key("member lost or fenced", BAD),
+    )
     drawn = _both(lambda width: lanes.lanes(summary.timeline, shown, width), answer)
     yield Plot("Which groups fall behind, and what did rebalances do?", answer, drawn, keys)
 
@@ -301,11 +318,28 @@ def _clients(summary: Summary) -> Iterator[Plot]:
     yield Plot("With what software do clients come?", answer, drawn, keys)
 
 
+def _metadata(summary: Summary) -> Iterator[Plot]:
+    shown = [*_coloured(summary.timeline, summary.metadata.over_time.rows, summary.metadata.over_time.other)]
+    if not shown:
+        return
+    changes = _sum(summary.timeline, [series for series, _ in shown]).values
+    most, at = max((value or 0, -at) for at, value in enumerate(changes))
+    when = clock(summary.timeline)(summary.timeline.begin_ns(-at))
+    total = round(sum(value or 0 for value in changes))
+    answer = f"{count(total, 'change')} of partitions and nodes, {count(round(most))} of them from {when} on."
+
+    def draw(width: int) -> Spec:
+        return over_time.bars(Canvas(summary.timeline, width, 130), shown, "changes")
+
+    keys = tuple(Key(series.name, colour) for series, colour in shown)
+    yield Plot("When did the cluster change?", answer, _both(draw, answer), keys)
+
+
 def _connections(summary: Summary) -> Iterator[Plot]:
     found = summary.connections
     if not any(found.opened.known):
         return
-    answer = _busiest(summary.timeline, found.opened, " connections opened")
+    answer = _busiest(summary.timeline, found.opened, _counted("new connection"))
 
     def draw(width: int) -> Spec:
         return over_time.bars(Canvas(summary.timeline, width, 120), [(found.opened, HUES[0])], "opened")
@@ -323,5 +357,6 @@ _PLOTS: dict[str, Callable[[Summary], Iterator[Plot]]] = {
     "groups": _groups,
     "partitions": _partitions,
     "clients": _clients,
+    "metadata": _metadata,
     "connections": _connections,
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
+from typing import Any
 
 from proxy.terminal import printable
 from recorder.replay.outcome import Result
@@ -49,17 +52,22 @@ def write(result: Result, path: Path) -> None:
 
 
 def put(text: str, path: Path) -> None:
-    """Writes the text of a report: the file has all of it, or stays as it was. Errors: OSError."""
-    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(text)
-            file.close()
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    """Writes the text of a report. Errors: as of `put_whole`."""
+    put_whole(path, partial(Path.write_text, data=text, encoding="utf-8"))
+
+
+def put_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Has `write` make a file that takes this path: it is whole, or stays as it was. Errors: OSError."""
+    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _html(result: Result, path: Path) -> str:

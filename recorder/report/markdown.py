@@ -27,15 +27,11 @@ def text(summary: Summary, folder: str) -> str:
     """The report. `folder`: the capture, as commands in it name it."""
     found = words.findings(summary, folder)
     lines = [f"# {escaped(words.verdict(summary.findings))}", "", escaped(words.judged(summary.findings)), ""]
-    lines += [line for one in found for line in _finding(one)]
+    lines += [line for one in found for line in finding_lines(one)]
     for section in sections(summary):
         small = [one for one in section.listings if one.is_small]
         if small or section.nothing.startswith(NOT_JUDGED):
-            lines += [f"## {escaped(section.title)}", ""]
-            lines += [
-                line for sentence in (*section.lead, section.nothing) if sentence for line in (escaped(sentence), "")
-            ]
-            lines += [line for one in small for line in _table(one)]
+            lines += section_lines(section.title, (*section.lead, section.nothing), small)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -44,7 +40,8 @@ def escaped(text: str) -> str:
     return _NUMBERED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", printable(text.strip())))
 
 
-def _finding(found: FindingText) -> Iterator[str]:
+def finding_lines(found: FindingText) -> Iterator[str]:
+    """A finding under a heading of its own."""
     yield f"## {found.number}. {escaped(found.sentence)}"
     yield ""
     facts = [escaped(fact) for fact in (found.rule, found.subject, found.when, found.measured) if fact]
@@ -55,6 +52,15 @@ def _finding(found: FindingText) -> Iterator[str]:
         yield ""
     if found.commands:
         yield from _code(command.line for command in found.commands)
+
+
+def section_lines(title: str, sentences: Iterable[str], listings: Iterable[Listing]) -> Iterator[str]:
+    """A section: its heading, sentences (an empty one is none), tables."""
+    yield from (f"## {escaped(title)}", "")
+    for sentence in filter(None, sentences):
+        yield from (escaped(sentence), "")
+    for listing in listings:
+        yield from table_lines(listing)
 
 
 def _code(lines: Iterable[str]) -> Iterator[str]:
@@ -68,7 +74,7 @@ def printable_command(line: str) -> str:
     return printable(line).replace("\\\\", "\\")
 
 
-def _table(listing: Listing) -> Iterator[str]:
+def table_lines(listing: Listing) -> Iterator[str]:
     """The first rows; numbers to the right."""
     shown = [*listing.cells][:MOST_ROWS]
     yield f"**{escaped(listing.title)}**"

@@ -6,7 +6,9 @@ as `proxy.terminal` shows it.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,6 +27,11 @@ def script(name: str) -> Markup:
     loader = _environment().loader
     assert loader is not None
     return Markup(loader.get_source(_environment(), name)[0])
+
+
+def hashed(script: str) -> str:
+    """A script's hash, as a page's policy names it."""
+    return f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
 
 
 @cache

@@ -93,12 +93,12 @@ def latency_plots(result: Result) -> list[Markup]:
 def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:
     """A logarithmic axis has no place for 0, which no answer takes."""
     pairs = [plots.Pair(label, _at(share, both.recorded), _at(share, both.replayed)) for label, both in rows]
-    return [pair for pair in pairs if pair.recorded_ms and pair.replayed_ms]
+    return [pair for pair in pairs if pair.first_ms and pair.second_ms]
 
 
 def said(percentile: str, pairs: list[plots.Pair]) -> str:
     """What a plot shows, in words."""
-    each = (f"{pair.label} {milliseconds(pair.recorded_ms)} to {milliseconds(pair.replayed_ms)} ms" for pair in pairs)
+    each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
     return f"{percentile} of the latency, recorded and replayed: {', '.join(each)}"
 
 

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.real
 QUICK = ["--rounds", "1", "--seconds", "0.0001"]
 
 
+@pytest.mark.long
 def test_every_message_has_a_line_for_each_direction(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--only", "messages"]) == 0
     said = capsys.readouterr().out

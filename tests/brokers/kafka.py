@@ -101,6 +101,8 @@ _SETTINGS = {
     "socket.request.max.bytes": ROOM_BYTES + (1 << 20),
     # a first member need not wait for others
     "group.initial.rebalance.delay.ms": 0,
+    # a member of a classic group may be given up within a second
+    "group.min.session.timeout.ms": 500,
     # members of the newer groups ask twice a second, so that a rebalance takes no ten seconds
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.heartbeat.interval.ms": 500,

@@ -11,8 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
+from recorder.analysis.change.facts import Facts
 from recorder.analysis.report import Report
+from recorder.analysis.summary.finding import Findings
 from recorder.analysis.summary.whole import Summary
+from recorder.encodings.study import study
 from recorder.missing import Missing
 from recorder.replay import outcome
 from recorder.replay.results.report import as_json
@@ -34,10 +37,13 @@ GIVEN = [
 NEEDED: dict[str, list[str]] = {
     "analyze": ["CAPTURE"],
     "compact": ["CAPTURE"],
+    "compare": ["CAPTURE", "CAPTURE"],
     "config check": ["FILE"],
     "config reference": [],
     "config show": ["FILE"],
     "demo": [],
+    "encodings": ["CAPTURE"],
+    "export": ["CAPTURE", "--cloudevents", "findings", "--bootstrap", "127.0.0.1:1"],
     "inspect exchanges": ["CAPTURE"],
     "inspect frames": ["CAPTURE"],
     "inspect show": ["CAPTURE", "1/0"],
@@ -46,7 +52,9 @@ NEEDED: dict[str, list[str]] = {
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],
     "report": ["CAPTURE"],
+    "spark-package": ["PACKAGE"],
     "sql": ["CAPTURE", "select 1"],
+    "stream": ["CAPTURE", "--output", "windows"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
     "wire errors": ["6"],
     "wire list": [],
@@ -81,7 +89,13 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
     monkeypatch.setattr("recorder.analyze._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.reporting._summary", lambda *_: Summary())
-    monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
+    monkeypatch.setattr("recorder.comparing._sides", lambda *_: [Facts(), Facts()])
+    monkeypatch.setattr("recorder.stream._run", lambda *_: None)
+    monkeypatch.setattr("recorder.encodings.commands._study", lambda *_: study([], {}, ()))
+    monkeypatch.setattr("recorder.export.commands._findings", lambda *_: Findings())
+    monkeypatch.setattr("recorder.export.publisher.Publisher.check", lambda self: None)
+    monkeypatch.setattr("recorder.export.publisher.Publisher.publish", lambda self, messages: {})
+    monkeypatch.setattr("recorder.demo.run.run", lambda *_, **__: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.Target("b1:9092"))
     (tmp_path / "report.json").write_text(as_json(nothing))

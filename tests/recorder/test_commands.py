@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click import ClickException
+from click.testing import CliRunner
 from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
@@ -16,6 +18,8 @@ from recorder.analysis.asked import Only, Question
 from recorder.analysis.report import Report
 from recorder.analysis.running import Place, as_click_errors, ask
 from recorder.capture.compactor import Summary
+from recorder.capture.frames import DamagedFileError
+from recorder.capture.merging import CannotMerge, Merged
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import pip_install
 from tests.recorder.running import run
@@ -44,6 +48,8 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return Report(MISSING, [COVERAGE], [row], [error | {"count": 3, "exchanges": 1}])
 
     monkeypatch.setattr(analyze, "_analyzed", answer)
+    # whether a master listens is a matter of its own
+    monkeypatch.setattr("recorder.analysis.master.check", lambda master: None)
     return asked
 
 
@@ -213,7 +219,7 @@ def test_masters_are_those_that_spark_knows(captured: Path, analyzed: list[Any],
 def test_a_window_that_is_no_duration_is_refused_before_spark(captured: Path, analyzed: list[Any], window: str) -> None:
     result = run("analyze", captured, "--window", window)
     assert result.exit_code == 2
-    assert result.stderr.endswith(f'{window!r} is no duration; right would be --window "1 minute"\n')
+    assert result.stderr.endswith(f'{window!r} is no duration; right would be --window "1 minute", or auto\n')
     assert analyzed == []
 
 
@@ -230,6 +236,34 @@ def test_tables_that_are_there_are_not_replaced_unasked(captured: Path, analyzed
     assert run("analyze", captured, "--out", captured / "out", "--overwrite").exit_code == 0
 
 
+def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twice(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Found:
+        """Rows that come a partition at a time, the second of which is broken at first."""
+
+        columns = ("name",)
+        broken = True
+
+        def toLocalIterator(self) -> Any:  # noqa: N802 - Spark's name
+            yield ("a\nb",)
+            if self.broken:
+                Found.broken = False
+                raise ConnectionResetError
+            yield ("ünï",)
+
+    def ask_again(place: Any, question: Any) -> Any:
+        with suppress(ConnectionResetError):
+            return question(None)
+        return question(None)
+
+    monkeypatch.setattr("recorder.analysis.running.ask", ask_again)
+    place, chosen = Place(str(captured)), analyze.Chosen(None, "csv", False, 10)
+    with CliRunner().isolation() as (printed, *_):
+        analyze._show_table(place, lambda _: Found(), "names", chosen)
+    assert printed.getvalue().decode() == 'name\n"a\nb"\nünï\n'
+
+
 def test_compact_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "recorder.capture.compactor.compact", lambda folder: Summary(("a", "b"), (), ("c",), 1200, 5000)
@@ -244,6 +278,68 @@ def test_compact_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_compact_with_nothing_to_do_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.capture.compactor.compact", lambda folder: Summary())
     assert run("compact", tmp_path).stdout == "nothing to compact\n"
+
+
+MERGES = {
+    "made": (
+        Merged(120, 2, 1_200),
+        "merged 120 files into 2 files of OUT: 1 200 frames\n",
+    ),
+    "made-and-waiting": (
+        Merged(120, 2, 1_200, waiting=("2026-11-21 12:00", "2026-11-21 13:00")),
+        "merged 120 files into 2 files of OUT: 1 200 frames\n"
+        "not merged yet, because more may come: 2026-11-21 12:00 to 2026-11-21 13:00 UTC\n",
+    ),
+    "waiting": (
+        Merged(waiting=("2026-11-21 12:00",)),
+        "not merged yet, because more may come: 2026-11-21 12:00 UTC\n",
+    ),
+    "there": (Merged(there=120), "nothing to merge: 120 files of it are merged\n"),
+    "nothing": (Merged(), "nothing to merge\n"),
+}
+
+
+@pytest.mark.parametrize("case", MERGES)
+def test_compact_says_what_it_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    outcome, said = MERGES[case]
+    asked: list[tuple[Any, ...]] = []
+
+    def merge(folder: Path, out: Path, *, file_bytes: int) -> Merged:
+        asked.append((folder, out, file_bytes))
+        return outcome
+
+    monkeypatch.setattr("recorder.capture.merging.merge", merge)
+    result = run("compact", tmp_path, "--merge", "OUT", "--file-size", "2MiB")
+    assert (result.exit_code, result.stdout) == (0, said)
+    assert asked == [(tmp_path, Path("OUT"), 2 << 20)]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(CannotMerge("no"), 2), (DamagedFileError("no"), 1), (PermissionError("no"), 1)],
+    ids=["cannot", "damaged", "may-not-write"],
+)
+def test_a_merge_that_fails_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def merge(*_: Any, **__: Any) -> Merged:
+        raise error
+
+    monkeypatch.setattr("recorder.capture.merging.merge", merge)
+    result = run("compact", tmp_path, "--merge", "OUT")
+    assert (result.exit_code, result.stderr) == (code, "Error: no\n")
+
+
+def test_files_that_could_not_be_merged_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.capture.merging.merge", lambda *_, **__: Merged(failed=("a.parquet: no",)))
+    result = run("compact", tmp_path, "--merge", "OUT")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "Error: a.parquet: no\n")
+
+
+def test_a_file_size_that_is_none_says_what_is_right(tmp_path: Path) -> None:
+    result = run("compact", tmp_path, "--merge", "OUT", "--file-size", "big")
+    assert result.exit_code == 2
+    assert "right would be --file-size 1GiB" in result.stderr
 
 
 def test_compact_where_it_may_not_write_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,3 +383,18 @@ def test_a_master_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ClickException) as failed:
         ask(Place(str(tmp_path), "spark://nobody:1"), lambda _: None)
     assert failed.value.message.startswith("Spark did not start: java.lang.IllegalStateException: stopped (its log: ")
+
+
+def test_what_listens_and_is_no_master_is_a_wrong_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gave_up(*_: object, log: Path, **__: object) -> None:
+        log.write_text("ERROR StandaloneSchedulerBackend: All masters are unresponsive! Giving up.")
+        raise Py4JError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+
+    monkeypatch.setattr("recorder.analysis.job.session", gave_up)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ClickException) as failed:
+        ask(Place(str(tmp_path), "spark://127.0.0.1:1"), lambda _: None)
+    assert failed.value.exit_code == 2
+    assert failed.value.message.startswith("no Spark master answers at spark://127.0.0.1:1, though something listens; ")
+    assert "\n" not in failed.value.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from recorder import ready as module
 from recorder.capture.compactor import Summary
+from recorder.capture.frames import FORMAT, FORMAT_KEY, frames_schema
 from recorder.capture.lock import WRITER_LOCK
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
@@ -45,6 +47,12 @@ def test_a_folder_that_is_no_capture_says_how_to_make_one(tmp_path: Path) -> Non
     with pytest.raises(NoCapture, match="holds no capture: record one with") as caught:
         ready(tmp_path)
     assert caught.value.exit_code == 2
+
+
+def test_a_path_that_is_no_utf_8_is_refused_in_a_sentence(captured: Path) -> None:
+    strange = captured.rename(os.fsdecode(bytes(captured) + b"\xff"))
+    with pytest.raises(NoCapture, match="Parquet needs a path in UTF-8"):
+        ready(strange)
 
 
 def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
@@ -119,6 +127,19 @@ def test_parquet_of_somebody_else_is_no_capture(captured: Path, monkeypatch: pyt
     assert caught.value.exit_code == 2
     pq.write_table(pa.table({"session": ["s"], "kind": ["x"], "at_ns": [1]}), file)
     assert ready(captured) == []
+
+
+def test_a_session_of_a_newer_format_is_refused(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compaction(monkeypatch, Summary())
+    hour = captured / "frames" / "date=2026-11-21" / "hour=12"
+    ours = frames_schema()
+    pq.write_table(ours.empty_table(), hour / "a-1-1.parquet")
+    assert ready(captured) == []
+    newer = ours.with_metadata({FORMAT_KEY: str(FORMAT + 1).encode()})
+    pq.write_table(newer.empty_table(), hour / "b-1-1.parquet")
+    with pytest.raises(NoCapture, match=rf"b-1-1.parquet: capture format {FORMAT + 1}, .* use a newer") as caught:
+        ready(captured)
+    assert caught.value.exit_code == 2
 
 
 def test_a_finished_capture_without_a_frame_does_not_promise_any(captured: Path) -> None:

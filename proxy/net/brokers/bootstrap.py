@@ -1,8 +1,8 @@
 """A cluster's bootstrap servers, in the order in which they are tried.
 
-At first that is the order of the settings. Whenever a later server succeeds before the first one (`race`: the first one
-fails, or takes longer than its head start), that server becomes the first. A first server that accepts a connection and
-never responds on it becomes the last.
+At first the order is that of the settings. Attempts overlap: the next server is tried once the one before has failed,
+or has taken longer than its head start (`race`). The server that succeeds first becomes the first in the order. The
+first becomes the last if a client gives up a connection on which it never responded.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Bootstrap:
         return tuple(self._order)
 
     async def first_success(self, attempt: Callable[[Address], Awaitable[T]], discard: Callable[[T], object]) -> T:
-        """The result of the first successful attempt; its server is tried first from now on.
+        """The result of the attempt that succeeds first; its server is tried first from now on.
 
         Args:
             attempt: raises PeerLost if a server fails.
-            discard: closes the result of another attempt that succeeded too.
+            discard: closes the result of each other attempt that has succeeded too.
 
         Raises:
             AllLost: every attempt failed.
@@ -49,19 +49,19 @@ class Bootstrap:
         server, found = await race(
             [partial(with_server, server) for server in self._order], lambda result: discard(result[1])
         )
-        self._prefer(server)
+        self._put_first(server)
         return found
 
     def report_silent(self, peer: str) -> None:
-        """A client has given up a broker that never responded: if that server is the first, it becomes the last.
+        """Makes the first server the last, if it never responded on a connection that a client has given up.
 
         Args:
-            peer: the broker's address, as in `Stream.peer`.
+            peer: the server's address, as in `Stream.peer`.
         """
         if str(self._order[0]) == peer:
-            self._prefer(*self._order[1:])
+            self._put_first(*self._order[1:])
 
-    def _prefer(self, *servers: Address) -> None:
+    def _put_first(self, *servers: Address) -> None:
         """Puts these servers before all others."""
         before = self._order
         self._order = [*servers, *(server for server in before if server not in servers)]

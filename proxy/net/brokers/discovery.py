@@ -1,11 +1,11 @@
-"""Discovery of the cluster's nodes by a query of the proxy's own. `upstreams` decides when to send it.
+"""Discovery: the proxy itself asks a broker for the cluster's nodes. `upstreams` decides when.
 
-The query is ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor
-counted. A broker before 0.10 closes the connection at ApiVersions: a second connection asks for Metadata v0 alone. A
-broker that wants a login never answers; then the proxy learns its nodes from the first client's responses.
+The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. A
+broker older than 0.10 closes it at ApiVersions; on a second one the proxy asks for Metadata v0 alone. A broker that
+demands a login closes it at Metadata; the proxy then learns the nodes from responses to clients.
 
-A broker's address may lead back to the proxy indirectly, through other proxies or a load balancer. Then the query comes
-back: the proxy's listener recognises its bytes, and sends an answer (`loop_answer`) that no broker sends.
+A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
+receives the query, recognises its bytes, and sends a response (`loop_answer`) that no broker sends.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from proxy.wire.framing import LENGTH, framed
 from proxy.wire.keys import API_VERSIONS, METADATA
 
 CLIENT_ID = "kafka-wiretap"
-# Metadata without topics takes a few bytes a node; v0 lists all topics
+# enough: Metadata without topics takes some dozens of bytes a node; only v0 lists all topics
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# a correlation id is an int32; the proxy takes none below 0, because some brokers use those themselves
+# correlation ids are int32; the query's id is never negative, because some brokers use negative ids themselves
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]
@@ -40,7 +40,7 @@ class NotAnswered(PeerLost):
     """The broker accepted the connection, but has not named the cluster's nodes; the message says why."""
 
 
-class Closed(NotAnswered):
+class ClosedByBroker(NotAnswered):
     """The broker closed the connection instead of answering a request."""
 
 
@@ -49,20 +49,20 @@ class LeadsBackIndirectly(PeerLost):
 
 
 class DiscoveredNodes(NamedTuple):
-    """A cluster's nodes, as a broker names them. `cluster_id`: None from brokers before 0.10.1."""
+    """A cluster's nodes, as a broker names them. `cluster_id`: None from brokers older than 0.10.1."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
 
 
 class DiscoveryQuery:
-    """The ApiVersions request that begins each query for one cluster; its bytes are equal in all workers.
+    """The ApiVersions request that begins each query for one cluster. All workers send, and recognise, the same bytes.
 
     Args:
-        seed: a random number, drawn when the proxy starts, that tells its queries from other proxies'.
+        seed: a random number, drawn when the proxy starts: no other proxy sends the same query.
         cluster: the cluster's name.
 
-    `frame`: the request, with its length. `loop_answer`: the proxy's own response to it.
+    `frame`: the request, with its length. `loop_answer`: the response, with its length, of the proxy's own listener.
     """
 
     def __init__(self, seed: int = 0, cluster: str = "") -> None:
@@ -96,7 +96,7 @@ async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> Disco
     try:
         try:
             versions = await _exchange(stream, query.frame)
-        except Closed:
+        except ClosedByBroker:
             stream.close()
             stream = await dial_again()
             return await _fetch_nodes(stream, 0, query.correlation_id)
@@ -112,7 +112,8 @@ async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> Dis
     fields = {"topics": [], "allow_auto_topic_creation": False}
     request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, fields)
     frame = await _exchange(stream, framed(request))
-    return DiscoveredNodes(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
+    nodes = addresses.nodes_in(METADATA, version, frame)
+    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, frame))
 
 
 def _metadata_version(frame: bytes) -> int:
@@ -124,13 +125,13 @@ def _metadata_version(frame: bytes) -> int:
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
-    """Sends a frame, given with its length. Returns the answer without its length."""
+    """Sends a request, given with its length. Returns the response without its length."""
     await stream.send([frame])
     received = b""
     while len(received) < 4 or len(received) < 4 + _size(received):
         chunk = await stream.receive()
         if not chunk:
-            raise Closed(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
+            raise ClosedByBroker(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
         received += chunk
     return received[4:]
 

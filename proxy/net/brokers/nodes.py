@@ -1,6 +1,6 @@
-"""The cluster's nodes and the proxy's listener for each, which is opened before any client is told of it.
+"""The cluster's nodes, and the proxy's listener for each: it is opened before any client learns of the node.
 
-A node keeps its listener for ever. Its broker's address may change, and is looked up here for each new connection.
+A node keeps its listener for ever. Its broker's address may change: each new connection asks for it (`upstream`).
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from proxy.schema.faults import Fault, Setting
 
 # connections that may wait to be accepted
 BACKLOG = 1024
-# a name of this machine stands in one of its files; a look-up that takes longer hangs in a name service
+# a name of this machine is found in /etc/hosts at once; a look-up that takes longer hangs in a name service
 LOOK_UP_SECONDS = 5.0
 # free ports that are passed over because they are set aside for others; the next free port is taken in any case
 MAX_PICKS = 64
 
 
 class Nodes:
-    """Node id <-> listener <-> broker. `descriptors_each`: descriptors that a listener may take in this process.
+    """Node id <-> listener <-> broker.
+
+    `descriptors_per_listener`: how many this process may need; in the parent of workers, one more for each worker.
 
     Args:
         serve: called once for each new listener, to accept on it from then on.
         state: the content of the state file.
-        observer: is told of nodes known, found and moved.
+        observer: is told of each node with a listener: at the start, when the node is found, when its broker moves.
         reserved: ports of other clusters, passed over when a free port is picked.
     """
 
-    descriptors_each = 1
+    descriptors_per_listener = 1
 
     def __init__(
         self,
@@ -68,21 +70,21 @@ class Nodes:
         self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
         self._has_usual_port: dict[int, bool] = {}
-        # ports that the kernel picked: the state file keeps them
-        self._picked: dict[int, int] = {}
+        # node id -> port that the kernel picked, for the state file
+        self._picked_ports: dict[int, int] = {}
         self._owner = Owner.of(settings)
         self._state_writer = StateWriter(settings.state, self._state) if settings.state is not None else None
         # addresses that the proxy itself must not dial
         self.own_listeners = OwnListeners()
 
     def add_bootstrap(self, sock: socket.socket, listening: Address) -> None:
-        """Adds the bootstrap listener, which may stand for some nodes too."""
+        """Adds the bootstrap listener, which may also be the listener of nodes."""
         self._bootstrap = listening
         # both names: the address listened on, and the advertised one
         self.own_listeners.add(sock, listening, self._map.advertised_bootstrap(listening))
-        if self._map.own is not None:
-            # this node is the broker that the proxy was started for
-            self._known[self._map.own] = KnownNode(self._settings.upstream[0])
+        if self._map.own_node is not None:
+            # the broker of `own_node` is the bootstrap server
+            self._known[self._map.own_node] = KnownNode(self._settings.upstream[0])
 
     def listen_for_named(self) -> None:
         """Opens the listeners of the nodes that the settings name. Raises BadSetting."""
@@ -90,7 +92,7 @@ class Nodes:
             try:
                 listener = self._listen(node_id)
             except OSError as error:
-                raise BadSetting(self._cannot_listen(self._map, node_id, error.strerror)) from error
+                raise BadSetting(self._listen_fault(self._map, node_id, error.strerror)) from error
             self._notify_observer(node_id, self.upstream(node_id), listener)
 
     async def listen_for_known(self, node_ids: Iterable[int]) -> None:
@@ -112,33 +114,33 @@ class Nodes:
         """The change to a new node map: listeners for nodes that have none, and new advertised addresses.
 
         Raises:
-            BadSetting: one of the listeners can't be had.
+            BadSetting: one of the listeners can't be opened.
         """
         opened: dict[int, socket.socket] = {}
         change = Change(
             apply=partial(self._apply_map, node_map, opened),
-            # a node that has a listener by then keeps it
+            # a node keeps a listener that it has got by then
             undo=partial(self._apply_map, self._map, {}),
             drop=partial(_close, opened),
         )
         try:
             for node_id in node_map.named.keys() - self._listening.keys():
-                opened[node_id] = await self._opened(node_id, node_map)
+                opened[node_id] = await self._open_socket(node_id, node_map)
         except BaseException:
             change.drop()
             raise
         return change
 
-    async def _opened(self, node_id: int, node_map: NodeMap) -> socket.socket:
+    async def _open_socket(self, node_id: int, node_map: NodeMap) -> socket.socket:
         try:
             return self._bind(node_id, node_map, await _ip_of(node_map.named[node_id].host))
         except (OSError, UnicodeError) as error:
-            wrong = self._cannot_listen(node_map, node_id, getattr(error, "strerror", None) or error)
+            wrong = self._listen_fault(node_map, node_id, getattr(error, "strerror", None) or error)
             raise BadSetting(wrong, cluster=self._settings.name) from error
 
     def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
         self._map = node_map
-        # nodes that only a broker's response has named may have no advertised address
+        # a node that no setting names, only a broker's response, may have no advertised address
         self.own_listeners.add_names(
             *(name for number in self._listening if (name := self._advertised_or_none(number)) is not None)
         )
@@ -156,8 +158,8 @@ class Nodes:
         return sorted(self._known)
 
     @property
-    def are_known(self) -> bool:
-        """True if any node's broker is known."""
+    def has_known_broker(self) -> bool:
+        """True if the address of at least one node's broker is known."""
         return any(node.upstream is not None for node in self._known.values())
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
@@ -169,10 +171,10 @@ class Nodes:
         return all(map(self._is_current, nodes))
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
-        """Returns when every node that this proxy serves has its listener. Raises OSError: no port.
+        """Returns when every node that this proxy serves has its listener. Raises OSError: one can't be opened.
 
         Args:
-            cluster_id: of the cluster that has named the nodes; None: not told.
+            cluster_id: of the cluster that has named the nodes; None: its response has no id.
         """
         nodes = tuple(nodes)
         self._check_file_limit({node.node_id for node in nodes})
@@ -187,7 +189,7 @@ class Nodes:
             self._state_writer.changed()
 
     def advertised(self, node_id: int) -> Address:
-        """The advertised address of a node that `ensure` has seen. Raises OSError: the mapping has none."""
+        """The advertised address of a node, after `ensure`. Raises OSError: the mapping has none."""
         listening = self._listening.get(node_id)
         try:
             return self._map.advertised(node_id, listening.port if listening else None)
@@ -224,9 +226,9 @@ class Nodes:
         log(level, event, cluster=self._settings.name, was=before, now=cluster_id)
 
     def _check_file_limit(self, node_ids: set[int]) -> None:
-        """Raises OSError if the listeners, which stay for ever, would take the files that connections need."""
+        """Raises OSError if the listeners, which stay for ever, would take the descriptors that connections need."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        max_nodes = files // 2 // self.descriptors_each
+        max_nodes = files // 2 // self.descriptors_per_listener
         if files != resource.RLIM_INFINITY and len(node_ids | self._listening.keys()) > max_nodes:
             raise OSError(errno.EMFILE, f"more nodes than {max_nodes}, for half of the files that may be open")
 
@@ -238,16 +240,16 @@ class Nodes:
         return node.node_id in self._listening or is_not_served
 
     def _upstream_of(self, node: Node) -> Address | None:
-        """The broker to dial for a node. A broker that advertises the proxy itself (a sidecar's) is its upstream."""
+        """The broker to dial for a node: the bootstrap server, if the node advertises the proxy itself (a sidecar)."""
         address = node.address
-        if address in self.own_listeners or node.node_id == self._map.own:
+        if address in self.own_listeners or node.node_id == self._map.own_node:
             return self._settings.upstream[0]
         return address if _can_be_dialled(address) else None
 
     def _learn(self, node: Node) -> None:
         listener = self._listen(node.node_id)
         upstream = self._upstream_of(node)
-        self._known[node.node_id] = KnownNode(upstream, self._picked.get(node.node_id))
+        self._known[node.node_id] = KnownNode(upstream, self._picked_ports.get(node.node_id))
         log(INFO, "node found", cluster=self._settings.name, node=node.node_id, upstream=upstream, listener=listener)
         self._notify_observer(node.node_id, upstream, listener)
 
@@ -259,7 +261,7 @@ class Nodes:
         """The node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted(node_id)
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
-            # raises before the node is noted, if its id has no advertised address: a broker may give itself any id
+            # before the node is noted: this raises if its id, which may be any, has no advertised address
             self.own_listeners.add_names(self.advertised(node_id))
             self._listening[node_id], self._has_usual_port[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
@@ -277,20 +279,20 @@ class Nodes:
             event = "node did not get its usual port"
             log(WARNING, event, cluster=cluster, node=node_id, usual=wanted.ports[0], port=port)
         if self._map.is_kept(port, node_id):
-            self._picked[node_id] = port
+            self._picked_ports[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
         self.own_listeners.add(sock, self._listening[node_id], self.advertised(node_id))
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
         return self._listening[node_id]
 
-    def _cannot_listen(self, node_map: NodeMap, node_id: int, reason: object) -> Fault:
+    def _listen_fault(self, node_map: NodeMap, node_id: int, reason: object) -> Fault:
         named = node_map.named.get(node_id)
         setting = Setting(f"nodes.{node_id}", named) if named else Setting("listen", self._settings.listen)
         whose = "" if named else f" for node {node_id}"
         return Fault((setting, f"{whose} can't be listened on ({reason})"), "an address of this machine")
 
     def _bind(self, node_id: int, node_map: NodeMap, host: str) -> socket.socket:
-        """A socket that listens for a node at `host`, on its first free port (0 stands for any). Raises OSError."""
+        """A socket that listens at `host`, on the first free one of the node's ports (0: any port). Raises OSError."""
         wanted = node_map.wanted(node_id)
         assert wanted is not None
         for port in wanted.ports[:-1]:
@@ -302,7 +304,7 @@ class Nodes:
         return bind(Address(host, wanted.ports[-1])) if wanted.ports[-1] else self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
-        """A socket that listens on a free port, set aside for no other node or cluster if MAX_PICKS tries find one."""
+        """A socket that listens on a free port. Passes over at most MAX_PICKS ports that are set aside for others."""
         passed_over: list[socket.socket] = []
         try:
             while True:
@@ -345,7 +347,7 @@ async def _ip_of(host: str) -> str:
 
 
 def _can_be_dialled(address: Address) -> bool:
-    """True if this can be an address at all: brokers may say anything of themselves."""
+    """True if this is a well-formed address: a broker may advertise any text."""
     try:
         return Address.parse(str(address)) == address and address.port != 0
     except ValueError:

@@ -26,7 +26,7 @@ from proxy.net.brokers.discovery import DiscoveredNodes, DiscoveryQuery, LeadsBa
 from proxy.net.brokers.expiring_set import ExpiringSet
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.sockets.proxy_protocol import ClientRoute, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
 from proxy.net.sockets.race import AllLost
 from proxy.net.sockets.streams import LeadsBack, PeerLost, Stream, dial
 from proxy.net.sockets.tls import LiveCredentials, towards_broker
@@ -77,20 +77,22 @@ class Upstreams:
         self._suspected = trio.Event()
         self._logged_reason = ""
 
-    async def connect(self, number: int, node_id: int | None, route: ClientRoute | None = None) -> Stream | Cause:
+    async def connect(
+        self, number: int, node_id: int | None, endpoints: ClientEndpoints | None = None
+    ) -> Stream | Cause:
         """The broker connection for connection `number`, or why there is none.
 
         Args:
             node_id: None is bootstrap.
-            route: the client's, for the PROXY protocol's header; None: the connection is the proxy's own.
+            endpoints: the client's, for the PROXY protocol's header; None: the connection is the proxy's own.
         """
         try:
-            if node_id is None or node_id == self._settings.node_map.own:
-                return await self._dial_bootstrap(route)
+            if node_id is None or node_id == self._settings.node_map.own_node:
+                return await self._dial_bootstrap(endpoints)
             address = await self._address_of(node_id)
             if address is None:
                 return self._unknown_node(number, node_id)
-            return await self._dial_node(address, route)
+            return await self._dial_node(address, endpoints)
         except PeerLost as error:
             log(DEBUG, "connection without upstream", connection=number, reason=error)
         self.suspect()
@@ -168,7 +170,7 @@ class Upstreams:
 
     def _knows_nodes(self) -> bool:
         """True if a broker takes connections and nodes are known. A broker that wants a login answers no query."""
-        return self.reached and self._nodes.are_known
+        return self.reached and self._nodes.has_known_broker
 
     async def _discover_once(self) -> bool:
         if self._settings.dialect is Dialect.KAFKA_07:
@@ -222,31 +224,31 @@ class Upstreams:
             await self.discover_for_client()
         return self._nodes.upstream(node_id)
 
-    async def _dial_bootstrap(self, route: ClientRoute | None = None) -> Stream:
+    async def _dial_bootstrap(self, endpoints: ClientEndpoints | None = None) -> Stream:
         """A connection to the first bootstrap server that takes one. Raises PeerLost."""
         try:
-            return await self.bootstrap.first_success(partial(self._dial_for_client, route=route), Stream.close)
+            return await self.bootstrap.first_success(partial(self._dial_for_client, endpoints=endpoints), Stream.close)
         except PeerLost:
             self.reached = False
             raise
 
-    async def _dial_node(self, address: Address, route: ClientRoute | None) -> Stream:
+    async def _dial_node(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
         """A connection to a node's broker. Raises PeerLost."""
         if not self._leads_back(address):
             with suppress(LeadsBack):
-                return await self._dial_for_client(address, route)
+                return await self._dial_for_client(address, endpoints)
         # a sidecar's broker advertises the proxy's name, and is itself the bootstrap server
-        return await self._dial_bootstrap(route)
+        return await self._dial_bootstrap(endpoints)
 
-    async def _dial_for_client(self, address: Address, route: ClientRoute | None) -> Stream:
+    async def _dial_for_client(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
         if address in self._indirect_loops:
             raise PeerLost(f"{address} leads back to this proxy by way of others")
-        return await self._dial(address, route)
+        return await self._dial(address, endpoints)
 
-    async def _dial(self, address: Address, route: ClientRoute | None = None) -> Stream:
+    async def _dial(self, address: Address, endpoints: ClientEndpoints | None = None) -> Stream:
         """A connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
         try:
-            broker = await self._connection(address, route)
+            broker = await self._connection(address, endpoints)
         except PeerLost as error:
             if address not in self._down:
                 self._down.add(address)
@@ -262,7 +264,7 @@ class Upstreams:
         """True if an address is one of the proxy's own names, or was lately found to lead straight to the proxy."""
         return address in self._nodes.own_listeners or address in self._direct_loops
 
-    async def _connection(self, address: Address, route: ClientRoute | None) -> Stream:
+    async def _connection(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
         if self._leads_back(address):
             raise LeadsBack(address)
         settings = self._settings
@@ -270,7 +272,7 @@ class Upstreams:
             plain = await dial(
                 address,
                 settings.dial_seconds,
-                preamble=header(settings.send_proxy, route),
+                preamble=header(settings.send_proxy, endpoints),
                 keepalive=settings.keepalive_seconds,
                 is_own=self._nodes.own_listeners.are_reached_by,
             )

@@ -58,10 +58,10 @@ class InFlight:
     def is_settled(self) -> bool:
         """True if no response is owed or partly sent. An incomplete request has no response to wait for."""
         conversation = self._conversation
-        if self.response_pending or conversation.responses_side.left or conversation.login.token_owed:
+        if self.response_pending or conversation.responses_side.bytes_left or conversation.login.token_owed:
             return False
         owed = conversation.in_flight
-        return not owed or (len(owed) == 1 and owed[0] is conversation.requests_side.open)
+        return not owed or (len(owed) == 1 and owed[0] is conversation.requests_side.open_exchange)
 
     async def until_sent(self) -> None:
         """Waits until more has been sent to the client."""

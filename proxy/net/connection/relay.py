@@ -4,8 +4,8 @@ Two tasks: one reads the client and writes to the broker, one reads the broker a
 direction waits for its own slow peer only, and each socket has one writer. Each chunk takes the same steps: the
 conversation parses it, the observer takes it, the addresses in it are rewritten, it is sent, it is counted.
 
-A chunk that can be sent at once is passed on where it is read, without waking a task (`_take_request`,
-`_take_response`). Any other chunk becomes a `PendingChunk`, which the task of its direction finishes.
+A chunk that can be sent at once is passed on where it is read, mostly in the reactor, without waking a task
+(`_take_request`, `_take_response`). Any other becomes a `PendingChunk`, which the task of its direction finishes.
 
 `ending.py` says how a connection ends.
 """
@@ -26,8 +26,8 @@ from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import DiscoveryQuery
 from proxy.net.brokers.nodes import Nodes
-from proxy.net.connection.account import Account
 from proxy.net.connection.ending import Ending, Event, State
+from proxy.net.connection.exchange_counter import ExchangeCounter
 from proxy.net.connection.in_flight import InFlight, PendingChunk, Wakeup
 from proxy.net.connection.recording import Recording
 from proxy.net.connection.rewriting import NotRewritable, Rewriting, end_before
@@ -41,10 +41,10 @@ from proxy.rewrite import api_versions
 
 clock = time.monotonic_ns
 
-# frames of a chunk that are parsed before other connections have their turn: so many plain ones take a fraction of a
-# millisecond, and no longer than a chunk of few large frames
+# the conversation's `max_frames`: after so many, other connections have their turn. 512 plain frames take a fraction of
+# a millisecond, no longer than a chunk of few large frames
 FRAMES_PER_TURN = 512
-# the proxy's own responses that may wait to be sent before the client is read no further: no broker slows it down
+# the most responses of the proxy's own that may wait. Beyond, the client is not read: no broker slows it down
 MAX_OWN_ANSWERS = 64
 
 OPEN, DRAINING, FINISHED, ENDED = State
@@ -77,7 +77,7 @@ class Relay:
         self._context = context
         self._discovery_frame = context.discovery.frame
         self._recording = Recording(connection, context.observer, context.backpressure)
-        self._account = Account(context.traffic, conversation)
+        self._exchange_counter = ExchangeCounter(context.traffic, conversation)
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
         self._in_flight = InFlight(conversation)
         self._ending = Ending()
@@ -96,7 +96,7 @@ class Relay:
             raise
         finally:
             self._rewriting.end()
-            self._account.close()
+            self._exchange_counter.close()
         return self.cause
 
     # how others see the connection, and end it
@@ -108,15 +108,15 @@ class Relay:
         return ending.cause if ending.state is ENDED and ending.cause is not None else Cause.DRAIN_DEADLINE
 
     @property
-    def is_idle(self) -> bool:
-        """True if nothing is lost if the connection ends now: no response owed, no bytes in hand, no frame begun."""
+    def may_end_now(self) -> bool:
+        """True if the connection can end without a loss: no response owed, no bytes in hand, no frame begun."""
         state = self._ending.state
         waits = state is FINISHED or (self._client.is_waiting and self._in_flight.at_boundary)
         return state is ENDED or (waits and self._in_flight.is_settled)
 
     @property
     def progress(self) -> int | None:
-        """See `Holder`."""
+        """A number that grows with every byte read or sent; None while the connection waits for the recorder."""
         moved = sum(self._conversation.offsets) + self._client.sent_slowly + self._broker.sent_slowly
         return None if self._recording.is_waiting else moved
 
@@ -126,11 +126,11 @@ class Relay:
         return self._ending.state is OPEN and self._in_flight.is_settled
 
     def end_as_stalled(self) -> None:
-        """See `Holder`."""
+        """Ends the connection: it stands still, and other connections' frames wait for the bytes that it holds."""
         self._on(Event.CUT, Cause.STALLED)
 
     def end_as_idle(self) -> None:
-        """Ends the connection: nothing has moved on it for as long as the settings allow."""
+        """Ends the connection: no byte has moved on it for as long as the settings allow."""
         if self._in_flight.at_boundary:
             self._begin_draining(Cause.IDLE)
         else:
@@ -140,12 +140,12 @@ class Relay:
         """Ends the connection at the next frame boundary, once what is in flight is answered."""
         if self._ending.state is OPEN:
             self._begin_draining(Cause.DRAINED)
-        elif self.is_idle:
+        elif self.may_end_now:
             self._on(Event.CUT, Cause.DRAINED)
 
     def _begin_draining(self, cause: Cause) -> None:
-        """Has the task that reads requests end the connection. No other task may: it could lose a request that has
-        been read and not answered.
+        """Has the task that reads requests end the connection. Another task could lose a request that has been read
+        and not answered.
         """
         self._on(Event.DRAIN, cause)
         self._client.wake()
@@ -161,21 +161,21 @@ class Relay:
             assert self._nursery is not None
             self._nursery.cancel_scope.cancel()
 
-    def _loss(self, lost: PeerLost) -> Cause:
+    def _loss_cause(self, lost: PeerLost) -> Cause:
         if lost.stream is self._client:
             return Cause.CLIENT_LOST if lost.vanished else Cause.CLIENT_RESET
         return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
     def _note_loss(self, lost: PeerLost) -> None:
-        """Notes a failed send. Every send fails after a broker's orderly close, which is therefore no loss."""
+        """Notes the loss that a failed send shows. A broken pipe to the broker is none: it may have closed in order."""
         if lost.stream is self._client:
-            self._ending.note_loss(Direction.REQUEST, self._loss(lost))
+            self._ending.note_loss(Direction.REQUEST, self._loss_cause(lost))
         elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
-            self._ending.note_loss(Direction.RESPONSE, self._loss(lost))
+            self._ending.note_loss(Direction.RESPONSE, self._loss_cause(lost))
 
     def _send_now(self, stream: Stream, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-        """See `Stream.send_now`. Notes a loss at once: the other task may read an end of stream before this
-        one runs.
+        """Sends what the socket takes now; returns the rest. Notes a loss here, because the other task may read the
+        end of stream before the task of this direction runs.
         """
         try:
             return stream.send_now(pieces)
@@ -189,10 +189,10 @@ class Relay:
         try:
             await self._pass_requests()
         except PeerLost as lost:
-            # a broker that is gone may have left responses behind: the other task reads them, then ends the connection
+            # a lost broker's last responses may be unread: the other task passes them on, then ends the connection
             self._note_loss(lost)
             if lost.stream is self._client:
-                self._on(Event.PEER_GONE, self._loss(lost))
+                self._on(Event.PEER_GONE, self._loss_cause(lost))
 
     async def _pass_requests(self) -> None:
         while limit := self._read_limit():
@@ -201,7 +201,7 @@ class Relay:
                 await self._finish_client()
                 return
             if taken is Wakeup.OWN_QUERY:
-                # the address leads back to the proxy, by way of others: the query must not go round again
+                # the broker's address leads back to the proxy: passed on, the query would go round again
                 await self._client.send([self._context.discovery.loop_answer])
                 self._on(Event.CUT, Cause.LEADS_BACK)
                 return
@@ -211,13 +211,13 @@ class Relay:
         self._on(Event.SETTLE)
 
     def _read_limit(self) -> int:
-        """The most bytes to read from the client: while DRAINING, the missing bytes of the frame that has begun."""
+        """The most bytes to read from the client. While DRAINING: those that the begun frame lacks; 0 ends reading."""
         if self._ending.state is not DRAINING:
             return RECEIVE_SIZE
         return min(self._conversation.requests_side.missing, RECEIVE_SIZE)
 
     def _take_request(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """Passes a chunk on if that needs no waiting, and returns None; else returns what the task is to finish."""
+        """Passes a chunk (None: `Stream.wake`) on if it need not wait; else returns what the task is to finish."""
         if not chunk:
             return Wakeup.END_OF_STREAM if chunk is not None else Wakeup.STATE_CHANGED
         if chunk == self._discovery_frame:
@@ -227,20 +227,20 @@ class Relay:
         if step.rest:
             self._client.put_back(step.rest)
             chunk = chunk[: -len(step.rest)]
-        self._account.one_way = step.one_way
+        self._exchange_counter.unsent_one_way = step.one_way
         waits = self._recording.arrived(Direction.REQUEST, chunk, at_ns, step)
         if step.to_answer:
             self._answer(step.to_answer, at_ns)
         if step.unanswered:
-            self._account.unanswered(step.unanswered)
-            # a response of the proxy's own may have its turn now
+            self._exchange_counter.unanswered(step.unanswered)
+            # they were ahead of a response of the proxy's own, whose turn may have come
             self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
         if not waits:
             pieces = self._send_now(self._broker, pieces)
             continues = step.cause is None and not step.rest and self._ending.state is OPEN
             if not pieces and continues and not self._is_owed_too_much():
-                self._account.request_sent(step, at_ns)
+                self._exchange_counter.request_sent(step, at_ns)
                 return None
         return PendingChunk(step, pieces, chunk, at_ns, waits)
 
@@ -250,7 +250,7 @@ class Relay:
         if pending.waits:
             await self._recording.until_recorder_ready()
         await self._broker.send(pending.pieces or ())
-        self._account.request_sent(step, pending.at_ns)
+        self._exchange_counter.request_sent(step, pending.at_ns)
         while self._is_owed_too_much():
             await self._in_flight.until_sent()
         if step.cause is not None:
@@ -260,7 +260,7 @@ class Relay:
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
-        """True if so many responses are owed that no request may be read before one is sent."""
+        """True if so many responses are owed that one must be sent before another request is read."""
         if self._own_answers > MAX_OWN_ANSWERS:
             return True
         return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.awaits_oldest
@@ -268,34 +268,34 @@ class Relay:
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Has the other task send the proxy's own responses, each in its turn."""
         for exchange in exchanges:
-            number = exchange.correlation_id
-            assert number is not None, "in the dialect of 0.7 the proxy answers nothing"
-            frame = api_versions.unsupported(number)
+            correlation_id = exchange.correlation_id
+            assert correlation_id is not None, "in the dialect of 0.7 the proxy answers nothing"
+            frame = api_versions.unsupported(correlation_id)
             self._conversation.answer(exchange, frame)
             self._recording.answered(exchange, frame, at_ns)
         self._own_answers += len(exchanges)
         self._broker.wake()
 
     async def _refuse(self, cause: Cause) -> None:
-        """Ends the connection as a broker would: the requests before the bad one are answered first."""
+        """Ends the connection at a bad request as a broker would: once the requests before it are answered."""
         self._on(Event.REFUSE, cause)
         with trio.move_on_after(self._context.settings.half_close_seconds):
             await self._in_flight.until_settled()
         self._on(Event.SETTLE)
 
     async def _finish_client(self) -> None:
-        """Handles the client's end of stream. The broker is sent it once no response is owed, or the wait times out."""
+        """Handles the client's end of stream: sends it to the broker once no response is owed, or a wait times out."""
         self._ending.end_of_stream(Direction.REQUEST)
         self._cancel_if_ended()
         seconds = self._context.settings.half_close_seconds
         self._recording.half_closed(Direction.REQUEST)
-        # an incomplete head: no request can be told from it, but the client has sent it
+        # an incomplete head will never be a request, but the client has sent these bytes
         if held := self._conversation.requests_side.held:
             await self._broker.send([held])
         if self._client.half_closes:
             with trio.move_on_after(seconds):
                 await self._in_flight.until_settled()
-        # a broker closes its side now; one that is stuck must not keep the connection for ever
+        # the broker now closes its side, which ends both tasks; a broker that hangs has `seconds` for it
         with trio.move_on_after(seconds):
             await self._broker.send_eof()
             await trio.sleep_forever()
@@ -309,7 +309,7 @@ class Relay:
         except PeerLost as lost:
             if lost.stream is self._client and self._ending.state is not FINISHED:
                 await self._drop_responses(lost)
-            self._on(Event.PEER_GONE, self._loss(lost))
+            self._on(Event.PEER_GONE, self._loss_cause(lost))
 
     async def _drop_responses(self, lost: PeerLost) -> None:
         """Reads and drops responses while the other task passes on the lost client's last requests (acks=0)."""
@@ -331,19 +331,19 @@ class Relay:
         self._cancel_if_ended()
 
     def _take_response(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """As `_take_request`, for a response. `chunk` is None where a response of the proxy's own is due."""
+        """As `_take_request`, for responses. After a wake, sends the proxy's own responses whose turn has come."""
         if chunk == b"":
             return Wakeup.END_OF_STREAM
         at_ns = clock()
         if chunk is None:
-            step, waits = self._conversation.due(at_ns), False
+            step, waits = self._conversation.own_answers_due(at_ns), False
         else:
             step = self._conversation.responses(chunk, at_ns)
             if step.rest:
                 self._broker.put_back(step.rest)
                 chunk = chunk[: -len(step.rest)]
             waits = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
-        self._account.finished = step.finished
+        self._exchange_counter.unsent_finished = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
         if (not step.marks or self._begin_rewriting(step)) and not waits:
             pieces = self._send_now(self._client, step.outgoing())
@@ -369,18 +369,18 @@ class Relay:
             self._on(Event.CUT, step.cause)
 
     def _response_passed(self, step: Step, at_ns: int) -> None:
-        if self._rewriting.has_begun and not self._conversation.responses_side.left:
+        if self._rewriting.has_begun and not self._conversation.responses_side.bytes_left:
             self._rewriting.release()
         if self._own_answers:
             self._own_answers -= sum(exchange.by_proxy for exchange in step.finished)
-        self._account.response_sent(step, at_ns)
+        self._exchange_counter.response_sent(step, at_ns)
         if self._recording.observer is None:
             self._conversation.reuse(step.finished)
         if self._in_flight.sent is not None:
             self._in_flight.sent.set()
 
     def _begin_rewriting(self, step: Step) -> bool:
-        """True if the step's outgoing bytes are known. They end before a response that can't be rewritten."""
+        """True if the step's outgoing bytes are final; they end before a response that can't be rewritten."""
         try:
             return self._rewriting.begin(step)
         except NotRewritable as error:
@@ -388,12 +388,12 @@ class Relay:
             return True
 
     def _cut_off(self, step: Step, error: NotRewritable) -> None:
-        """Ends the step before the response that can't be rewritten, and with it the connection."""
-        bad = error.exchange
-        level = self._context.log_throttle.level(f"{bad.api} {error}")
-        log(level, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
+        """Ends the step, and so the connection, before the response that can't be rewritten."""
+        rejected = error.exchange
+        level = self._context.log_throttle.level(f"{rejected.api} {error}")
+        log(level, "response can't be rewritten", connection=self.connection, api=rejected.api, reason=error)
         unsent = end_before(step, error)
-        # a response that is still arriving is counted when the connection ends
-        arrived = [] if bad is self._conversation.responses_side.open else [bad]
-        self._account.unanswered([*arrived, *unsent])
-        self._account.finished = step.finished
+        # a response that is still arriving is not counted here, but when the connection ends
+        arrived = [] if rejected is self._conversation.responses_side.open_exchange else [rejected]
+        self._exchange_counter.unanswered([*arrived, *unsent])
+        self._exchange_counter.unsent_finished = step.finished

@@ -119,7 +119,7 @@ class HeldRewriter:
         key, version = self._api
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
-        cluster_id = addresses.cluster_in(key, version, frame)
+        cluster_id = addresses.cluster_id_in(key, version, frame)
         nodes = addresses.nodes_in(key, version, frame)
         yield from _wait_for_listeners(self._nodes, nodes, cluster_id)
         if not nodes:

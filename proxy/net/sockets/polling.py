@@ -1,8 +1,8 @@
-"""Busy polling: looks for events again and again instead of sleeping until they come, as long as that mostly pays.
+"""Busy polling: asks epoll again and again, instead of sleeping until an event comes.
 
 A processor takes longer to fall asleep and wake up than the proxy takes for a small exchange, most of all in a virtual
 machine, and its caches are cold afterwards. So an exchange can take less of a processor with busy polling than without.
-Where events mostly take longer to come, busy polling is a waste, and stops.
+A busy poll is a hit if an event comes while it lasts, else a miss. After too many misses, busy polling pauses.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from collections.abc import Callable
 
 clock = time.monotonic
 
-# seconds that a busy poll lasts: a broker on the same machine answers a small request within them
+# the longest busy poll: a broker on the same machine answers a small request within it
 MAX_SPIN_SECONDS = 0.0002
-# four busy polls out of five have to pay: one in vain costs the credit that so many others earn; credit for a few
+# a hit earns 1 credit, so four busy polls out of five must be hits; the maximum lasts for four misses in a row
 MISS_COST, MAX_CREDIT = 4, 16
-# waits after which busy polling is tried again
+# after so many waits that sleep, busy polling is tried again
 WAITS_WITHOUT_SPINNING = 64
 
-# descriptors and what the kernel says of them, as `select.epoll.poll` has them
+# (file descriptor, event mask), as `select.epoll.poll` returns them
 Events = list[tuple[int, int]]
 
 
 class Polling:
-    """Waits for events with `poll`, which takes a time in seconds and how many events at most.
+    """Waits for events with `poll`, which takes a timeout in seconds and the maximum number of events.
 
-    busy: whether it may poll busily.
+    busy: False if the settings forbid busy polling.
     """
 
     def __init__(self, poll: Callable[[float, int], Events]) -> None:
         self.busy = True
         self._poll = poll
-        # above zero: what busy polling has earned lately; else: how many waits are left until it is tried again
+        # above 0: busy polling is on, with this credit. Otherwise it pauses; each wait adds 1 until it is on again
         self._credit = 1
 
     def wait(self, seconds: float, max_events: int) -> Events:
@@ -48,14 +48,14 @@ class Polling:
         poll = self._poll
         events = poll(0, max_events)
         if events:
-            # these were there already, which says nothing about busy polling
+            # neither hit nor miss: these events were there already
             return events
         until = clock() + MAX_SPIN_SECONDS
         while True:
             # other processes that want this processor go first
             os.sched_yield()
             events = poll(0, max_events)
-            # checked after the poll: if others kept the processor, these events have waited for it
+            # read after the poll: an event that comes while another process keeps the processor is no hit
             late = clock() >= until
             if events and not late:
                 self._credit = min(self._credit + 1, MAX_CREDIT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from proxy.net.sockets.proxy_protocol import ClientRoute, HeaderReader, Malformed
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderReader, Malformed
 from proxy.net.sockets.streams import Stream
 
 
@@ -16,7 +16,7 @@ class NothingSent(Exception):
     """The peer closed the connection without a byte, like a load balancer that only checks whether the port is open."""
 
 
-async def read_header(client: Stream, seconds: float) -> ClientRoute | None:
+async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
     """The addresses of the client's connection in the header; None if it names none. Reads no byte behind the header.
 
     Raises:
@@ -33,7 +33,7 @@ async def read_header(client: Stream, seconds: float) -> ClientRoute | None:
         raise NoHeader("it has not come in time") from error
 
 
-async def _read(client: Stream) -> ClientRoute | None:
+async def _read(client: Stream) -> ClientEndpoints | None:
     reader, begun = HeaderReader(), False
     while reader.missing:
         # not `client.receive`: a TLS stream would decrypt, and the header comes before TLS
@@ -44,4 +44,4 @@ async def _read(client: Stream) -> ClientRoute | None:
             raise NoHeader("it ends in its middle")
         begun = True
         reader.feed(piece)
-    return reader.route
+    return reader.endpoints

@@ -1,7 +1,7 @@
 """The header in which a load balancer names the client that it connects for: PROXY protocol, versions 1 and 2.
 
 Bytes in, addresses out; knows no socket. A reader is fed no more bytes than surely belong to the header
-(`HeaderReader.missing`), so that the bytes behind it, a TLS handshake or Kafka's first request, stay in the socket.
+(`HeaderReader.missing`), so that the bytes after it, a TLS handshake or Kafka's first request, stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
     version 2   signature, version and command, family, length, addresses, then TLVs, which are skipped
@@ -24,9 +24,10 @@ SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 _FIXED = struct.Struct(">12sBBH")
 _LONGEST_LINE = 107
 _SHORTEST_LINE = len(b"PROXY UNKNOWN\r\n")
-_VERSION, _LOCAL, _PROXY = 0x20, 0x20, 0x21
+# version 2 with its command: LOCAL (a connection of the sender's own), PROXY (one for a client)
+_LOCAL, _PROXY = 0x20, 0x21
 _TCP4, _TCP6 = 0x11, 0x21
-# families without IP addresses, and their addresses' sizes: unspecified, UNIX sockets
+# family without IP addresses (unspecified, UNIX sockets) -> bytes that its addresses take
 _WITHOUT_IP_ADDRESSES = {0x00: 0, 0x31: 216, 0x32: 216}
 # UDP (0x12, 0x22) has the layouts of TCP
 _IP_LAYOUTS = {
@@ -43,18 +44,18 @@ class Malformed(ValueError):
     """The bytes are no header of the PROXY protocol; the message says why."""
 
 
-class ClientRoute(NamedTuple):
-    """The two ends of a client's connection: IP addresses with ports."""
+class ClientEndpoints(NamedTuple):
+    """The two ends of a client's connection, as IP addresses with ports: source and destination of the header."""
 
     client: Address
     listener: Address
 
 
 class HeaderReader:
-    """Reads one header. `route`: None until the header is whole, or if it names no client, as a health check's."""
+    """Reads one header. `endpoints`: None until the header is whole; also None for a header that names no client."""
 
     def __init__(self) -> None:
-        self.route: ClientRoute | None = None
+        self.endpoints: ClientEndpoints | None = None
         # the number of further bytes that surely belong to the header; 0: the header is whole
         self.missing = _SHORTEST_LINE
         self._header = b""
@@ -73,9 +74,10 @@ class HeaderReader:
         line = self._header
         if not line.startswith(b"PROXY "[: len(line)]):
             raise Malformed("the first bytes are those of no header")
+        # at least a CR and an LF are still to come
         self.missing = 0 if line.endswith(b"\r\n") else 1 if line.endswith(b"\r") else 2
         if not self.missing:
-            self.route = _read_line(line)
+            self.endpoints = _read_line(line)
         elif b"\n" in line or len(line) + self.missing > _LONGEST_LINE:
             raise Malformed("a line that does not end where it must")
 
@@ -85,10 +87,10 @@ class HeaderReader:
             size += _FIXED.unpack_from(self._header)[3]
         self.missing = size - len(self._header)
         if not self.missing:
-            self.route = _read_binary(self._header)
+            self.endpoints = _read_binary(self._header)
 
 
-def _read_line(line: bytes) -> ClientRoute | None:
+def _read_line(line: bytes) -> ClientEndpoints | None:
     if _UNKNOWN_LINE.fullmatch(line):
         return None
     found = _LINE.fullmatch(line)
@@ -102,10 +104,10 @@ def _read_line(line: bytes) -> ClientRoute | None:
         raise Malformed(f"an address that is none of {kind}") from error
     if max(map(int, ports)) > 0xFFFF:
         raise Malformed("a port that there isn't")
-    return ClientRoute(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
+    return ClientEndpoints(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
 
 
-def _read_binary(header: bytes) -> ClientRoute | None:
+def _read_binary(header: bytes) -> ClientEndpoints | None:
     _, command, family, size = _FIXED.unpack_from(header)
     if command == _LOCAL:
         return None
@@ -119,37 +121,37 @@ def _read_binary(header: bytes) -> ClientRoute | None:
             return None
         raise Malformed(f"family {family:#x}")
     client, listener, *ports = layout.unpack_from(header, _FIXED.size)
-    return ClientRoute(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
+    return ClientEndpoints(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
 
 
-def header(version: ProxyHeader, route: ClientRoute | None) -> bytes:
-    """The header to send before anything else. `route`: None for a connection of the proxy's own."""
+def header(version: ProxyHeader, endpoints: ClientEndpoints | None) -> bytes:
+    """The header to send first. `endpoints`: the client's; None: the proxy connects for itself, not for a client."""
     if version is ProxyHeader.OFF:
         return b""
-    return (_line if version is ProxyHeader.ONE else _binary)(route)
+    return (_line_header if version is ProxyHeader.ONE else _binary_header)(endpoints)
 
 
-def _line(route: ClientRoute | None) -> bytes:
-    if route is None:
+def _line_header(endpoints: ClientEndpoints | None) -> bytes:
+    if endpoints is None:
         return b"PROXY UNKNOWN\r\n"
-    client, listener = _ip_addresses(route)
+    client, listener = _ip_addresses(endpoints)
     family = f"TCP{client.version}"
-    return f"PROXY {family} {client} {listener} {route.client.port} {route.listener.port}\r\n".encode()
+    return f"PROXY {family} {client} {listener} {endpoints.client.port} {endpoints.listener.port}\r\n".encode()
 
 
-def _binary(route: ClientRoute | None) -> bytes:
-    if route is None:
+def _binary_header(endpoints: ClientEndpoints | None) -> bytes:
+    if endpoints is None:
         return _FIXED.pack(SIGNATURE, _LOCAL, 0, 0)
-    client, listener = _ip_addresses(route)
+    client, listener = _ip_addresses(endpoints)
     family = _TCP4 if client.version == 4 else _TCP6
     layout = _IP_LAYOUTS[family]
-    addresses = layout.pack(client.packed, listener.packed, route.client.port, route.listener.port)
+    addresses = layout.pack(client.packed, listener.packed, endpoints.client.port, endpoints.listener.port)
     return _FIXED.pack(SIGNATURE, _PROXY, family, layout.size) + addresses
 
 
-def _ip_addresses(route: ClientRoute) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
+def _ip_addresses(endpoints: ClientEndpoints) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
     """Both IP addresses, as IPv6 if either is; without the interface (`%eth0`) of a link-local one."""
-    client, listener = (ip_address(address.host.partition("%")[0]) for address in route)
+    client, listener = (ip_address(address.host.partition("%")[0]) for address in endpoints)
     if client.version == listener.version:
         return client, listener
     return _as_ipv6(client), _as_ipv6(listener)

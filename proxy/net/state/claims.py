@@ -1,10 +1,11 @@
-"""Claims a state file for each cluster while the proxy runs. No other proxy writes it, and no other listener owns it.
+"""Claims a state file for each cluster. While the proxy runs, no other proxy can claim that file.
 
-If a file that the user has named can't be claimed, that is an error. A default name gets a number where it is taken:
-`_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next. A restarted proxy finds its
-own file by the owner written in the file, whichever other proxies run by then.
+A claim takes two things. The file must be free: a lock shows that, a flock on another file beside it, which the kernel
+releases when the process ends, even by a crash. And the file must name no owner, or this one: an owner is a bootstrap
+listener with its bootstrap servers. So a restarted proxy finds its own file, whichever other proxies run by then.
 
-A lock is a flock on a file beside the state file. The kernel releases it when the process ends, even by a crash.
+If a file that the user has named can't be claimed, that is an error. A default name that is taken gets a number:
+`_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
 LOCK, DAMAGED = ".lock", ".damaged"
-# new default names in one folder have numbers below this
+# the numbers of new default names stay below this
 NUMBER_LIMIT = 1000
 
 
@@ -38,7 +39,7 @@ class ClaimedElsewhere(Exception):
 class StateClaims:
     """The state files of a proxy's clusters, locked until `release`.
 
-    `settings`: the proxy's settings, with the path of each cluster's claimed file, if any, and the ports in the file.
+    `settings`: the proxy's settings, with each cluster's claimed path (None: none) and the ports saved in that file.
 
     Raises:
         BadSetting: a file that the user has named is another proxy's, unreadable, or no state file.
@@ -88,7 +89,7 @@ class _Claim:
 
     def release(self) -> None:
         if self._lock is not None:
-            # the lock file is removed before it is unlocked: `_locked_in` detects that
+            # the lock file is removed while it is locked: a proxy that has opened it finds that out in `_locked_in`
             with suppress(OSError), Folder.at(self.path.parent) as folder:
                 folder.remove(self.path.name + LOCK)
             os.close(self._lock)
@@ -99,9 +100,9 @@ def _claim_named(path: Path, cluster: ClusterSettings) -> _Claim:
     """Claims the file that the user has named. Raises BadSetting."""
     try:
         return _Claim(path, Owner.of(cluster))
-    except ClaimedElsewhere as taken:
-        own = Setting("state", path.with_stem(f"{path.stem}-{cluster.listen.port or 2}"))
-        fault = Fault((Setting("state", path), f" is another proxy's ({taken})"), ("a file of its own, ", own))
+    except ClaimedElsewhere as error:
+        suggested = Setting("state", path.with_stem(f"{path.stem}-{cluster.listen.port or 2}"))
+        fault = Fault((Setting("state", path), f" is another proxy's ({error})"), ("a file of its own, ", suggested))
     except (NotAState, OSError) as error:
         fault = unreadable(path, error)
     raise BadSetting(fault, cluster=cluster.name)
@@ -110,9 +111,9 @@ def _claim_named(path: Path, cluster: ClusterSettings) -> _Claim:
 def _claim_default(path: Path, cluster: ClusterSettings) -> _Claim | None:
     """Claims a file named like `path`: the cluster's own, else an ownerless one, else a new one. None: all failed."""
     owner = Owner.of(cluster)
-    names = _numbered_paths(path)
+    numbered = _numbered_paths(path)
     try:
-        for file in (*_candidates(names.values(), owner), *_unused_paths(path, names)):
+        for file in (*_candidates(numbered.values(), owner), *_unused_paths(path, numbered)):
             with suppress(ClaimedElsewhere):
                 return _Claim(file, owner)
     except (NotAState, OSError) as error:
@@ -122,7 +123,7 @@ def _claim_default(path: Path, cluster: ClusterSettings) -> _Claim | None:
 
 
 def _numbered_paths(path: Path) -> dict[int, Path]:
-    """The files that have the name of `path`, or that name with a number from 2 on: `nodes.json`, `nodes.2.json`."""
+    """The existing files named like `path`, by number: 1 for `nodes.json` itself, 2 for `nodes.2.json`."""
     pattern = re.compile(rf"{re.escape(path.stem)}(?:\.([1-9][0-9]*))?{re.escape(path.suffix)}")
     found: dict[int, Path] = {}
     with suppress(OSError), Folder.at(path.parent) as folder:
@@ -132,15 +133,15 @@ def _numbered_paths(path: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _unused_paths(path: Path, names: Mapping[int, Path]) -> Iterator[Path]:
-    """Paths as in `_numbered_paths` whose numbers are not in use yet."""
+def _unused_paths(path: Path, existing: Mapping[int, Path]) -> Iterator[Path]:
+    """Paths named like `path`, whose numbers no existing file has."""
     for number in range(1, NUMBER_LIMIT):
-        if number not in names:
+        if number not in existing:
             yield path if number == 1 else path.with_stem(f"{path.stem}.{number}")
 
 
 def _candidates(paths: Iterable[Path], owner: Owner) -> list[Path]:
-    """The files of this owner, before the files that name no owner."""
+    """The files of this owner, then the files without an owner, damaged ones among them."""
     ranked = []
     for path in paths:
         with suppress(NotAState, OSError):
@@ -171,7 +172,7 @@ def _read(path: Path) -> SavedState:
 
 
 def _locked(path: Path) -> int | None:
-    """The descriptor of the state file's lock. None: locking failed. Raises ClaimedElsewhere."""
+    """The descriptor of the state file's lock. None: locking failed, and is done without. Raises ClaimedElsewhere."""
     # if the folder can't be made, the first write logs the error
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +185,7 @@ def _locked_in(folder: Folder, name: str) -> int | None:
     try:
         while True:
             descriptor = _opened_and_locked(folder, name)
-            # no link left: the former holder has removed this lock file, and the name may be another file's
+            # without a link, the former holder has removed this lock file; another proxy may have made a new one
             if os.fstat(descriptor).st_nlink:
                 return descriptor
             os.close(descriptor)

@@ -1,6 +1,6 @@
-"""Writes the newest state into its file, in a thread of its own: until `close`, nothing waits for the disk.
+"""Writes the nodes' state into its file, in a thread of its own. Only `close` waits for the disk.
 
-Not every state is written: of the changes during a write, only the newest state is written next.
+Changes during a write share the next write. A write that failed is tried again only after a further change.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from proxy.threads import NoThread, start_thread
 
 
 class StateWriter:
-    """Writes one file. `newest`: the state as it is now; called in the thread."""
+    """Writes one file. `newest`: returns the current state; called in the writing thread, or by `close`."""
 
     def __init__(self, path: Path, newest: Callable[[], SavedState]) -> None:
         self._path = path
         self._newest = newest
         self._changes = threading.Condition()
-        # the state has changed since the last write took it
-        self._is_behind = False
+        # True if the state has changed since the last write read it
+        self._has_change = False
         self._is_writing = False
         self._is_closed = False
         self._has_failed = False
 
     def changed(self) -> None:
-        """The state has changed, and is to be written. Never blocks."""
+        """Has the changed state written. Never blocks."""
         with self._changes:
             if self._is_closed:
                 return
-            self._is_behind = True
+            self._has_change = True
             if not self._is_writing:
                 self._start_writing()
 
     def close(self) -> None:
-        """Blocks until the newest state is written, or could not be. Later changes are not written."""
+        """Blocks until the newest state is written, or its write has failed. Later changes are ignored."""
         with self._changes:
             self._is_closed = True
             self._changes.wait_for(lambda: not self._is_writing)
-        # a change for which no thread could be had
+        # writes a change that is left because no thread could be started
         self._write_all()
 
     def _start_writing(self) -> None:
         try:
             start_thread(self._write_all, "wiretap-state")
         except NoThread as error:
-            # the next change tries again, or `close`
+            # the next change tries to start a thread again; `close` writes without one
             self._log_failure(error)
         else:
             self._is_writing = True
@@ -59,8 +59,9 @@ class StateWriter:
             self._write()
 
     def _begin_write(self) -> bool:
+        """True if there is a change to write. Otherwise the writing ends."""
         with self._changes:
-            self._is_writing, self._is_behind = self._is_behind, False
+            self._is_writing, self._has_change = self._has_change, False
             self._changes.notify_all()
             return self._is_writing
 
@@ -70,7 +71,7 @@ class StateWriter:
         except OSError as error:
             self._log_failure(error)
         except Exception:
-            # `close` waits for this thread, so it goes on
+            # the thread must not die here: `close` waits until it is done
             log(ERROR, "state file can't be written: a fault", trace=True, path=self._path)
         else:
             if self._has_failed:

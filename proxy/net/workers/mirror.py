@@ -1,7 +1,7 @@
 """A worker's copy of the parent's node table, and its connections to the brokers.
 
 A response passes at once if the parent has confirmed all nodes in it since the newest table came. Any other response
-waits until the parent has confirmed them. The parent confirms nodes once every worker accepts on their listeners.
+waits for the parent, which answers once every worker accepts on those nodes' listeners.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proxy.schema.addresses import Address
 
 
 class MirroredNodes(Nodes):
-    """A worker's node table. The parent opens the listeners, and sends them."""
+    """A worker's node table. The parent opens the listeners, and sends their sockets to the workers."""
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
         super().__init__(settings, _never_serves, SavedState(), observer)
@@ -36,7 +36,7 @@ class MirroredNodes(Nodes):
         # nodes that the parent has confirmed since it sent its table, and the id of their cluster
         self._confirmed: set[Node] = set()
         self._confirmed_cluster: str | None = None
-        # the number of tables received: an answer says nothing about a table that came after its request
+        # the number of tables received. An answer confirms nothing if a table came between its request and it
         self._table_number = 0
 
     def replace_table(self, table: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ class MirroredNodes(Nodes):
                 self._observer.node(int(number), broker or "unknown", listener, self._settings.name)
 
     async def prepared(self, node_map: NodeMap) -> Change:
-        """A change that does nothing: the parent opens new listeners, and sends them."""
+        """A change that does nothing: the parent opens new listeners, and sends their sockets."""
         return Change(do_nothing, do_nothing)
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
@@ -67,6 +67,7 @@ class MirroredNodes(Nodes):
         request = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(request | {"cluster_id": cluster_id}).wait()
         self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
+        # not current: a node has moved while the parent waited for the workers
         if answer["current"] and table_number == self._table_number:
             self._confirmed.update(nodes)
             self._confirmed_cluster = cluster_id or self._confirmed_cluster
@@ -79,7 +80,7 @@ class MirroredNodes(Nodes):
         return Address.parse(broker) if broker else None
 
     @property
-    def are_known(self) -> bool:
+    def has_known_broker(self) -> bool:
         return any(self._brokers.values())
 
 
@@ -88,7 +89,7 @@ def _never_serves(listener: trio.SocketListener, node_id: int) -> None:
 
 
 class MirroredUpstreams(Upstreams):
-    """A worker's connections to the brokers: the worker dials them, and the parent queries them for the nodes."""
+    """A worker's connections to the brokers. The worker dials brokers, and leaves discovery to the parent."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class PublishedNodes(Nodes):
 
     Args:
         publish: called when the table has changed.
-        descriptors_each: see `Nodes`.
+        descriptors_per_listener: see `Nodes`.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class PublishedNodes(Nodes):
         serve: Serve,
         reserved: tuple[range, ...],
         publish: Callable[[], None],
-        descriptors_each: int,
+        descriptors_per_listener: int,
     ) -> None:
         super().__init__(settings, serve, known_nodes(settings), None, reserved)
         self._publish = publish
-        self.descriptors_each = descriptors_each
+        self.descriptors_per_listener = descriptors_per_listener
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         before = self.table()
@@ -124,7 +124,7 @@ class ParentCluster:
     """A cluster's listeners and its nodes. The workers get every listener, and have all connections.
 
     Args:
-        descriptors_each: see `Nodes`.
+        descriptors_per_listener: see `Nodes`.
     """
 
     def __init__(
@@ -133,14 +133,14 @@ class ParentCluster:
         context: ProxyContext,
         reserved: tuple[range, ...],
         workers: Supervisor,
-        descriptors_each: int,
+        descriptors_per_listener: int,
     ) -> None:
         self.name = settings.name
         self._settings = settings
         self._stopping = context.stopping
         self._workers = workers
         self._listeners: list[tuple[socket.socket, int | None]] = []
-        self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, descriptors_each)
+        self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, descriptors_per_listener)
         parts = Parts(lambda _: self.nodes, partial(Upstreams, settings), serve=self._hand_out)
         self.cluster = Cluster(settings, context, parts)
 
@@ -216,7 +216,9 @@ class Parent(Proxy):
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
         # a listener takes the parent's own descriptor, and one for each worker's copy until that is sent
-        parent = ParentCluster(settings, context, reserved, self._workers, descriptors_each=1 + self._settings.workers)
+        parent = ParentCluster(
+            settings, context, reserved, self._workers, descriptors_per_listener=1 + self._settings.workers
+        )
         self._parents[settings.name] = parent
         return parent.cluster
 

@@ -16,6 +16,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import apis_with_errors, error_paths
 from proxy.wire.error_probes import fixed_place
+from proxy.wire.throttling import throttle_ms
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE, Frame
 from recorder.analysis.decode.rows import Asked, Decoder, Group
@@ -90,9 +91,15 @@ def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
     found = _read_small(frame._replace(data=b"\0\0\0\0" + frame.data[4:])) if _is_small(frame) else _read(frame, budget)
     wait = None if found.wait is None else found.wait.value
     if found.unread is not None:
-        yield Group((), [(None, wait)], found.unread.value)
+        yield Group((), [(None, wait, None)], found.unread.value)
     else:
-        yield Group((), [(found.codes, wait)])
+        yield Group((), [(found.codes, wait, _throttle(frame))])
+
+
+def _throttle(frame: Frame) -> int | None:
+    if frame.dialect != Dialect.KAFKA or frame.api_version is None:
+        return None
+    return throttle_ms(frame.data, frame.api_key, frame.api_version)
 
 
 def _is_small(frame: Frame) -> bool:
@@ -120,6 +127,7 @@ def _read(frame: Frame, budget: Budget) -> Reading:
 _OWN = (
     Column(t.ERROR_CODES, "array<smallint>", "each code other than 0, as often as it occurs; null: unknown"),
     Column(t.WAIT, "string", "how a long poll ended"),
+    Column(t.THROTTLE_MS, "int", "how long the client is to wait for a quota"),
 )
 
 

@@ -5,26 +5,21 @@ A message of magic 0 or 1 is a row too: it is a batch of its own. A batch that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from proxy.wire import keys, records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.records import Batch
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened, why
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened, why
 from recorder.analysis.decode.rows import Asked, Decoder, Group
-from recorder.analysis.decode.topics import Place, places
+from recorder.analysis.decode.topics import PLACE, Place, places
 from recorder.analysis.schema import Column
 
 HOLDERS = (Asked(REQUEST, (keys.PRODUCE,)), Asked(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
 
-PLACE = (
-    Column("topic", "string", "its name; null where the version has ids alone: `topic_names` tells it"),
-    Column("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
-    Column("partition", "int", "its number"),
-)
-_OWN = (
+HEADER = (
     Column("base_offset", "bigint", "of its first record; 0 or what the producer wrote in requests; null: unknown"),
     Column("last_offset", "bigint", "of its last record"),
     Column("records", "int", "the number of records; null where only unfolding would tell"),
@@ -49,15 +44,18 @@ class Held(NamedTuple):
     place: Place
     data: bytes
 
-    @property
-    def named(self) -> tuple[Any, ...]:
-        """The values of PLACE."""
-        return self.place.topic, self.place.topic_id, self.place.partition
+
+Row = Callable[[Held, Batch], tuple[Any, ...]]
 
 
 def held(frame: Frame, budget: Budget) -> Iterator[Held]:
     """The records in a frame, by partition. Errors: Unreadable."""
-    for place in places(frame.side, frame.api_key, opened(frame, budget)):
+    return held_in(frame, opened(frame, budget))
+
+
+def held_in(frame: Frame, values: Values) -> Iterator[Held]:
+    """The records in an opened frame, by partition."""
+    for place in places(frame.side, frame.api_key, values):
         data = place.values.get("records")
         if data:
             yield Held(place, data)
@@ -65,11 +63,16 @@ def held(frame: Frame, budget: Budget) -> Iterator[Held]:
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The batches in a frame. Errors: Unreadable."""
+    return read_as(lambda one, batch: header_row(batch), HEADER, frame, budget)
+
+
+def read_as(row: Row, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame, each as `row` makes these columns of it. Errors: Unreadable."""
     for one in held(frame, budget):
         found, reason = batches_of(frame, one)
-        yield Group(one.named, [*map(_row, found)])
+        yield Group(one.place.named, [row(one, batch) for batch in found])
         if reason:
-            yield Group(one.named, [(None,) * len(_OWN)], reason)
+            yield Group(one.place.named, [(None,) * len(columns)], reason)
 
 
 def batches_of(frame: Frame, one: Held) -> tuple[list[Batch], str | None]:
@@ -82,7 +85,8 @@ def batches_of(frame: Frame, one: Held) -> tuple[list[Batch], str | None]:
     return found, None
 
 
-def _row(batch: Batch) -> tuple[Any, ...]:
+def header_row(batch: Batch) -> tuple[Any, ...]:
+    """The values of HEADER."""
     return (
         batch.base_offset,
         batch.last_offset,
@@ -98,9 +102,4 @@ def _row(batch: Batch) -> tuple[Any, ...]:
     )
 
 
-def none_if_negative(value: int) -> int | None:
-    """Null for the wire's -1."""
-    return None if value < 0 else value
-
-
-BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, _OWN, read)
+BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, HEADER, read)

@@ -58,8 +58,21 @@ class Unreadable(Exception):
         self.reason = reason
 
 
+class Opened(NamedTuple):
+    """A frame's values, the codec that read them, and where the body begins."""
+
+    values: Values
+    codec: catalog.Codec
+    body: int
+
+
 def opened(frame: Frame, budget: Budget) -> Values:
     """The values of the frame's body. Errors: Unreadable."""
+    return opened_by(frame, budget).values
+
+
+def opened_by(frame: Frame, budget: Budget) -> Opened:
+    """The same, and by which codec. Errors: Unreadable."""
     if frame.api_version is None or frame.dialect != Dialect.KAFKA:
         raise Unreadable(Unread.UNKNOWN_VERSION)
     try:
@@ -68,7 +81,7 @@ def opened(frame: Frame, budget: Budget) -> Values:
         raise Unreadable(why(error, frame)) from None
 
 
-def _opened(frame: Frame, version: int, budget: Budget) -> Values:
+def _opened(frame: Frame, version: int, budget: Budget) -> Opened:
     side, key = cast(Side, frame.side), frame.api_key
     codec = catalog.codec_of_response(frame.data, key, version) if side == RESPONSE else _asked(key, version)
     if codec is None:
@@ -76,11 +89,16 @@ def _opened(frame: Frame, version: int, budget: Budget) -> Values:
     body = response_head(frame.data, key, version).body if side == RESPONSE else request_head(frame.data).body
     if frame.masked_from is not None and frame.masked_from <= body:
         raise Unreadable(Unread.MASKED)
-    return codec.decode(frame.data, body, budget=budget)[0]
+    return Opened(codec.decode(frame.data, body, budget=budget)[0], codec, body)
 
 
 def _asked(key: int, version: int) -> catalog.Codec | None:
     return catalog.codec(REQUEST, key, version) if known(key, version) else None
+
+
+def none_if_negative(value: int | None) -> int | None:
+    """Null for the wire's -1, and for what a version lacks."""
+    return None if value is None or value < 0 else value
 
 
 def why(error: WireError, frame: Frame) -> str:

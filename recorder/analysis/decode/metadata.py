@@ -11,10 +11,9 @@ from typing import Any
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
-from recorder.analysis.decode.batches import PLACE, none_if_negative
-from recorder.analysis.decode.frame import RESPONSE, Frame, opened
+from recorder.analysis.decode.frame import RESPONSE, Frame, none_if_negative, opened
 from recorder.analysis.decode.rows import Asked, Decoder, Group
-from recorder.analysis.decode.topics import id_text, topic_name
+from recorder.analysis.decode.topics import PLACE, id_text, topic_name
 from recorder.analysis.schema import Column
 
 PARTITION = (
@@ -48,7 +47,7 @@ def _partition(told: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         told["partition_index"],
         none_if_negative(told["leader_id"]),
-        none_if_negative(told.get("leader_epoch", -1)),
+        none_if_negative(told.get("leader_epoch")),
         sorted(told["isr_nodes"]),
         told["replica_nodes"],
         None if offline is None else sorted(offline),

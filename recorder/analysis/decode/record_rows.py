@@ -18,9 +18,10 @@ from proxy.wire.budget import Budget
 from proxy.wire.error_paths import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.records import Batch, Compression, ControlType, Record
-from recorder.analysis.decode.batches import HOLDERS, PLACE, Held, batches_of, held, none_if_negative
-from recorder.analysis.decode.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame
+from recorder.analysis.decode.batches import HOLDERS, Held, batches_of, held
+from recorder.analysis.decode.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame, none_if_negative
 from recorder.analysis.decode.rows import Decoder, Group
+from recorder.analysis.decode.topics import PLACE
 from recorder.analysis.schema import HEADERS, Column
 
 # records that become rows at a time: their bytes are counted in between
@@ -72,12 +73,12 @@ def _read_partition(frame: Frame, one: Held, budget: Budget) -> Iterator[Group]:
     for batch, fate in zip(found, fates, strict=True):
         yield from _read_batch(one, batch, fate, budget)
     if reason:
-        yield Group((*one.named, *_UNKNOWN), [_NOTHING], reason)
+        yield Group((*one.place.named, *_UNKNOWN), [_NOTHING], reason)
 
 
 def _read_batch(one: Held, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
     producer = none_if_negative(batch.producer_id), none_if_negative(batch.producer_epoch)
-    shared = (*one.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
+    shared = (*one.place.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
     try:
         records.verify(one.data, batch)
     except WireError:

@@ -1,4 +1,7 @@
-"""What a client says it is, and which versions a broker offers: both in ApiVersions (KIP-511, from version 3 on)."""
+"""Who asks, and what a broker offers: software and offers in ApiVersions (KIP-511, version 3 on), replicas in Fetch.
+
+A broker that copies a partition asks as consumers do. It gives its own node id, which consumers do not have.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ _OFFERED = (
     Column("offered_from", "smallint", "its oldest version on this broker"),
     Column("offered_to", "smallint", "its newest"),
 )
+_REPLICA = (Column("replica_id", "int", "the node id of the broker that copies; null: a consumer asks", True),)
+# Kafka 4 refuses these: who sends others need not be known
+_REFUSED_FETCHES = (0, 1, 2, 3)
 
 
 def read_software(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -33,9 +39,22 @@ def read_offers(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [(one["api_key"], one["min_version"], one["max_version"]) for one in offers])
 
 
+def read_replica(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The node that copies partitions. Errors: Unreadable."""
+    yield Group((), [(opened(frame, budget)["replica_id"],)])
+
+
 SOFTWARE = Decoder(
     "software", "a client's question for versions", (Asked(REQUEST, (keys.API_VERSIONS,)),), (), _NAMED, read_software
 )
 OFFERS = Decoder(
     "offers", "an api that a broker offers", (Asked(RESPONSE, (keys.API_VERSIONS,)),), (), _OFFERED, read_offers
+)
+REPLICAS = Decoder(
+    "replicas",
+    "a Fetch in a version that Kafka 4 refuses",
+    (Asked(REQUEST, (keys.FETCH,), versions=_REFUSED_FETCHES),),
+    (),
+    _REPLICA,
+    read_replica,
 )

@@ -13,9 +13,9 @@ from proxy.wire import kafka07, records
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, opened, why
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, none_if_negative, opened, why
 from recorder.analysis.decode.rows import Asked, Decoder, Group
-from recorder.analysis.decode.topics import PLACES, Place, places
+from recorder.analysis.decode.topics import PLACE, PLACES, Place, places
 from recorder.analysis.schema import Column
 
 _ERRORS = ("error_code", "partition_error_code")
@@ -29,12 +29,10 @@ _OFFSETS = (
     "offset",
 )
 _OWN = (
-    Column("topic", "string", "its name; null where the version has ids alone: `topic_names` tells it"),
-    Column("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
-    Column("partition", "int", "its number"),
+    *PLACE,
     Column("error_code", "smallint", "of the answer for this partition; null in requests"),
     Column("bytes", "int", "of its record batches; null where the message holds none"),
-    Column("records", "bigint", "in them; null where only unfolding would tell"),
+    Column("records", "bigint", "in them, markers of transactions left out; null where only unfolding would tell"),
     Column("fetch_offset", "bigint", "the first offset asked for"),
     Column("log_start_offset", "bigint", "the partition's first offset"),
     Column("high_watermark", "bigint", "behind the last offset that consumers see"),
@@ -67,12 +65,10 @@ def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
     error = next((told[name] for name in _ERRORS if name in told), None)
     around = (*place.around, told)
     return (
-        place.topic,
-        place.topic_id,
-        place.partition,
+        *place.named,
         error,
         *found,
-        *(_offset(told.get(name)) for name in _OFFSETS),
+        *(none_if_negative(told.get(name)) for name in _OFFSETS),
         told.get("timestamp"),
         _named(around, "group_id"),
         _named(around, "transactional_id") or values.get("v3_and_below_transactional_id") or None,
@@ -81,16 +77,12 @@ def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
 
 
 def _records(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Bytes and number of the records in a partition's struct."""
+    """Bytes and number of the records in a partition's struct. Markers of transactions are nobody's records."""
     if "records" not in told:
         return None, None
     data = told["records"] or b""
-    counts = [batch.count for batch in records.batches(data)]
+    counts = [0 if batch.control else batch.count for batch in records.batches(data)]
     return len(data), None if None in counts else sum(count or 0 for count in counts)
-
-
-def _offset(value: int | None) -> int | None:
-    return None if value is None or value < 0 else value
 
 
 def _named(around: tuple[Mapping[str, Any], ...], name: str) -> str | None:

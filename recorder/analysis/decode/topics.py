@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 from proxy.wire import keys
 from proxy.wire.primitives import uuid_text
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Values
+from recorder.analysis.schema import Column
 
+PLACE = (
+    Column("topic", "string", "its name; null where the version has ids alone: `topic_names` tells it"),
+    Column("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
+    Column("partition", "int", "its number"),
+)
 NO_ID = bytes(16)
 _NAMES = ("name", "topic", "topic_name")
 _NUMBERS = ("partition_index", "partition", "index")
@@ -33,6 +39,11 @@ class Place(NamedTuple):
     partition: int | None
     values: Mapping[str, Any]
     around: tuple[Mapping[str, Any], ...]
+
+    @property
+    def named(self) -> tuple[str | None, str | None, int | None]:
+        """The values of PLACE."""
+        return self[:3]
 
 
 _TOPICS = ("topics",)
@@ -70,13 +81,18 @@ PLACES: Mapping[tuple[str, int], Where] = {
 def places(side: str, api_key: int, values: Values) -> Iterator[Place]:
     """All partitions that a decoded message names, in its order."""
     where = PLACES[side, api_key]
+    for around in around_topics(values, where):
+        topic = around[-1]
+        name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
+        for one in topic.get(where.partitions) or ():
+            fields = one if isinstance(one, Mapping) else {_NUMBERS[0]: one}
+            yield Place(name, topic_id, number_of(fields), fields, around)
+
+
+def around_topics(values: Values, where: Where) -> Iterator[tuple[Mapping[str, Any], ...]]:
+    """The topics of a decoded message, each with the structs around it: the topic's own stands last."""
     for path in where.topics:
-        for around in _reached((values,), path.split(".")):
-            topic = around[-1]
-            name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
-            for one in topic.get(where.partitions) or ():
-                fields = one if isinstance(one, Mapping) else {_NUMBERS[0]: one}
-                yield Place(name, topic_id, _first(fields, _NUMBERS), fields, around)
+        yield from _reached((values,), path.split("."))
 
 
 def _reached(around: tuple[Mapping[str, Any], ...], path: list[str]) -> Iterator[tuple[Mapping[str, Any], ...]]:
@@ -85,6 +101,12 @@ def _reached(around: tuple[Mapping[str, Any], ...], path: list[str]) -> Iterator
         return
     for one in around[-1].get(path[0]) or ():
         yield from _reached((*around, one), path[1:])
+
+
+def number_of(partition: Mapping[str, Any]) -> int | None:
+    """The number in a partition's struct."""
+    found: int | None = _first(partition, _NUMBERS)
+    return found
 
 
 def topic_name(topic: Mapping[str, Any]) -> str | None:

@@ -9,8 +9,11 @@
     speed.py         rules on latency and on long polls
     peers.py         rules on clients and their connections
     topics.py        rules on the record batches of topics
+    logs.py          rules on what stands in logs: twice, not at all, damaged, ahead of time, read again
+    transactions.py  rules on transactional producers
+    cluster.py       rules on the brokers: replicas, load, records that were deleted
     recording.py     rules on the capture itself
-    rules.py         RULES: all of them, with thresholds, sentences, advice
+    rules.py         RULES: all of them, with thresholds, sentences, advice; log_rules.py: those on logs and brokers
     thresholds.py    thresholds of the user's own
     listing.py       the page of all rules
     judge.py         applies the rules, and the conditions that all of them share

@@ -76,16 +76,28 @@ def stale_commits(tables: Tables) -> DataFrame:
 
 
 def unanswered(tables: Tables) -> DataFrame:
-    """The share of requests that got no answer though one was due, by API and node; long polls left out."""
+    """The share of requests that got no answer though one was due, or got it when the client had given up; by API and
+    node. Long polls are left out.
+    """
     outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
     due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
     causes = tables.connections.select(*_CONNECTION, c.CAUSE)
-    with_cause = due.join(causes, _CONNECTION, "left")
-    is_case = F.col(t.OUTCOME) == Outcome.UNANSWERED.value
+    too_late = tables.too_late.withColumn("_too_late", F.lit(True))
+    with_cause = due.join(causes, _CONNECTION, "left").join(too_late, t.KEYS, "left")
+    is_case = (F.col(t.OUTCOME) == Outcome.UNANSWERED.value) | F.coalesce("_too_late", F.lit(False))
     cases = counted(with_cause, [c.API, c.NODE], is_case)
     why = with_cause.filter(is_case).groupBy(c.API, c.NODE, WINDOW).agg(F.mode(c.CAUSE).alias(c.CAUSE))
     found = beside(cases, why, [c.API, c.NODE, WINDOW], "left")
     return said(shares(found), at_node(), {"cause": c.CAUSE})
+
+
+def throttled(tables: Tables) -> DataFrame:
+    """The share of a client's answers that have it wait for a quota."""
+    told = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
+    longest = told.groupBy(PEER, WINDOW).agg(F.max(t.THROTTLE_MS).alias("_longest"))
+    found = counted(told, [PEER], F.col(t.THROTTLE_MS) > 0, worst=F.col(t.THROTTLE_MS))
+    wait = F.concat(F.col("_longest").cast("string"), F.lit(" ms"))
+    return said(shares(found.join(longest, [PEER, WINDOW])), PEER, {"longest": wait})
 
 
 def login_breaks(tables: Tables) -> DataFrame:

@@ -12,6 +12,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.expressions import ns
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, ROWS, SUBJECT, TO_NS, WINDOW, WORDS
 from recorder.analysis.findings.windows import IS_EDGE, Windows
 from recorder.capture import frames as c
@@ -29,7 +30,7 @@ def counted(
 ) -> DataFrame:
     """By `keys` and window: OF all rows CASES, when these were, and EVIDENCE. Rows without a case are left out."""
     yes = F.lit(True) if is_case is None else F.coalesce(is_case, F.lit(False))
-    at_ns = F.unix_micros(at) * 1000
+    at_ns = ns(at)
     order = F.when(yes, -at_ns if worst is None else worst.cast("double"))
     found = rows.groupBy(*keys, WINDOW).agg(
         F.count_if(yes).alias(CASES),

@@ -8,9 +8,10 @@ said to be "at least".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -18,22 +19,23 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.keys import PRODUCE
 from recorder.analysis import columns as t
+from recorder.analysis.at_once import ask_all
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, SUBJECT, TO_NS, WINDOW, WORDS
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
-from recorder.analysis.findings.windows import LASTING, NEAR
+from recorder.analysis.findings.windows import LASTING, LONG, NEAR
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import MAX_EVIDENCE, Evidence, Finding, Findings, Unjudged
+from recorder.analysis.summary.finding import MAX_EVIDENCE, MAX_SUBJECTS, Evidence, Finding, Findings, Unjudged
 from recorder.analysis.summary.words import measure
 from recorder.capture import frames as c
 
 # What may be chance: fewer cases, of fewer chances.
 MIN_CASES, MIN_OF = 5, 100
-# Findings of one rule: the first ones show what to do about all.
-MAX_SUBJECTS = 20
 # Lost or unread beyond this share: a count is a lower bound.
 MUCH = 0.01
+# Rules in a plan: one job costs more than a rule's rows, but what Spark thinks about a plan grows faster than the plan.
+_AT_ONCE = 4
 _RULE, _THRESHOLD, _MUST_LAST = "rule", "threshold", "must_last"
 _RANK, _NEAR = "_rank", "_near"
 
@@ -62,10 +64,11 @@ class Known:
 
     def not_judged(self, rule: Rule) -> str | None:
         """Why the rule can't be judged; None if it can."""
-        if rule.must_last and self.windows < LASTING:
+        needed = LONG if Need.LONG in rule.needs else LASTING if rule.must_last else 0
+        if self.windows < needed:
             return (
-                f"too short: {max(self.windows, 0)} windows of {self.seconds:g} s between the first and the last one, "
-                f"{LASTING} are needed"
+                f"too short: between the first and the last window it has {self.windows} of {self.seconds:g} s, "
+                f"and {needed} are needed"
             )
         if Need.PRODUCED in rule.needs and self.produced and not self.produced_whole:
             return f"none of the {self.produced} Produce requests was kept whole"
@@ -91,7 +94,8 @@ def judge(tables: Tables, rules: Sequence[Rule] = RULES, own: Mapping[str, float
     reasons = {rule.name: why for rule in rules if (why := known.not_judged(rule))}
     asked = [rule for rule in rules if rule.name not in reasons]
     limits = {rule.name: rule.threshold for rule in rules} | dict(own or {})
-    rows = _fired(tables, asked, limits).collect() if asked else []
+    some = [asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE)]
+    rows = chain.from_iterable(ask_all([partial(_fired, tables, rules, limits) for rules in some]))
     by_name = {rule.name: rule for rule in rules}
     found = [_finding(row, by_name[row[_RULE]], limits, known.is_lower_bound) for row in rows]
     order = [rule.name for rule in rules]
@@ -107,9 +111,10 @@ def _rank(found: Finding) -> int:
     return -1 if found.rule == "gaps" else found.severity.rank
 
 
-def _fired(tables: Tables, rules: Sequence[Rule], limits: Mapping[str, float]) -> DataFrame:
-    """One row a finding."""
-    return lasting(reduce(DataFrame.unionByName, (_of(tables, rule, limits[rule.name]) for rule in rules)))
+def _fired(tables: Tables, rules: Sequence[Rule], limits: Mapping[str, float]) -> list[Any]:
+    """One row a finding of these rules."""
+    found = reduce(DataFrame.unionByName, (_of(tables, rule, limits[rule.name]) for rule in rules))
+    return lasting(found).collect()
 
 
 def _of(tables: Tables, rule: Rule, threshold: float) -> DataFrame:
@@ -163,8 +168,16 @@ def _finding(row: Any, rule: Rule, limits: Mapping[str, float], is_lower_bound: 
         limits[rule.name],
         rule.unit,
         row[CASES] / row[OF] if row[OF] else None,
-        tuple(_evidence(one) for one in row[EVIDENCE] if one[EVIDENCE].connection is not None),
+        _distinct(_evidence(one) for one in row[EVIDENCE] if one[EVIDENCE].connection is not None),
     )
+
+
+def _distinct(found: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Each exchange or connection once, where it stands first."""
+    by_id: dict[str, Evidence] = {}
+    for one in found:
+        by_id.setdefault(one.id, one)
+    return tuple(by_id.values())
 
 
 def _evidence(row: Any) -> Evidence:

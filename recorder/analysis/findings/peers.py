@@ -11,6 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import apis, keys
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
+from recorder.analysis.decode.frame import RESPONSE
+from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.expressions import ns
 from recorder.analysis.findings.counting import Words, beside, counted, evidence, has_any, inside, rates, said
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
@@ -61,12 +64,23 @@ def short_lived_producers(tables: Tables) -> DataFrame:
     summed = found.groupBy(FAMILY, WINDOW).agg(
         F.count_if(is_produce).alias("_produced"),
         F.greatest(F.count_if(~is_produce), F.count_if("_begins")).alias(CASES),
-        (F.min(F.unix_micros(c.AT)) * 1000).alias(FROM_NS),
-        (F.max(F.unix_micros(c.AT)) * 1000).alias(TO_NS),
-        F.min_by(evidence(found, F.unix_micros(c.AT) * 1000), F.col(c.AT)).alias(EVIDENCE),
+        F.min(ns(c.AT)).alias(FROM_NS),
+        F.max(ns(c.AT)).alias(TO_NS),
+        F.min_by(evidence(found, ns(c.AT)), F.col(c.AT)).alias(EVIDENCE),
     )
     cases = summed.filter((F.col("_produced") > 0) & (F.col(CASES) >= _NEW_PRODUCERS * F.col("_produced")))
     return said(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
+
+
+def overcommits(tables: Tables) -> DataFrame:
+    """How many offset commits a second a member sends, where it fetches no more record batches than that."""
+    commits = inside(tables.exchanges).filter(F.col(c.API_KEY) == keys.OFFSET_COMMIT)
+    found = counted(commits, [PEER, HOST, c.CLIENT_ID])
+    fetched = inside(tables.batches).filter(F.col(SIDE) == RESPONSE)
+    batches = fetched.groupBy(HOST, c.CLIENT_ID, WINDOW).agg(F.count("*").alias("_batches"))
+    both = beside(found, batches, [HOST, c.CLIENT_ID, WINDOW], "left")
+    many = both.filter(F.col(CASES) >= F.coalesce("_batches", F.lit(0)))
+    return said(rates(many, tables.windows), PEER, {"batches": F.coalesce("_batches", F.lit(0))})
 
 
 def cut_off(tables: Tables) -> DataFrame:

@@ -16,6 +16,7 @@ class Need(StrEnum):
     """What a rule can't be judged without."""
 
     TIME = "time"  # enough windows, so that what passes is told from what lasts
+    LONG = "long"  # ten windows, in which something stands still or keeps growing
     BODIES = "bodies"  # answers whose error codes could be read
     PRODUCED = "produced"  # whole Produce requests
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from proxy.wire import keys
 from recorder.analysis.findings import answers, peers, recording, speed, topics
+from recorder.analysis.findings.group_rules import GROUP_RULES
+from recorder.analysis.findings.log_rules import LOG_RULES
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.summary.finding import Severity, Unit
 
@@ -25,7 +27,7 @@ RULES = (
         Severity.WARNING,
         1,
         Unit.COUNT,
-        "{measure} gaps ({subject}): {bytes} bytes of traffic are not in the capture",
+        "Gaps ({subject}): {measure}; {bytes} bytes of traffic are not in the capture",
         "Every count below may be higher. Give the recorder a larger queue (--record-queue) or spool (--record-spool), "
         "a faster disk, or fewer bodies (capture.bodies).",
         _ONCE,
@@ -84,7 +86,7 @@ RULES = (
         Severity.CRITICAL,
         0.0001,
         Unit.SHARE,
-        "{measure} of the requests to {subject} got no answer; most of their connections ended by {cause}",
+        "{measure} of the requests to {subject} got no answer in time; most of their connections ended by {cause}",
         "Compare the client's request.timeout.ms with the latency, and the broker's log with the times.",
     ),
     Rule(
@@ -152,7 +154,7 @@ RULES = (
         Severity.CRITICAL,
         1,
         Unit.COUNT,
-        "{subject} was in use when its login was renewed, and refused {measure} times",
+        "{subject} was in use when its login was renewed, and refused (cases: {measure})",
         "Check that the client's token or ticket lives longer than connections.max.reauth.ms, and is renewed in time.",
         _ONCE_IN_BODIES,
         (keys.SASL_AUTHENTICATE,),
@@ -209,7 +211,7 @@ RULES = (
         Severity.WARNING,
         1,
         Unit.COUNT,
-        "{client} sends {api} v{v}, which the broker had not offered on that connection ({measure} requests)",
+        "{client} sends {api} v{v}, which the broker had not offered on that connection (requests: {measure})",
         "The client guesses instead of asking, or the brokers are of different releases: upgrade whichever is older.",
         _ONCE_IN_BODIES,
         (keys.API_VERSIONS,),
@@ -267,9 +269,11 @@ RULES = (
         Severity.NOTICE,
         1,
         Unit.COUNT,
-        "{client} wrote {measure} records to {topic} that take more than 80 % of 1 MiB",
+        "Records that {client} wrote to {topic} and that take more than 80 % of 1 MiB: {measure}",
         "Brokers take 1 MiB by default (message.max.bytes): compress, keep large things elsewhere, or raise the limits "
         "of topic, brokers and consumers together.",
         _ONCE_IN_PRODUCE,
     ),
+    *GROUP_RULES,
+    *LOG_RULES,
 )

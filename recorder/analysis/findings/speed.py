@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.keys import FETCH
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
+from recorder.analysis.expressions import percentile
 from recorder.analysis.findings.counting import at_node, beside, counted, inside, said, shares
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
@@ -17,7 +18,10 @@ from recorder.capture import frames as c
 SLOW_MS = 100
 # empty Fetches a second of a connection: 2 a second are those of an idle consumer with default settings
 EMPTY_A_SECOND = 10
-ACCURACY = 10_000
+# An answer that takes so long to be taken, and a pause between Fetches while there was more, in seconds.
+TRANSFER_S, PAUSE_S = 1, 30
+# Fewer slow answers than these may be chance.
+MIN_SLOW_ANSWERS = 5
 _P99, _USUAL, _OTHERS = "p99_ms", "usual_ms", "others_ms"
 
 
@@ -50,6 +54,28 @@ def empty_fetches(tables: Tables) -> DataFrame:
     return said(one, PEER, {"rate": rate})
 
 
+def slow_consumers(tables: Tables) -> DataFrame:
+    """The share of a client's Fetch answers that it took a second or longer to take, or after which it asked for
+    nothing for 30 s though there was more. At least five.
+    """
+    fetches = tables.exchanges.filter((F.col(c.API_KEY) == FETCH) & F.col(t.ANSWERED_AT).isNotNull())
+    of_connection = Window.partitionBy(c.SESSION, c.CONNECTION).orderBy(c.EXCHANGE)
+    pause = (F.unix_micros(F.lead(c.AT).over(of_connection)) - F.unix_micros(t.ANSWERED_AT)) / 1e6
+    # what the next one brings has been there meanwhile
+    more = F.lead(t.WAIT).over(of_connection).isin(Wait.FULL.value, Wait.TAIL.value)
+    took = F.col(c.TRANSFER_NS) / 1e9
+    lingers = F.when((pause > PAUSE_S) & more, pause).when(took >= TRANSFER_S, took)
+    found = counted(
+        fetches.withColumns({"_lingers": lingers, WINDOW: F.lit(0)}),
+        [PEER],
+        F.col("_lingers").isNotNull(),
+        worst=F.col("_lingers"),
+    )
+    longest = fetches.withColumn("_lingers", lingers).groupBy(PEER).agg(F.max("_lingers").alias("_longest"))
+    many = beside(found.filter(F.col(CASES) >= MIN_SLOW_ANSWERS), longest, [PEER])
+    return said(shares(many), PEER, {"longest": F.concat(F.round("_longest", 1).cast("string"), F.lit(" s"))})
+
+
 def _work(tables: Tables) -> DataFrame:
     is_work = F.col(t.WAIT).isNull() | (F.col(t.WAIT) == Wait.FULL.value)
     return inside(tables.exchanges).filter(F.col(c.LATENCY_NS).isNotNull() & is_work)
@@ -68,7 +94,7 @@ def _with_others(found: DataFrame) -> DataFrame:
 
 
 def _percentile(latency: Column, share: float) -> Column:
-    return F.percentile_approx(latency, share, ACCURACY) / 1e6
+    return percentile(latency, share) / 1e6
 
 
 def _shown(milliseconds: str) -> Column:

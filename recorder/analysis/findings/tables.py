@@ -1,6 +1,6 @@
 """The tables that rules read, each made once, with the windows of the capture.
 
-Exchanges are kept in memory or on disk, because most rules read them: their heads and error codes alone.
+Of exchanges, which most rules read, these are the heads and error codes alone.
 """
 
 from __future__ import annotations
@@ -12,22 +12,30 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.batches import BATCHES
+from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.group_joins import JOINS
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.decode.software import OFFERS
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.windows import Windows
+from recorder.analysis.tables.batches import with_offsets
 from recorder.analysis.tables.clients import HOST, clients, host
 from recorder.analysis.tables.errors import errors
 from recorder.analysis.tables.exchanges import doubtful, exchanges
+from recorder.analysis.tables.group_events import group_events
 from recorder.analysis.tables.happenings import connections
+from recorder.analysis.tables.lag import Offsets, Span, lag_windows, offsets
+from recorder.analysis.tables.metadata_changes import metadata_changes
 from recorder.analysis.tables.names import named
+from recorder.analysis.tables.rebalances import rebalances
+from recorder.analysis.tables.transactions import transactions
 from recorder.capture import frames as c
 
 # who sent the request: its client id and its host; FAMILY: with the number at the id's end left out
 PEER, FAMILY = "peer", "family"
+# of tables of bodies: the cluster by its own id
+CLUSTER_ID = "cluster_id"
 # what rules need of an exchange: nothing else is kept
 ASKED = (
     *t.KEYS,
@@ -46,51 +54,63 @@ ASKED = (
     c.LATENCY_NS,
     c.TRANSFER_NS,
     t.WAIT,
+    t.THROTTLE_MS,
     t.OUTCOME,
     t.ERROR_CODES,
     t.UNREAD,
 )
 _CONNECTION = [c.SESSION, c.CONNECTION]
+# A client that ends may close behind its last request. One that has waited so long has given up: no request timeout in
+# use is shorter.
+GAVE_UP_AFTER_S = 0.5
 
 
 class Tables:
-    """A capture's tables for rules. Resource handling: `close` lets go of the exchanges."""
+    """A capture's tables for rules."""
 
     def __init__(self, captured: Captured, kept: DataFrame | None = None) -> None:
-        """`kept`: the exchanges, if they are there already (the columns of ASKED)."""
+        """`kept`: the exchanges, if they are there already (the columns of ASKED, HOST, PEER, FAMILY)."""
         self.captured = captured
-        self._kept = kept if kept is not None else kept_exchanges(captured)
+        self._kept = kept
 
-    def close(self) -> None:
-        """Lets go of the exchanges in memory and on disk."""
-        self._kept.unpersist()
-
-    @property
+    @cached_property
     def kept(self) -> DataFrame:
-        """The exchanges: the columns of ASKED."""
-        return self._kept
+        """The exchanges: the columns of ASKED, with HOST, PEER, FAMILY."""
+        return self._kept if self._kept is not None else kept_exchanges(self.captured)
 
     @cached_property
     def windows(self) -> Windows:
         """The windows of the capture. Asks Spark at once."""
-        spans = self._kept.groupBy(c.SESSION).agg(F.min(c.AT).alias("first"), F.max(c.AT).alias("last"))
+        spans = self.kept.groupBy(c.SESSION).agg(F.min(c.AT).alias("first"), F.max(c.AT).alias("last"))
         micros = spans.select(c.SESSION, *(F.unix_micros(name).alias(name) for name in ("first", "last")))
         return Windows({row[0]: (row["first"] * 1000, row["last"] * 1000) for row in micros.collect()})
 
     @cached_property
     def exchanges(self) -> DataFrame:
         """The exchanges, with WINDOW, IS_EDGE, HOST, PEER, FAMILY."""
-        return self.windows.put(with_peers(self._kept))
+        return self.windows.put(self.kept)
 
     @cached_property
     def errors(self) -> DataFrame:
         """The errors in answers, with the same."""
-        return self.windows.put(with_peers(errors(self._kept)))
+        return self.windows.put(with_peers(errors(self.kept)))
+
+    @cached_property
+    def too_late(self) -> DataFrame:
+        """The exchanges that were answered when the client had given up: KEYS. Kafka's clients close a connection as a
+        whole, so nobody reads what comes behind the end of their side.
+        """
+        is_end = (F.col(c.KIND) == c.EVENT_HALF_CLOSED) & (F.get_json_object(c.DETAIL, "$.by") == c.BY_CLIENT)
+        ends = self.captured.events.filter(is_end).groupBy(*_CONNECTION).agg(F.min(c.AT).alias("_gone_at"))
+        had_gone = F.col(t.ANSWERED_AT) > F.col("_gone_at")
+        waited_us = F.unix_micros("_gone_at") - F.unix_micros(c.AT)
+        gave_up = had_gone & (waited_us >= GAVE_UP_AFTER_S * 1_000_000)
+        return self.kept.join(ends, _CONNECTION).filter(gave_up).select(*t.KEYS)
 
     @cached_property
     def connections(self) -> DataFrame:
         """Connections whose opening was seen, with the same, by their opening; CLIENT_ID is their first one."""
-        told = self._kept.filter(F.col(c.CLIENT_ID).isNotNull()).groupBy(*_CONNECTION)
+        told = self.kept.filter(F.col(c.CLIENT_ID).isNotNull()).groupBy(*_CONNECTION)
         ids = told.agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
         found = connections(self.captured).filter(F.col("opened_at").isNotNull()).join(ids, _CONNECTION, "left")
         return self.windows.put(with_peers(found), "opened_at")
@@ -99,7 +119,7 @@ class Tables:
     def written(self) -> DataFrame:
         """The partitions that Produce requests name, with the same; topics by their names."""
         told = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
-        return self._of_bodies(told.filter(F.col("topic").isNotNull()))
+        return self.of_bodies(told.filter(F.col("topic").isNotNull()))
 
     @cached_property
     def partition_counts(self) -> DataFrame:
@@ -113,14 +133,36 @@ class Tables:
         return named(self.captured, TOPIC_PARTITIONS)
 
     @cached_property
-    def batches(self) -> DataFrame:
-        """The headers of record batches, with WINDOW, IS_EDGE, HOST, PEER, FAMILY; topics by their names."""
-        told = named(self.captured, BATCHES).filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
-        return self._of_bodies(told)
+    def named_partitions(self) -> DataFrame:
+        """The partitions that frames name, with HOST, PEER, FAMILY."""
+        return with_peers_of_bodies(self.partitions).withColumn(c.CLUSTER, F.col(CLUSTER_ID))
 
-    def _of_bodies(self, told: DataFrame) -> DataFrame:
-        """As for exchanges. Tables of bodies call a cluster by its id, which names no client to a reader."""
-        return self.windows.put(with_peers(told.withColumn(c.CLUSTER, F.lit(None).cast("string"))))
+    @cached_property
+    def batches(self) -> DataFrame:
+        """The record batches, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID; topics by their names."""
+        told = self.checked_batches.filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
+        return self.of_bodies(told)
+
+    @cached_property
+    def checked_batches(self) -> DataFrame:
+        """The record batches with the offsets that they got, and frames whose batches could not be read."""
+        return self.captured.once(
+            "checked batches", lambda: with_offsets(named(self.captured, CHECKED_BATCHES), self.captured)
+        )
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """The states of partitions and nodes, as Metadata told them."""
+        return self.captured.once("metadata changes", lambda: metadata_changes(self.captured))
+
+    @cached_property
+    def transactions(self) -> DataFrame:
+        """The transactions, with HOST, PEER, FAMILY and CLUSTER_ID."""
+        return with_peers_of_bodies(transactions(self.captured))
+
+    def of_bodies(self, told: DataFrame) -> DataFrame:
+        """Rows of bodies, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID."""
+        return self.windows.put(with_peers_of_bodies(told))
 
     @cached_property
     def clients(self) -> DataFrame:
@@ -137,19 +179,55 @@ class Tables:
         """The members' requests to join a classic group, with WINDOW, IS_EDGE, HOST, PEER, FAMILY."""
         return self.windows.put(with_peers(rows(self.captured, JOINS).filter(F.col("group_id").isNotNull())))
 
+    @cached_property
+    def group_events(self) -> DataFrame:
+        """The steps of groups."""
+        return group_events(self.captured)
+
+    @cached_property
+    def rebalances(self) -> DataFrame:
+        """The rebalances of groups."""
+        return rebalances(self.captured)
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """What lag is made of."""
+        return offsets(self.captured)
+
+    @property
+    def span(self) -> Span:
+        """The capture's end, and its windows."""
+        return Span(max((last for _, last in self.windows.spans.values()), default=0), self.windows.length_ns)
+
+    @cached_property
+    def lag(self) -> DataFrame:
+        """The lag of groups by the windows of the rules: rows of `lag_windows`."""
+        return self.lag_by(self.windows.length_ns)
+
+    def lag_by(self, window_ns: int) -> DataFrame:
+        """The same, by windows of this length."""
+        found, within = self.offsets, Span(self.span.last_ns, window_ns)
+        return self.captured.once(f"lag by {window_ns} ns", lambda: lag_windows(found, within))
+
 
 def kept_exchanges(captured: Captured) -> DataFrame:
-    """The exchanges with the columns of ASKED, made at once and kept in memory or on disk.
+    """The exchanges with the columns of ASKED, HOST, PEER, FAMILY. A report keeps them."""
+    return captured.once("exchanges", lambda: with_peers(exchanges(captured, doubtful(captured)).select(*ASKED)))
 
-    A checkpoint, because Spark would plan and print how they were made with each of the many questions about them.
-    """
-    return exchanges(captured, doubtful(captured)).select(*ASKED).localCheckpoint()
+
+def with_peers_of_bodies(rows: DataFrame) -> DataFrame:
+    """As `with_peers`. Tables of bodies call a cluster by its id, which names no client to a reader: CLUSTER_ID."""
+    return with_peers(rows.withColumnRenamed(c.CLUSTER, CLUSTER_ID).withColumn(c.CLUSTER, F.lit(None).cast("string")))
 
 
 def with_peers(rows: DataFrame) -> DataFrame:
     """The rows with HOST, PEER and FAMILY. Needs CLUSTER, CLIENT, CLIENT_ID."""
-    family = F.regexp_replace(c.CLIENT_ID, r"\d+$", "*")
-    return rows.withColumn(HOST, host()).withColumns({PEER: _named(F.col(c.CLIENT_ID)), FAMILY: _named(family)})
+    return rows.withColumn(HOST, host()).withColumns({PEER: _named(F.col(c.CLIENT_ID)), FAMILY: _named(family())})
+
+
+def family() -> Column:
+    """The client id with a star for the number at its end."""
+    return F.regexp_replace(c.CLIENT_ID, r"\d+$", "*")
 
 
 def _named(client_id: Column) -> Column:

@@ -6,23 +6,24 @@ there, brokers warm up, and windows are cut short. Rules that need time leave th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.expressions import ns
 from recorder.analysis.findings.rows import WINDOW
+from recorder.analysis.tables.lag import SECOND_NS, SHORT_WINDOW_NS, window_ns
 from recorder.capture import frames as c
 
-SECOND_NS = 10**9
-MINUTE_NS = 60 * SECOND_NS
-# In shorter captures minutes would be too few.
-SHORT_CAPTURE_NS = 10 * MINUTE_NS
-SHORT_WINDOW_NS = 5 * SECOND_NS
 # What lasts is true in LASTING of NEAR windows that follow each other.
 LASTING, NEAR = 3, 5
+# What stands still, or keeps growing, does so in LONG windows that follow each other.
+LONG = 10
 IS_EDGE = "is_edge"
+_EDGES = "map<string, struct<first: bigint, last: bigint>>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Windows:
         """How long a window is."""
         if not self.spans:
             return SHORT_WINDOW_NS
-        lasted = max(last for _, last in self.spans.values()) - min(first for first, _ in self.spans.values())
-        return MINUTE_NS if lasted >= SHORT_CAPTURE_NS else SHORT_WINDOW_NS
+        firsts, lasts = zip(*self.spans.values(), strict=True)
+        return window_ns(min(firsts), max(lasts))
 
     @property
     def seconds(self) -> float:
@@ -47,7 +48,8 @@ class Windows:
     @property
     def judged(self) -> int:
         """How many windows there are in the longest session, without its edges."""
-        return max((last - first - 1 for first, last in self._numbers.values()), default=0)
+        # a session within one window is all edge
+        return max((max(0, last - first - 1) for first, last in self._numbers.values()), default=0)
 
     @property
     def _numbers(self) -> dict[str, tuple[int, int]]:
@@ -56,16 +58,15 @@ class Windows:
 
     def number(self, at: str = c.AT) -> Column:
         """The number of the window of a moment."""
-        return F.floor(F.unix_micros(at) * 1000 / self.length_ns)
+        return F.floor(ns(at) / self.length_ns)
 
     def put(self, rows: DataFrame, at: str = c.AT) -> DataFrame:
         """The rows with WINDOW, and IS_EDGE: whether it is their session's first or last one."""
-        bounds = _bounds(rows.sparkSession, self._numbers)
-        found = rows.withColumn(WINDOW, self.number(at)).join(F.broadcast(bounds), c.SESSION, "left")
-        inside = (F.col(WINDOW) > F.col("_first")) & (F.col(WINDOW) < F.col("_last"))
-        return found.withColumn(IS_EDGE, ~F.coalesce(inside, F.lit(False))).drop("_first", "_last")
+        found = rows.withColumn(WINDOW, self.number(at)).withColumn("_edges", self._edges())
+        inside = (F.col(WINDOW) > F.col("_edges")["first"]) & (F.col(WINDOW) < F.col("_edges")["last"])
+        return found.withColumn(IS_EDGE, ~F.coalesce(inside, F.lit(False))).drop("_edges")
 
-
-def _bounds(spark: SparkSession, numbers: Mapping[str, tuple[int, int]]) -> DataFrame:
-    rows = [(session, first, last) for session, (first, last) in numbers.items()]
-    return spark.createDataFrame(rows, f"{c.SESSION} string, _first bigint, _last bigint")
+    def _edges(self) -> Column:
+        """The first and the last window of a row's session, of a table that stands in the plan: sessions are few."""
+        numbers = {session: {"first": first, "last": last} for session, (first, last) in self._numbers.items()}
+        return F.from_json(F.lit(json.dumps(numbers)), _EDGES)[F.col(c.SESSION)]

@@ -24,8 +24,12 @@ def groups(by: Sequence[str], window: str | None) -> list[Column]:
     if window is None:
         return columns
     start = F.window(c.AT, window)["start"]
-    known = start.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
-    return [F.when(known, start).alias(t.WINDOW_START), *columns]
+    return [F.when(in_calendar(start), start).alias(t.WINDOW_START), *columns]
+
+
+def in_calendar(moment: Column) -> Column:
+    """True for times that Python can represent."""
+    return moment.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
 
 
 def _api() -> Column:

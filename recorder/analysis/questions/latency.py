@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
+from recorder.analysis.expressions import percentile
 from recorder.analysis.questions.groups import groups
+from recorder.analysis.tables.latency_buckets import middle_ms
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
-ACCURACY = 10_000
 _WAITS = [wait.value for wait in Wait if not wait.is_work and wait is not Wait.INCLUDES_WAIT]
 _PERCENTILES = {t.P50_MS: 0.50, t.P95_MS: 0.95, t.P99_MS: 0.99}
+_UP_TO, _ALL, _MIDDLE = "_up_to", "_all", "_middle"
 
 
 def latency_by_api(exchanges: DataFrame, *, by: Sequence[str] = (c.API,), window: str | None = None) -> DataFrame:
@@ -32,9 +34,14 @@ def latency_by_api(exchanges: DataFrame, *, by: Sequence[str] = (c.API,), window
     for everything else, a Fetch whose data was there too. ERRORS counts exchanges whose response holds at least one
     error code. Needs the columns of `by`, OUTCOME, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
     """
+    return exchanges.groupBy(*groups(by, window), waits().alias(t.WAIT)).agg(*measures())
+
+
+def measures() -> list[Column]:
+    """What `latency_by_api` tells of a group of exchanges."""
     # lost requests are counted among the losses, though a response may tell its request's size
     is_there = F.col(t.OUTCOME) != Outcome.REQUEST_LOST.value
-    return exchanges.groupBy(*groups(by, window), _wait().alias(t.WAIT)).agg(
+    return [
         F.count_if(is_there).alias(t.REQUESTS),
         F.count(t.ANSWERED_AT).alias(t.RESPONSES),
         F.count_if(F.col(t.OUTCOME) == Outcome.UNANSWERED.value).alias(t.UNANSWERED),
@@ -42,28 +49,36 @@ def latency_by_api(exchanges: DataFrame, *, by: Sequence[str] = (c.API,), window
         F.coalesce(F.sum(F.when(is_there, F.col(c.REQUEST_SIZE))), F.lit(0)).alias(t.REQUEST_BYTES),
         F.coalesce(F.sum(t.RESPONSE_SIZE), F.lit(0)).alias(t.RESPONSE_BYTES),
         *(_percentile_ms(share).alias(name) for name, share in _PERCENTILES.items()),
-    )
+    ]
 
 
-def latency_buckets(exchanges: DataFrame, *, window: str = "1 minute") -> DataFrame:
-    """COUNT and bytes of answered exchanges per window, api, version, node, client id, WAIT and latency's BUCKET.
+def percentiles_of_buckets(buckets: DataFrame, *, by: Sequence[str] = (c.API,)) -> DataFrame:
+    """COUNT and latency percentiles (milliseconds) per `by` and per WAIT, of the rows of any `latency_buckets`: of many
+    minutes, or of several captures, as one.
 
-    Bucket n holds latencies from 2^(n/8) - 1 µs on, so each is known to 4.5 %. Buckets add up, over windows and over
-    captures, as percentiles don't. Needs AT, API, API_KEY, API_VERSION, NODE, CLIENT_ID, WAIT, LATENCY_NS, the sizes.
+    Each is within 4.5 % of the latency + 1 µs that has the rank. Needs the columns of `by`, WAIT, BUCKET, COUNT.
     """
-    bucket = F.floor(8 * F.log2(F.col(c.LATENCY_NS) / 1000 + 1)).cast("int")
-    keys = groups((c.API, c.API_VERSION, c.NODE, c.CLIENT_ID), window)
-    found = exchanges.filter(F.col(c.LATENCY_NS) >= 0)
-    return found.groupBy(*keys, _wait().alias(t.WAIT), bucket.alias(t.BUCKET)).agg(
-        F.count("*").alias(t.COUNT),
-        F.coalesce(F.sum(c.REQUEST_SIZE), F.lit(0)).alias(t.REQUEST_BYTES),
-        F.coalesce(F.sum(t.RESPONSE_SIZE), F.lit(0)).alias(t.RESPONSE_BYTES),
+    of = [*by, t.WAIT]
+    counts = buckets.groupBy(*of, t.BUCKET).agg(F.sum(t.COUNT).alias(t.COUNT))
+    below = Window.partitionBy(*of).orderBy(t.BUCKET)
+    ranked = counts.withColumns(
+        {_UP_TO: F.sum(t.COUNT).over(below), _ALL: F.sum(t.COUNT).over(Window.partitionBy(*of)), _MIDDLE: middle_ms()}
+    )
+    return ranked.groupBy(*of).agg(
+        F.sum(t.COUNT).alias(t.COUNT),
+        *(F.min(F.when(_reaches(share), F.col(_MIDDLE))).alias(name) for name, share in _PERCENTILES.items()),
     )
 
 
-def _wait() -> Column:
+def _reaches(share: float) -> Column:
+    """Whether `share` of all latencies lie in a bucket and those below."""
+    return F.col(_UP_TO) >= F.ceil(share * F.col(_ALL))
+
+
+def waits() -> Column:
+    """WAIT of `latency_by_api`."""
     return F.when(F.col(t.WAIT).isin(*_WAITS), t.WAITING).when(F.col(t.WAIT) == t.INCLUDES_WAIT, t.INCLUDES_WAIT)
 
 
 def _percentile_ms(share: float) -> Column:
-    return F.percentile_approx(c.LATENCY_NS, share, ACCURACY) / 1e6
+    return percentile(c.LATENCY_NS, share) / 1e6

@@ -46,22 +46,45 @@ class TopicUse:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsOfTopic:
+    """CloudEvents in a topic: those of a mode that break the same clause of the Kafka binding, or none.
+
+    An event that breaks several clauses counts with each. `reason`: how one of them breaks it.
+    """
+
+    topic: str
+    mode: str
+    clause: str | None = None
+    reason: str | None = None
+    written: int = 0
+    read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Topics(Section):
     """Who writes and who reads each topic. Bytes are record batches' as they were on the wire."""
 
     totals: Top[TopicTotals] = field(default_factory=Top)
     use: Table[TopicUse] = field(default_factory=Table)
+    cloudevents: Table[EventsOfTopic] = field(default_factory=Table)
+
+
+# A consumer that commits every 5 s, as most do by default, is never so far behind if it keeps up.
+BEHIND_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group's lane. `protocol`: classic, consumer, share or streams. `lag`: records behind the end, at a bin's end,
-    over all partitions; `stalled_from_ns`: since when nothing was committed though there was lag.
+    """A group's lane. `protocol`: classic, consumer, share, streams, or None of a group that has offsets alone.
+
+    `members`: at the end; `lag`: records behind the end, at a bin's end, over all partitions; `last_lag_ms`: that of
+    the partition that is the furthest behind; `stalled_from_ns`: since when nothing was committed though there was lag.
     """
 
     group: str
-    protocol: str
+    protocol: str | None = None
     members: int | None = None
+    most_members: int | None = None
     topics: tuple[str, ...] = ()
     rebalances: int = 0
     commits: int | None = None
@@ -71,10 +94,15 @@ class Group:
     stalled_from_ns: int | None = None
     lag: Series = field(default_factory=Series)
 
+    @property
+    def is_behind(self) -> bool:
+        """True if it is further behind than a group that commits by time."""
+        return bool(self.last_lag) and (self.last_lag_ms is None or self.last_lag_ms >= BEHIND_MS)
+
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance of a group. `to_ns` is None if its end was not seen."""
+    """A rebalance of a group. `to_ns` is None if its end was not seen; `reason`: what its members said."""
 
     group: str
     from_ns: int
@@ -82,6 +110,7 @@ class Rebalance:
     cause: str
     members: int | None = None
     generation: int | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +119,10 @@ class Groups(Section):
 
     groups: Top[Group] = field(default_factory=Top)
     rebalances: Table[Rebalance] = field(default_factory=Table)
+
+
+# the leader of a partition that has none
+NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +147,7 @@ class Partition:
     def is_short_of_replicas(self) -> bool:
         """True if fewer replicas are in sync than there are, or no broker leads it."""
         short = self.replicas is not None and self.in_sync is not None and self.in_sync < self.replicas
-        return short or self.leader == -1
+        return short or self.leader == NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +168,18 @@ class Partitions(Section):
     nodes: Table[LoadOfNode] = field(default_factory=Table)
 
 
+class What(StrEnum):
+    """What of the cluster changed. The value stands in reports."""
+
+    LEADER = "leader"
+    IN_SYNC = "in sync"
+    REPLICAS = "replicas"
+    NODE = "address"
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A fact of the cluster that changed. `what`: leader, in_sync, replicas, node, epoch, topic."""
+    """A fact of the cluster that changed, of one partition or of several alike. `what`: a value of `What`."""
 
     at_ns: int
     subject: str
@@ -149,6 +191,9 @@ class MetadataChange:
 
 @dataclass(frozen=True, slots=True)
 class Metadata(Section):
-    """What changed in the cluster while the capture ran, in order of time."""
+    """What changed in the cluster while the capture ran, in order of time. `over_time`: changes of each kind, a bin;
+    each partition counts.
+    """
 
     changes: Table[MetadataChange] = field(default_factory=Table)
+    over_time: Top[Series] = field(default_factory=Top)

@@ -9,6 +9,8 @@ from recorder.analysis.summary.bounds import Section, Table
 
 # Evidence of a finding: the worst ones, as many as a person opens.
 MAX_EVIDENCE = 5
+# Findings of one rule: the first ones show what to do about all.
+MAX_SUBJECTS = 20
 # The rule on what was not recorded: it makes all other measures lower bounds, so it stands first.
 GAPS = "gaps"
 

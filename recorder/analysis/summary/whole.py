@@ -50,8 +50,7 @@ class Summary:
 
     def as_json(self) -> str:
         """The report, indented, with a line feed at its end: ASCII, since a folder's name need not be UTF-8."""
-        tree = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self)}
-        return json.dumps(_finite(tree), indent=1, allow_nan=False) + "\n"
+        return as_document({"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self)})
 
 
 def of_json(data: bytes | str) -> Summary:
@@ -68,6 +67,11 @@ def of_json(data: bytes | str) -> Summary:
         return msgspec.convert(tree, Summary)
     except (ValueError, RecursionError) as error:
         raise NoSummary(f"no whole report of `kafka-wiretap report`: {error}") from None
+
+
+def as_document(tree: dict[str, Any]) -> str:
+    """A report's JSON, as `Summary.as_json` says."""
+    return json.dumps(_finite(tree), indent=1, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

@@ -6,6 +6,7 @@ a fixed place, Spark's own expressions read two bytes. All others go to Python (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 from pyspark.sql import Column, DataFrame
@@ -15,35 +16,40 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
 from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait
+from proxy.wire.throttling import throttle_place
 from recorder.analysis import columns as t
-from recorder.analysis.bodies import Captured, asked, rows
+from recorder.analysis.bodies import Captured, asked, fresh_rows
 from recorder.analysis.decode import answers as decode
 from recorder.capture import frames as c
 
 # versions of an api in the table of places: no api has as many
 _VERSIONS = 32
 _CODES = "array<smallint>"
-_PLACE, _TAGS = "_place", "_tags"
+# the columns of the table of places
+_PLACE, _TAGS, _THROTTLE = "_place", "_tags", "_throttle"
+_WIDTH = 3
 
 
 def answers(captured: Captured) -> DataFrame:
-    """One row an answer: the head columns of `decode.answers.HEADS`, ERROR_CODES, WAIT, UNREAD.
+    """One row an answer: the head columns of `decode.answers.HEADS`, ERROR_CODES, WAIT, THROTTLE_MS, UNREAD.
 
     ERROR_CODES holds every code other than 0, as often as it occurs. It is null, and UNREAD says why, where the answer
     could not be read. WAIT is null but for long polls (`proxy.wire.long_polls`).
     """
     decoder = decode.answers()
-    by_python = rows(captured, decoder)
+    by_python = fresh_rows(captured, decoder)
     names = [column.name for column in decode.HEADS]
     unread_wait = F.coalesce(t.WAIT, _unread_wait())
     by_spark = _by_spark(told(captured.chosen).filter(~asked(decoder.asked)), captured.largest)
     return by_python.withColumn(t.WAIT, unread_wait).unionByName(
-        by_spark.select(*names, t.ERROR_CODES, t.WAIT, t.UNREAD)
+        by_spark.select(*names, t.ERROR_CODES, t.WAIT, t.THROTTLE_MS, t.UNREAD)
     )
 
 
 def heads(captured: Captured) -> DataFrame:
-    """The same rows without a look at a body: WAIT is "includes_wait" for every long poll; ERROR_CODES, UNREAD lack."""
+    """The same rows without a look at a body: WAIT is "includes_wait" for every long poll. They lack ERROR_CODES,
+    THROTTLE_MS and UNREAD.
+    """
     names = [column.name for column in decode.HEADS]
     return told(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
 
@@ -54,32 +60,39 @@ def told(frames: DataFrame) -> DataFrame:
 
 
 def _by_spark(found: DataFrame, largest: int) -> DataFrame:
-    placed = found.withColumns({_PLACE: _at(0), _TAGS: _at(1)})
+    placed = found.withColumns({_PLACE: _at(0), _TAGS: _at(1), _THROTTLE: _at(2)})
     unread = _unread(largest)
     codes = F.when(unread.isNull(), _codes())
     members = F.col(c.API_KEY).isin(JOIN_GROUP, SYNC_GROUP) & unread.isNull()
     wait = F.when(members & _is_kafka(), Wait.MEMBERS.value).otherwise(_unread_wait())
-    return placed.withColumns({t.UNREAD: unread, t.ERROR_CODES: codes, t.WAIT: wait})
+    throttle = F.when(unread.isNull(), _throttle())
+    return placed.withColumns({t.UNREAD: unread, t.ERROR_CODES: codes, t.WAIT: wait, t.THROTTLE_MS: throttle})
 
 
 def _at(which: int) -> Column:
     """A place of the fixed table, for the row's api and version; null where there is none."""
     version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
     row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
-    found = F.ascii(F.substr(F.lit(_table()), 2 * row + which + 1, F.lit(1)).cast("string"))
+    found = F.ascii(F.substr(F.lit(_table()), _WIDTH * row + which + 1, F.lit(1)).cast("string"))
     return F.when(found > 0, found - 1)
 
 
 @cache
 def _table() -> bytes:
-    """Places by api key and version, two bytes each: one more than the place and its tags, 0 for none.
+    """Places by api key and version: one more than the code's, that of its tags and the throttle's, 0 for none.
 
     One literal: Spark looks at each element of an array's in each of its rules, which takes longer than the scan.
     """
     found = decode.fixed()
     last = max(key for key, _ in found)
-    rows = (found.get((key, version), (None, None)) for key in range(last + 1) for version in range(_VERSIONS))
+    rows = (_places(found, key, version) for key in range(last + 1) for version in range(_VERSIONS))
     return bytes(0 if place is None else place + 1 for row in rows for place in row)
+
+
+def _places(found: Mapping[tuple[int, int], decode.Fixed], key: int, version: int) -> tuple[int | None, ...]:
+    if (key, version) not in found:
+        return (None,) * _WIDTH
+    return (*found[key, version], throttle_place(key, version))
 
 
 def _unread(largest: int) -> Column:
@@ -107,6 +120,11 @@ def _codes() -> Column:
     number = F.conv(F.hex(two), 16, 10).cast("int")
     signed = F.when(number > 0x7FFF, number - 0x10000).otherwise(number)
     return F.when(two == F.lit(b"\0\0"), F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
+
+
+def _throttle() -> Column:
+    four = F.substr(F.col(c.FRAME), F.col(_THROTTLE) + 1, F.lit(4))
+    return F.conv(F.hex(four), 16, 10).cast("int")
 
 
 def _is_kafka() -> Column:

@@ -1,10 +1,13 @@
 """Who the clients are, what they speak, and whether a newer broker would still understand them.
 
 A client names its software in ApiVersions, once a connection. `fate` tells what Kafka 4 does to a version that it no
-longer knows (KIP-896). The broker's offer decides whether the client had a choice.
+longer knows (KIP-896). The broker's offer decides whether the client had a choice. Brokers are upgraded with brokers:
+what they ask each other has no fate.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -14,16 +17,18 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.software import OFFERS, SOFTWARE
+from recorder.analysis.decode.software import OFFERS, REPLICAS, SOFTWARE
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
+from recorder.analysis.tables.happenings import CONNECTIONS as HAPPENED
+from recorder.analysis.tables.happenings import connections
 from recorder.capture import frames as c
 
 # the release whose floors are meant: the first of 4.0 whose JoinGroup has version 0 again
 RELEASE = "4.0.2"
 CUT, HELD_BACK, UNSURE = "cut", "held_back", "unsure"
-# between brokers alone
-_OF_BROKERS = (keys.LEADER_AND_ISR, keys.STOP_REPLICA, keys.UPDATE_METADATA, keys.CONTROLLED_SHUTDOWN)
+# between brokers alone, in the versions that the release refuses
+_OF_BROKERS = (keys.OFFSET_FOR_LEADER_EPOCH, keys.WRITE_TXN_MARKERS, keys.ALTER_PARTITION)
 _CONNECTION = [c.SESSION, c.CONNECTION]
 HOST, FATE = "host", "fate"
 
@@ -44,17 +49,36 @@ CLIENTS = Table(
         Declared(
             FATE,
             "string",
-            f"null: {RELEASE} knows the version; `{CUT}`: it does not, though the broker offered a newer one or was "
-            f"never asked; `{HELD_BACK}`: this broker offered none that {RELEASE} knows; `{UNSURE}`: whether the "
-            "client asked was not seen",
+            f"null: {RELEASE} knows the version, or a broker asks; `{CUT}`: it does not, though the broker offered a "
+            f"newer one or was never asked; `{HELD_BACK}`: this broker offered none that {RELEASE} knows; `{UNSURE}`: "
+            "whether the client asked was not seen",
         ),
+    ),
+    needs_bodies=True,
+)
+CONNECTIONS = Table(
+    "connections",
+    HAPPENED.row,
+    (
+        *HAPPENED.columns,
+        Declared("software", "string", "the client's library, as it calls itself; null before ApiVersions 3"),
+        Declared("software_version", "string", "its version"),
     ),
     needs_bodies=True,
 )
 
 
+def connections_with_software(captured: Captured) -> DataFrame:
+    """One row a connection: the columns of CONNECTIONS."""
+    return connections(captured).join(F.broadcast(software(captured)), _CONNECTION, "left").select(*CONNECTIONS.names)
+
+
 def software(captured: Captured) -> DataFrame:
     """What the client of each connection calls itself: SESSION, CONNECTION, `software`, `software_version`."""
+    return captured.once("software of connections", partial(_software, captured))
+
+
+def _software(captured: Captured) -> DataFrame:
     told = rows(captured, SOFTWARE).filter(F.col("software").isNotNull())
     return told.groupBy(*_CONNECTION).agg(
         *(F.max_by(name, c.SEQUENCE).alias(name) for name in ("software", "software_version"))
@@ -68,6 +92,10 @@ def host(client: str = c.CLIENT) -> Column:
 
 def clients(captured: Captured) -> DataFrame:
     """One row for each client, api and version: the columns of CLIENTS."""
+    return captured.once(CLIENTS.name, partial(_clients, captured))
+
+
+def _clients(captured: Captured) -> DataFrame:
     is_request = (F.col(c.KIND) == c.REQUEST) & (F.col(c.DIALECT) == Dialect.KAFKA.value)
     used = captured.chosen.filter(is_request & F.col(c.API_VERSION).isNotNull())
     of_connection = used.groupBy(
@@ -91,8 +119,9 @@ def _with_fates(used: DataFrame, captured: Captured) -> DataFrame:
     )
     asked = offered.select(*_CONNECTION).distinct().withColumn("asked", F.lit(True))
     begun = captured.events.filter(F.col(c.KIND) == c.EVENT_OPENED).select(*_CONNECTION).distinct()
+    copying = rows(captured, REPLICAS).filter(F.col("replica_id").isNotNull()).select(*_CONNECTION).distinct()
     fate = (
-        F.when(~F.coalesce(is_below, F.lit(False)), F.lit(None).cast("string"))
+        F.when(~F.coalesce(is_below, F.lit(False)) | F.col("copying"), F.lit(None).cast("string"))
         .when(F.col("newest") >= floor, CUT)
         .when(F.col("asked"), HELD_BACK)
         .when(F.col("begun"), CUT)
@@ -102,13 +131,15 @@ def _with_fates(used: DataFrame, captured: Captured) -> DataFrame:
         used.join(newest, [*_CONNECTION, c.API_KEY], "left")
         .join(F.broadcast(asked), _CONNECTION, "left")
         .join(F.broadcast(begun.withColumn("begun", F.lit(True))), _CONNECTION, "left")
+        .join(F.broadcast(copying.withColumn("copying", F.lit(True))), _CONNECTION, "left")
         .withColumn(FATE, fate)
-        .drop("newest", "asked", "begun")
+        .drop("newest", "asked", "begun", "copying")
     )
 
 
 def _floor() -> Column:
-    """The oldest version of the row's api in the release; beyond all versions for an api that it has no more."""
+    """The oldest version of the row's api in the release; null for one whose versions are all known, or which it lacks:
+    those of ZooKeeper's time, between brokers alone."""
     found = F.lit(None).cast("int")
     for key in apis.api_keys():
         known = versions_in(RELEASE, key)

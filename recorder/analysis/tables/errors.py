@@ -1,8 +1,9 @@
-"""The errors in answers, one row a code: its name, whether a client may try again, whether it belongs to the course.
+"""The errors in answers, one row a code and place: its name, whether a client may try again, whether it is a fault.
 
 Some errors are no fault: they are how the protocol says "again, in another way". `flow` marks them. A refused
 ApiVersions tells which versions there are, a member without an id is told its id, a rebalance tells its members to
-join, a fetch session that is gone is made anew.
+join, a fetch session that is gone is made anew. Who describes a group asks by the newer protocol first: of a classic
+group that answer is "not found", and DescribeGroups is asked next.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_codes import ERRORS as CODES
-from proxy.wire.keys import API_VERSIONS, JOIN_GROUP
+from proxy.wire.keys import API_VERSIONS, CONSUMER_GROUP_DESCRIBE, JOIN_GROUP
 from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.topic_errors import TOPIC_ERRORS
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.exchanges import EXCHANGES
+from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
-# unsupported version, member id required: each the course of one api alone
-_FLOW_OF = {API_VERSIONS: 35, JOIN_GROUP: 79}
+# unsupported version, member id required, group id not found: each the course of one api alone
+_FLOW_OF = {API_VERSIONS: 35, JOIN_GROUP: 79, CONSUMER_GROUP_DESCRIBE: 69}
 # rebalance in progress, concurrent transactions, fetch session not found, its epoch, unstable offset commit, the topic
 # id of a fetch session
 _FLOW = (27, 51, 70, 71, 88, 106)
@@ -43,25 +47,53 @@ _COPIED = (
 
 ERRORS = Table(
     "errors",
-    "a code other than 0 in an answer",
+    "a code other than 0 in an answer, at one place",
     (
         *(column for column in EXCHANGES.columns if column.name in _COPIED),
         Declared(t.ERROR_CODE, "smallint", "the code"),
         Declared(t.ERROR, "string", "Kafka's name for it; `ERROR_<code>` for one that is newer than the table"),
         Declared(t.RETRIABLE, "boolean", "whether a client may simply try again"),
         Declared(FLOW, "boolean", "the protocol's usual course and no fault, of this api or of any"),
-        Declared(t.COUNT, "bigint", "how often it stands in the answer"),
+        Declared("topic", "string", "where it stands; null: not at a topic, or at one that was never named"),
+        Declared("partition", "int", "where it stands; null: not at a partition"),
+        Declared(t.COUNT, "bigint", "how often it stands there"),
     ),
     needs_bodies=True,
 )
 
 
+_TOPIC = ["topic", "partition"]
+_PLACE = f"struct<topic: string, partition: int, {t.COUNT}: bigint>"
+_OF_ANSWERS = [name for name in ERRORS.names if name not in _TOPIC]
+
+
+def errors_by_topic(exchanges: DataFrame, captured: Captured) -> DataFrame:
+    """One row for each code in each answer and each topic's partition where it stands: the columns of ERRORS."""
+    same = [*t.KEYS, t.ERROR_CODE]
+    placed = named(captured, TOPIC_ERRORS).filter(F.col(t.ERROR_CODE).isNotNull())
+    counted = placed.groupBy(*same, *_TOPIC).agg(F.count("*").alias(t.COUNT))
+    places = counted.groupBy(*same).agg(
+        F.collect_list(F.struct(*_TOPIC, t.COUNT)).alias("_places"), F.sum(t.COUNT).alias("_placed")
+    )
+    every = errors(exchanges).join(places, same, "left")
+    shown = every.withColumn("_place", F.explode(_everywhere())).drop(t.COUNT)
+    return shown.select("*", "_place.*").select(*ERRORS.names)
+
+
+def _everywhere() -> Column:
+    """The places where a code stands, each with its count; those that are at no topic are one, behind them."""
+    elsewhere = F.col(t.COUNT) - F.coalesce("_placed", F.lit(0))
+    nowhere = F.array(F.struct(F.lit(None).cast("string"), F.lit(None).cast("int"), elsewhere).cast(_PLACE))
+    none = F.array().cast(f"array<{_PLACE}>")
+    return F.concat(F.coalesce("_places", none), F.when(elsewhere > 0, nowhere).otherwise(none))
+
+
 def errors(exchanges: DataFrame) -> DataFrame:
-    """One row for each code in each answer: the columns of ERRORS. Needs those of EXCHANGES."""
+    """One row for each code in each answer: the columns of ERRORS without its place. Needs those of EXCHANGES."""
     names = [column.name for column in EXCHANGES.columns if column.name in _COPIED]
     name, retriable = looked_up()
     told = {t.ERROR: name, t.RETRIABLE: retriable, FLOW: _flow()}
-    return each_code(exchanges, [F.col(name) for name in names]).withColumns(told).select(*ERRORS.names)
+    return each_code(exchanges, [F.col(name) for name in names]).withColumns(told).select(*_OF_ANSWERS)
 
 
 def each_code(exchanges: DataFrame, columns: Sequence[Column]) -> DataFrame:

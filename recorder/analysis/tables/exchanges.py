@@ -12,7 +12,6 @@ on those with opaque requests. There alone both sides are joined.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -71,6 +70,7 @@ EXCHANGES = Table(
         Declared(c.TRANSFER_NS, "bigint", "first byte of the answer to its last"),
         Declared(t.SERVICE_NS, "bigint", "latency_ns less queued_ns"),
         Declared(t.WAIT, "string", "how a long poll ended; null for all other exchanges"),
+        Declared(t.THROTTLE_MS, "int", "the answer has the client wait that long for a quota; null where unknown"),
         Declared(t.OUTCOME, "string", "`answered`, `by_proxy`, `one_way`, `unanswered`, `pending`, `request_lost`"),
         Declared(t.ERROR_CODES, "array<smallint>", "the answer's codes other than 0, each as often as it occurs"),
         Declared(t.UNREAD, "string", "why the codes are unknown; null where they are known"),
@@ -99,13 +99,30 @@ def doubtful(captured: Captured) -> Doubtful | None:
 
 def told_alone(captured: Captured) -> DataFrame:
     """The answered exchanges alone, by their heads: one scan. The columns of EXCHANGES, as without `decode`."""
-    return _told_alone(_undecoded(heads(captured)))
+    return _within(_told_alone(_undecoded(heads(captured.later))), captured)
+
+
+def told_by_one_row(captured: Captured) -> DataFrame:
+    """The exchanges that a row of `frames` tells without any other: answered ones, and those that await no answer.
+
+    One scan of frames, no join, so a stream can have them as well. The columns of EXCHANGES. An answer whose request is
+    lost counts as answered.
+    """
+    one_way = _requests(captured).filter(_awaits_none()).withColumn(t.OUTCOME, F.lit(Outcome.ONE_WAY.value))
+    return _told_alone(answers(captured)).unionByName(_as_exchanges(one_way))
+
+
+def both_sizes() -> Column:
+    """Bytes of an exchange's request and answer: two of the largest frames are more than an int holds."""
+    request, answer = (F.coalesce(F.col(name).cast("bigint"), F.lit(0)) for name in (c.REQUEST_SIZE, t.RESPONSE_SIZE))
+    return request + answer
 
 
 def exchanges(captured: Captured, joined: Doubtful | None = None, *, decode: bool = True) -> DataFrame:
     """One row an exchange: the columns of EXCHANGES. `joined`: as `doubtful` finds them; None: all.
 
-    Without `decode` no body is read: ERROR_CODES and UNREAD are null, and WAIT is "includes_wait" for each long poll.
+    Without `decode` no body is read: ERROR_CODES, THROTTLE_MS and UNREAD are null, and WAIT is "includes_wait" for each
+    long poll.
     Of a capture with a time asked for, the exchanges whose AT lies in it.
     """
     return _within(_all(captured, joined, decode), captured)
@@ -113,10 +130,8 @@ def exchanges(captured: Captured, joined: Doubtful | None = None, *, decode: boo
 
 def _all(captured: Captured, joined: Doubtful | None, decode: bool) -> DataFrame:
     """The exchanges of the time asked for, and some others: where both sides are joined, all."""
-    # an answer may come after the time asked for
-    later = replace(captured, until_ns=None)
     # a request from before that time has not lost its answer, nor the other way round
-    ever = replace(later, since_ns=None)
+    later, ever = captured.later, captured.ever
     if joined is None:
         return _joined(_requests(ever), _answered(ever, decode), ever)
     is_joined = _is_one_of(joined)
@@ -144,7 +159,8 @@ def _within(found: DataFrame, captured: Captured) -> DataFrame:
 
 
 def _undecoded(found: DataFrame) -> DataFrame:
-    nothing = {t.ERROR_CODES: F.lit(None).cast("array<smallint>"), t.UNREAD: F.lit(None).cast("string")}
+    kinds = {t.ERROR_CODES: "array<smallint>", t.THROTTLE_MS: "int", t.UNREAD: "string"}
+    nothing = {name: F.lit(None).cast(kind) for name, kind in kinds.items()}
     return found.withColumns(nothing)
 
 
@@ -190,18 +206,22 @@ def _of_the_answer(side: str = "") -> list[Column]:
         F.col(side + c.TRANSFER_NS),
         (latency - F.coalesce(queued, F.lit(0))).alias(t.SERVICE_NS),
         F.col(side + t.WAIT),
+        F.col(side + t.THROTTLE_MS),
     ]
 
 
 def _without_answer(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
     """Requests that await no answer, and those behind their connection's last answered one."""
     last = found.groupBy(*_CONNECTION).agg(F.max(c.EXCHANGE).alias(_LAST))
-    awaits_none = ~F.coalesce(c.AWAITS, F.lit(False))
     behind = F.col(c.EXCHANGE) > F.coalesce(_LAST, F.lit(-1))
-    rest = asked.join(F.broadcast(last), _CONNECTION, "left").filter(awaits_none | behind)
-    told = _with_closed(rest, captured).withColumn(t.OUTCOME, _unanswered())
-    lacking = {one.name: F.lit(None).cast(one.kind) for one in EXCHANGES.columns if one.name not in told.columns}
-    return told.withColumns(lacking).select(*EXCHANGES.names)
+    rest = asked.join(F.broadcast(last), _CONNECTION, "left").filter(_awaits_none() | behind)
+    return _as_exchanges(_with_closed(rest, captured).withColumn(t.OUTCOME, _unanswered()))
+
+
+def _as_exchanges(requests: DataFrame) -> DataFrame:
+    """Requests with an OUTCOME, and nulls for everything that an answer would tell."""
+    lacking = {one.name: F.lit(None).cast(one.kind) for one in EXCHANGES.columns if one.name not in requests.columns}
+    return requests.withColumns(lacking).select(*EXCHANGES.names)
 
 
 def _with_closed(asked: DataFrame, captured: Captured) -> DataFrame:
@@ -210,10 +230,14 @@ def _with_closed(asked: DataFrame, captured: Captured) -> DataFrame:
     return asked.join(F.broadcast(closed.withColumn(_CLOSED, F.lit(True))), _CONNECTION, "left")
 
 
+def _awaits_none(side: str = "") -> Column:
+    return ~F.coalesce(side + c.AWAITS, F.lit(False))
+
+
 def _unanswered(side: str = "") -> Column:
     """The outcome of a request without an answer."""
     return (
-        F.when(~F.coalesce(side + c.AWAITS, F.lit(False)), Outcome.ONE_WAY.value)
+        F.when(_awaits_none(side), Outcome.ONE_WAY.value)
         .when(F.col(side + _CLOSED), Outcome.UNANSWERED.value)
         .otherwise(Outcome.PENDING.value)
     )

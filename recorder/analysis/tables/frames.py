@@ -8,11 +8,16 @@ null.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
+from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.schema import Column, Table
+from recorder.analysis.bodies import by_workers
+from recorder.analysis.decode.answers import fixed
+from recorder.analysis.scan import Wanted, heads, plain_rows, within
+from recorder.analysis.schema import SPANS, Column, Table
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
 
 _SPARK_TYPES = {
@@ -23,7 +28,7 @@ _SPARK_TYPES = {
     "bool": "boolean",
     "binary": "binary",
     "timestamp": "timestamp",
-    "spans": "array<struct<start: int, length: int>>",
+    "spans": SPANS,
 }
 SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMNS)
 EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
@@ -33,6 +38,11 @@ FRAMES = Table(
     "frames",
     "a frame as it arrived, and what its head says",
     tuple(Column(name, _SPARK_TYPES[kind], "see docs/capture.md") for name, kind in FRAME_COLUMNS),
+)
+EVENTS = Table(
+    "events",
+    "what happened to a session or a connection",
+    tuple(Column(name, _SPARK_TYPES[kind], "see docs/capture.md") for name, kind in EVENT_COLUMNS),
 )
 
 # the Parquet files of each of the two tables
@@ -46,6 +56,26 @@ def frames(session: SparkSession, folder: str, files: Files | None = None) -> Da
     capture.
     """
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
+
+
+def stored(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
+    """Frames and events of a capture in an S3 bucket, fetched by the workers once for all questions.
+
+    Without a file system of Hadoop's for S3, Spark can't read them itself. All columns but FRAME are there; of answers
+    whose error codes have a fixed place FRAME is the beginning, else null.
+    """
+    keys = sorted({key for key, _ in fixed()})
+    names = [name for name, _ in EVENT_COLUMNS]
+    reads = {
+        FRAMES_FOLDER: (partial(heads, keys=keys), SCHEMA),
+        EVENTS_FOLDER: (partial(plain_rows, columns=names, wanted=Wanted()), EVENTS_SCHEMA),
+    }
+    found = (
+        by_workers(session, within(files[kind], None, None), *reads[kind], is_tiny=is_tiny)
+        for kind in (FRAMES_FOLDER, EVENTS_FOLDER)
+    )
+    heads_of_frames, happened = (table.persist(StorageLevel.MEMORY_AND_DISK) for table in found)
+    return heads_of_frames, happened
 
 
 def events(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:

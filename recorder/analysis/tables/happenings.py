@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
@@ -86,6 +88,10 @@ def sessions(captured: Captured) -> DataFrame:
 
 def connections(captured: Captured) -> DataFrame:
     """One row a connection: the columns of CONNECTIONS."""
+    return captured.once(CONNECTIONS.name, partial(_connections, captured))
+
+
+def _connections(captured: Captured) -> DataFrame:
     events = captured.events.filter(F.col(c.CONNECTION).isNotNull())
     opened, closed, gap = _is(c.EVENT_OPENED), _is(c.EVENT_CLOSED), _is(c.EVENT_GAP)
     facts = F.first(F.when(opened, F.from_json(c.DETAIL, _OPENED)), ignorenulls=True)

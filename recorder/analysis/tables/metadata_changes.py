@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.batches import PLACE
 from recorder.analysis.decode.metadata import METADATA_TOLD, NODE, PARTITION
+from recorder.analysis.decode.topics import PLACE
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
-from recorder.analysis.tables.names import named
+from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.capture import frames as c
 
 _STATE = [column.name for column in (*PARTITION, *NODE) if column.name != "told_node"]
@@ -24,15 +24,17 @@ METADATA_CHANGES = Table(
     "metadata_changes",
     "a partition's or a node's new state, its first one included",
     (
-        Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"),
+        CLUSTER_CALLED,
         Declared(c.AT, "timestamp", "the first answer that told it arrived"),
         *PLACE,
         *PARTITION,
         *NODE,
         Declared("was_leader", "int", "the leader before; null: none, or the first state"),
         Declared("was_isr", "array<int>", "nodes in sync before; null: the first state"),
+        Declared("was_replicas", "array<int>", "all its nodes before; null: the first state"),
+        Declared("was_address", "string", "of a node's row: `host:port` before; null: the first state"),
         Declared("is_first", "boolean", "the first state that the capture tells: no change"),
-        *(Declared(name, "bigint", "of the frame that told it") for name in (c.CONNECTION, c.SEQUENCE)),
+        *(Declared(name, "bigint", "of the frame that told it") for name in (c.CONNECTION, c.SEQUENCE, c.EXCHANGE)),
         Declared(c.SESSION, "string", "of the frame that told it"),
     ),
     needs_bodies=True,
@@ -47,5 +49,7 @@ def metadata_changes(captured: Captured) -> DataFrame:
     )
     state, was = F.struct(*_STATE), F.col("_was")
     found = told.withColumn("_was", F.lag(state).over(before)).filter(was.isNull() | ~was.eqNullSafe(state))
-    changes = {"was_leader": was["leader"], "was_isr": was["isr"], "is_first": was.isNull()}
+    changes = {f"was_{name}": was[name] for name in ("leader", "isr", "replicas")}
+    address = F.when(was["host"].isNotNull(), F.concat_ws(":", was["host"], was["port"].cast("string")))
+    changes |= {"was_address": address, "is_first": was.isNull()}
     return found.withColumns(changes).select(*METADATA_CHANGES.names)

@@ -7,12 +7,13 @@ two clusters may both be called `main`. Where the id of a session's cluster was 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from recorder.analysis.bodies import Captured, rows
+from recorder.analysis.bodies import Captured, fresh_rows
 from recorder.analysis.decode.names import NAMES_TOLD
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.schema import Column as Declared
@@ -20,14 +21,17 @@ from recorder.analysis.schema import Table
 from recorder.capture import frames as c
 
 _ID, _CLUSTER_ID = "topic_id", "cluster_id"
-_TOPIC = "topic"
+_TOPIC, _NAMES = "topic", "_names"
 _SETTINGS = [c.SESSION, c.CLUSTER]
 
+CLUSTER_CALLED = Declared(
+    c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"
+)
 TOPIC_NAMES = Table(
     "topic_names",
     "a topic's id and its name",
     (
-        Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"),
+        CLUSTER_CALLED,
         Declared(_ID, "string", "as Kafka prints it"),
         Declared(_TOPIC, "string", "the name"),
     ),
@@ -41,22 +45,54 @@ def topic_names(captured: Captured) -> DataFrame:
     return _names(_called(told, _clusters(told)))
 
 
+def first_told(captured: Captured) -> DataFrame:
+    """When each topic's name was told with each of its ids for the first time: CLUSTER, `topic`, `topic_id`, AT."""
+    told = _told(captured)
+    known = _called(told, _clusters(told)).filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
+    return known.groupBy(c.CLUSTER, _TOPIC, _ID).agg(F.min(c.AT).alias(c.AT))
+
+
 def named(captured: Captured, decoder: Decoder) -> DataFrame:
-    """The decoder's table, with each cluster called by its id, and topics' names in place of nulls."""
+    """The decoder's table, with each cluster called by its id, and topics' names in place of nulls.
+
+    A report keeps it.
+    """
+    return captured.once(f"named {decoder.name}", lambda: with_names(captured, fresh_rows(captured, decoder)))
+
+
+def with_names(captured: Captured, found: DataFrame, lists: Sequence[str] = ()) -> DataFrame:
+    """The rows, with each cluster called by its id, and topics' names in place of nulls.
+
+    Needs SESSION, CLUSTER, `topic`, `topic_id`. `lists`: columns of partitions such as `orders-3`, in which names stand
+    in place of ids too.
+    """
     told = _told(captured)
     clusters = _clusters(told)
-    names = _names(_called(told, clusters)).withColumnRenamed(_TOPIC, "_name")
-    found = _called(rows(captured, decoder), clusters)
-    return (
-        found.join(F.broadcast(names), [c.CLUSTER, _ID], "left")
-        .withColumn(_TOPIC, F.coalesce(_TOPIC, "_name"))
-        .select(*decoder.table.names)
+    names = _names(_called(told, clusters))
+    called = _called(found, clusters).join(
+        F.broadcast(names.withColumnRenamed(_TOPIC, "_name")), [c.CLUSTER, _ID], "left"
     )
+    shown = {_TOPIC: F.coalesce(_TOPIC, "_name")}
+    if lists:
+        by_id = names.groupBy(c.CLUSTER).agg(F.map_from_entries(F.collect_list(F.struct(_ID, _TOPIC))).alias(_NAMES))
+        called = called.join(F.broadcast(by_id), c.CLUSTER, "left")
+        shown |= {name: F.transform(name, _by_name) for name in lists}
+    return called.withColumns(shown).select(*found.columns)
+
+
+def _by_name(partition: Column) -> Column:
+    topic = F.regexp_replace(partition, r"-\d+$", "")
+    name = F.try_element_at(_NAMES, topic)
+    return F.coalesce(F.concat(name, F.regexp_extract(partition, r"(-\d+)$", 1)), partition)
 
 
 def _told(captured: Captured) -> DataFrame:
-    always = replace(captured, since_ns=None, until_ns=None)
-    return rows(always, NAMES_TOLD).select(*_SETTINGS, _CLUSTER_ID, _ID, _TOPIC).distinct()
+    """What the whole capture tells, and when first."""
+    return captured.ever.once("names told", partial(_told_by, captured.ever))
+
+
+def _told_by(captured: Captured) -> DataFrame:
+    return fresh_rows(captured, NAMES_TOLD).groupBy(*_SETTINGS, _CLUSTER_ID, _ID, _TOPIC).agg(F.min(c.AT).alias(c.AT))
 
 
 def _clusters(told: DataFrame) -> DataFrame:

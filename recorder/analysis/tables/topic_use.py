@@ -1,10 +1,12 @@
 """Who writes and who reads each topic: sums over `topic_partitions`.
 
-Produce requests write. Answers to Fetch and ShareFetch are read; a Fetch does not name its group. The group is that
-whose offsets the same client committed for this topic, where it is one.
+Produce requests write. Answers to Fetch and ShareFetch are read. The group of a ShareFetch stands in its request. A
+Fetch does not name its group: it is that whose offsets the same client committed for this topic, where it is one.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -16,17 +18,19 @@ from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.clients import HOST, host, software
-from recorder.analysis.tables.names import named
+from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.capture import frames as c
 
 WRITES, READS = "writes", "reads"
 _CLIENT = [c.CLUSTER, "topic", HOST, c.CLIENT_ID]
+# requests that name the group for which the client reads
+_NAME_GROUPS = ("OffsetCommit", "TxnOffsetCommit", "ShareFetch", "ShareAcknowledge")
 
 TOPIC_USE = Table(
     "topic_use",
     "a client that writes or reads a topic",
     (
-        Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"),
+        CLUSTER_CALLED,
         Declared("topic", "string", "its name; null where its id was never named"),
         Declared("use", "string", f"`{WRITES}` or `{READS}`"),
         Declared(HOST, "string", "the client's address, without the port"),
@@ -34,7 +38,11 @@ TOPIC_USE = Table(
         Declared("software", "string", "the client's library, as it calls itself"),
         Declared("software_version", "string", "its version"),
         Declared(c.PRINCIPAL, "string", "who was logged in"),
-        Declared("group_id", "string", "of readers: the one group whose offsets this client committed for the topic"),
+        Declared(
+            "group_id",
+            "string",
+            "of readers: the one group whose offsets this client committed, or whose share it fetched",
+        ),
         Declared("partitions", "bigint", "how many partitions"),
         Declared("bytes", "bigint", "of record batches"),
         Declared("records", "bigint", "in them, as far as headers tell"),
@@ -47,6 +55,10 @@ TOPIC_USE = Table(
 
 def topic_use(captured: Captured) -> DataFrame:
     """One row for each client and topic: the columns of TOPIC_USE."""
+    return captured.once(TOPIC_USE.name, partial(_topic_use, captured))
+
+
+def _topic_use(captured: Captured) -> DataFrame:
     told = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull()).withColumn(HOST, host())
     writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
     reads = (F.col(SIDE) == RESPONSE) & F.col(c.API).isin("Fetch", "ShareFetch") & (F.col("bytes") > 0)
@@ -65,8 +77,8 @@ def topic_use(captured: Captured) -> DataFrame:
 
 
 def _with_groups(used: DataFrame, told: DataFrame) -> DataFrame:
-    committed = told.filter((F.col(SIDE) == REQUEST) & F.col(c.API).isin("OffsetCommit", "TxnOffsetCommit"))
-    groups = committed.groupBy(*_CLIENT).agg(F.collect_set("group_id").alias("groups"))
+    named_ones = told.filter((F.col(SIDE) == REQUEST) & F.col(c.API).isin(*_NAME_GROUPS))
+    groups = named_ones.groupBy(*_CLIENT).agg(F.collect_set("group_id").alias("groups"))
     one = F.when((F.size("groups") == 1) & (F.col("use") == READS), F.get("groups", F.lit(0)))
     same = [F.col(f"used.{name}").eqNullSafe(F.col(f"of.{name}")) for name in _CLIENT]
     joined = used.alias("used").join(F.broadcast(groups).alias("of"), same, "left")

@@ -139,13 +139,14 @@ def found(streams: Streams) -> list[Stream]:
     found: dict[tuple[str, str, int], list[int]] = {}
     for one in streams.found():
         counts = one.equal, one.missing, one.extra, one.reordered, one.unread
-        before = found.get((_name(one.consumer), one.topic, one.partition), [0] * len(counts))
-        found[_name(one.consumer), one.topic, one.partition] = [*map(sum, zip(before, counts, strict=True))]
+        key = str(named(one.consumer)), one.topic, one.partition
+        found[key] = [*map(sum, zip(found.get(key, [0] * len(counts)), counts, strict=True))]
     return [Stream(*key, *each) for key, each in found.items()]
 
 
-def _name(consumer: Hashable) -> str:
-    return str(consumer.peer if isinstance(consumer, Consumer) else consumer)
+def named(consumer: Hashable) -> Hashable:
+    """Whose readings a report counts together."""
+    return consumer.peer if isinstance(consumer, Consumer) else consumer
 
 
 def _end(partition: Values, isolation: int) -> int:

@@ -21,8 +21,6 @@ _POSITION_BITS, _PRODUCER_BITS = 48, 32
 _POSITION, _PRODUCER = (1 << _POSITION_BITS) - 1, (1 << _PRODUCER_BITS) - 1
 _TIME_FROM = _POSITION_BITS + _PRODUCER_BITS
 _TIME_SIGN = 1 << 63
-# Consumers turn elsewhere when a group's partitions move; what was read ahead before the last of them counts as extra.
-MOST_TURNS = 1_000
 # of records whose producer has no id
 NO_PRODUCER = 0
 
@@ -85,8 +83,6 @@ class Matching:
         self.sums: tuple[int, int] | None = None
         self._sums_numbers = True
         self._last_equal = -1  # position on the target
-        # the target's positions that were read ahead of where the recording's consumer turned elsewhere
-        self._ahead: list[range] = []
         # producer's number -> the last positions that were equal, on both sides
         self._last_of: dict[int, tuple[int, int]] = {}
 
@@ -133,17 +129,8 @@ class Matching:
         """The target's records that the recording lacks. Those behind the last equal one count as read ahead."""
         if self.sums is None:
             waiting = (entry & _POSITION for _, entry in self.waiting[Side.REPLAYED])
-            return sum(place < self._last_equal and not self._was_ahead(place) for place in waiting)
+            return sum(place < self._last_equal for place in waiting)
         return int(self.is_unlike)
-
-    def turn(self) -> None:
-        """The consumer goes on elsewhere: what the target has given behind the last equal record was read ahead."""
-        ahead = range(self._last_equal + 1, self.counts[Side.REPLAYED])
-        if ahead and self.waiting[Side.REPLAYED].count:
-            self._ahead = [*self._ahead[-MOST_TURNS:], ahead]
-
-    def _was_ahead(self, place: int) -> bool:
-        return any(place in ahead for ahead in self._ahead)
 
     @property
     def is_unlike(self) -> bool:

@@ -2,11 +2,13 @@
 
 A consumer is a peer, its host and client id; but several of one name may read one partition. So each *reader* is found
 by its connection, and goes on by another one that asks where its last recorded answer ended: a client that connects
-anew, or whose partition has another leader.
+anew, or whose partition has another leader. Who seeks begins a reading of its own: the target may have given less of
+the earlier one, or more, and the records of both must not be taken for each other's.
 
-    the connection's own reader is at the offset, or was last moved by this connection      that one
-    else a reader of the peer is at the offset                                              that one
-    else                                                                                    a new one
+    the connection's own reader is at the offset      that one
+    else the connection moved it last                 a new one: it seeks
+    else a reader of the peer is at the offset        that one
+    else                                              a new one
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from recorder.replay.plan import Peer
 _MOST_CONNECTIONS = 16
 # Consumers' partitions; those that were read last are known, all others begin anew.
 _MOST_READ = 200_000
+
+# Readings that one consumer begins by seeking; beyond them it goes on as the last one.
+_MOST_SEEKS = 1_000
 
 Connection = tuple[str, int]
 
@@ -44,10 +49,17 @@ class Consumer(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Reader:
-    """One reader of one partition. `by`: the connection that read last; `position`: None before an answer."""
+    """One reader of one partition.
+
+    Attributes:
+        by: the connection that read last.
+        seeks: how often it sought before this reading.
+        position: None before an answer.
+    """
 
     consumer: Consumer
     by: Connection
+    seeks: int = 0
     position: Position | None = None
 
     def is_at(self, offset: int) -> bool:
@@ -66,10 +78,12 @@ class Readers:
         """Who asks for a recorded offset by this connection."""
         read = self._of(peer, place)
         own = read.get(connection)
-        if own and (own.is_at(offset) or own.by == connection):
+        if own and own.is_at(offset):
             return own
+        if own and own.by == connection:
+            return own if own.seeks == _MOST_SEEKS else self._new(peer, connection, own.seeks + 1)
         there = (each for each in reversed(read.values()) if each.is_at(offset))
-        return next(there, None) or Reader(Consumer(peer, next(self._numbers)), connection)
+        return next(there, None) or self._new(peer, connection)
 
     def move(self, reader: Reader, connection: Connection, place: Place, position: Position) -> None:
         """An answer has come by this connection."""
@@ -101,6 +115,9 @@ class Readers:
             for connection, reader in read.items():
                 if reader.position is not None:
                     yield peer, connection, place, reader.position
+
+    def _new(self, peer: Peer, connection: Connection, seeks: int = 0) -> Reader:
+        return Reader(Consumer(peer, next(self._numbers)), connection, seeks)
 
     def _of(self, peer: Peer, place: Place) -> OrderedDict[Connection, Reader]:
         return self._read.get((peer, place), OrderedDict())

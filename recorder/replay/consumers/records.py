@@ -1,6 +1,6 @@
 """Fetched records, compared as streams: what a consumer has read of a partition, whatever the answers it came in.
 
-A consumer is whatever the caller says: a peer, a share group, or a connection where two of a peer read one partition.
+A consumer is whatever the caller says: one reading of a peer's, from where it sought to, or a share group.
 Topics have their recorded names. Each answer's records are added with the offset that was asked for, recorded ones and
 the target's in any order; `matching` finds those that both sides have.
 
@@ -12,17 +12,18 @@ the target's in any order; `matching` finds those that both sides have.
 
 What a consumer doesn't look at is skipped: control batches, records before the offset that it asked for (a batch begins
 where it began) or that a share group's member has not acquired, the cut batch at an answer's end. What the target has
-behind the last equal record is skipped as well, at its end and whenever it goes on elsewhere: the recording's consumer
-stopped there. Records of aborted transactions count: they were fetched.
+behind the last equal record is skipped as well: the recording's consumer stopped there. Records of aborted transactions
+count: they were fetched.
 
 Foreign bytes: a batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for
-their like; beyond that the longest stream makes sums of its own.
+their like; beyond that the longest stream makes sums of its own. Beyond MOST_STREAMS, streams in which nothing waits
+become counts.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
@@ -37,6 +38,8 @@ from recorder.replay.messages import MOST_MESSAGES, SMALL, batches
 
 # about 140 MB
 MOST_WAITING = 1_000_000
+# some 10 MB: beyond them, of streams in which nothing waits only the counts are kept
+MOST_STREAMS = 10_000
 # Ten times what Kafka's clients fetch at most by default (50 MiB): no answer of real records comes near.
 MOST_UNFOLDED = 512 << 20
 
@@ -54,6 +57,16 @@ class Found(NamedTuple):
     reordered: int
     unreadable: tuple[int, int]
     is_exact: bool
+
+    def with_more(self, more: Found) -> Found:
+        """What became of both, where all was found."""
+        theirs = more.unreadable
+        return self._replace(
+            equal=self.equal + more.equal,
+            extra=self.extra + more.extra,
+            reordered=self.reordered + more.reordered,
+            unreadable=(self.unreadable[0] + theirs[0], self.unreadable[1] + theirs[1]),
+        )
 
 
 class Owed(NamedTuple):
@@ -81,10 +94,19 @@ _LAST = 2**63 - 1
 class Streams:
     """The streams of one replay."""
 
-    def __init__(self, *, compares_times: bool = True, most_waiting: int = MOST_WAITING) -> None:
-        """`compares_times`: False where the replay moves timestamps."""
-        self._compares_times, self._most_waiting = compares_times, most_waiting
+    def __init__(
+        self,
+        named: Callable[[Hashable], Hashable] = lambda consumer: consumer,
+        *,
+        compares_times: bool = True,
+        most_waiting: int = MOST_WAITING,
+        most: int = MOST_STREAMS,
+    ) -> None:
+        """`named`: whose readings are counted together; `compares_times`: False where the replay moves timestamps."""
+        self._named, self._compares_times, self._most_waiting = named, compares_times, most_waiting
+        self._least = self._most = most
         self._streams: dict[Key, _Stream] = {}
+        self._met: dict[Key, Found] = {}
         self._waiting = 0
 
     def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int) -> None:
@@ -100,8 +122,6 @@ class Streams:
         `log_end`: the end of what this reader may see: high watermark, or last stable offset.
         """
         stream = self._stream(consumer, topic, partition)
-        if stream.at not in (None, fetch_offset):
-            stream.matching.turn()
         stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
         stream.is_at_end = log_end is not None and stream.at >= log_end
 
@@ -133,15 +153,27 @@ class Streams:
                 yield key, stream.owed
 
     def found(self) -> Iterator[Found]:
-        """What became of each stream."""
+        """What became of each stream, and together of those of which only the counts were kept."""
+        yield from self._met.values()
         for key, stream in self._streams.items():
             yield stream.found(key)
 
     def _stream(self, consumer: Hashable, topic: str, partition: int) -> _Stream:
         key = consumer, topic, partition
         if key not in self._streams:
+            if len(self._streams) >= self._most:
+                self._count_met()
             self._streams[key] = _Stream(self._compares_times)
         return self._streams[key]
+
+    def _count_met(self) -> None:
+        """Keeps only the counts of streams in which nothing waits: who goes on in one begins it anew."""
+        for key in [key for key, stream in self._streams.items() if stream.has_met]:
+            whose = self._named(key[0]), key[1], key[2]
+            found = self._streams.pop(key).found(whose)
+            before = self._met.get(whose)
+            self._met[whose] = before.with_more(found) if before else found
+        self._most = max(self._least, 2 * len(self._streams))
 
     def _add(
         self, stream: _Stream, side: Side, data: bytes, ranges: Sequence[Range], *, is_ordered: bool = True
@@ -242,6 +274,11 @@ class _Stream:
     def number_of(self, producer_id: int) -> int:
         """A small number for a producer's id; NO_PRODUCER where it has none."""
         return self._producers.setdefault(producer_id, len(self._producers) + 1) if producer_id >= 0 else NO_PRODUCER
+
+    @property
+    def has_met(self) -> bool:
+        """True if all of both sides was equal so far."""
+        return self.matching.sums is None and not self.matching.waiting_count
 
     @property
     def owed(self) -> Owed:

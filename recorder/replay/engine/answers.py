@@ -73,7 +73,10 @@ class Answers:
             if now < until or not item.is_known:
                 later.append(until if item.is_known else now + wait)
                 continue
-            self._play.miss_answer(item)
+            if self._play.is_over(item):
+                self._play.lose(item)
+            else:
+                self._play.miss_answer(item)
         if later:
             self.watch(lane, min(later))
 
@@ -81,7 +84,7 @@ class Answers:
         """The connection broke before the answer: what may be sent twice goes again."""
         may_repeat = item.is_unsent or self._play.world.may_repeat(item.exchange)
         item.is_cut = item.is_unsent = False
-        if self._play.is_ending:
+        if self._play.is_over(item):
             self._play.lose(item)
         elif may_repeat and now < (item.deadline or 0):
             self._retry(item, None, now)
@@ -100,7 +103,7 @@ class Answers:
         if item.values is None or item.state is not State.ANSWERED:
             return
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
-        if self._play.is_ending:
+        if self._play.is_over(item):
             # only what it began on the target matters: that is ended, too
             world.answered(exchange, item.values, answer, now)
             self._play.settle(item)

@@ -125,9 +125,9 @@ class Engine:
             self._play.has_news = True
         self._run(now)
 
-    def wrote(self, channel: int, began: int, now: int) -> None:
-        """Everything sent on a channel so far is on its way; `began`: when the first byte of it left."""
-        self._play.links.wrote(channel, began, now)
+    def wrote(self, channel: int, count: int, now: int) -> None:
+        """So many more requests of a channel are on their way: the first byte of each has left."""
+        self._play.links.wrote(channel, count, now)
         self._run(now)
 
     def received(self, channel: int, frame: bytes, now: int) -> None:

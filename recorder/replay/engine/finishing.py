@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.item import Lane
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.plan import Made, Reason, Withheld
 from recorder.replay.requests import retries
@@ -73,12 +73,12 @@ class Finishing:
     def stop(self, now: int) -> None:
         """Leaves over what is in play, but what leaves something open on the target; then finishes."""
         play = self._play
-        for lane in play.lanes.values():
+        for lane in [*play.lanes.values(), *play.left_over]:
             waiting, lane.queue = lane.queue, deque()
             for item in waiting:
                 play.withhold(item, Withheld(Reason.ENDED))
             for item in [*lane.in_play]:
-                if _may_open(item):
+                if item.is_out and item.exchange.api_key in OPENING:
                     # whatever the recording answered, and whenever its client hung up
                     item.is_known, lane.closes_at = True, None
                 else:
@@ -99,7 +99,7 @@ class Finishing:
     def go_on(self, now: int) -> None:
         """Ends what may be ended by now. What was on its way may have begun something: that is ended next."""
         play = self._play
-        is_calm = not play.own.opening and not any(lane.in_play for lane in play.lanes.values())
+        is_calm = not play.own.opening and not any(lane.in_play for lane in (*play.lanes.values(), *play.left_over))
         at_once = now >= self._calm_until
         left = play.world.finish(is_calm=is_calm, at_once=at_once)
         for made in left:
@@ -113,9 +113,3 @@ class Finishing:
 
     def _finished(self, _: int) -> None:
         self._play.phase = Phase.FINISHED
-
-
-def _may_open(item: Item) -> bool:
-    """True for a request on its way whose answer tells of something to be ended."""
-    is_sent = item.state is State.LEFT and all(piece.channel.is_open for piece in item.pieces)
-    return is_sent and item.exchange.awaits and item.exchange.api_key in OPENING

@@ -57,6 +57,7 @@ class Item:
         due: when it should leave.
         size: what it counts of `--memory`; `lacks_bytes`: they have to be loaded before it leaves.
         asked_row, told_row: when the recording asked and answered, among all its rows; 0: not read yet.
+        is_dialled: the nodes that it will go to were dialled before it was due.
         before: the requests that must have left before it does; `followers`: lanes that wait until it has left.
         cause: what it waited for last, and what made it late.
         ready_at: since when nothing but the replay itself has kept it.
@@ -80,6 +81,7 @@ class Item:
     state: State = State.QUEUED
     asked_row: int = 0
     told_row: int = 0
+    is_dialled: bool = False
     before: list[Item] = field(default_factory=list)
     followers: list[Lane] = field(default_factory=list)
     cause: Cause = Cause.REPLAY
@@ -103,6 +105,12 @@ class Item:
     has_left: bool = False
     deadline: int | None = None
     pause: int = 0
+
+    @property
+    def is_out(self) -> bool:
+        """True while the target has all of it and owes an answer."""
+        is_sent = self.state is State.LEFT and all(piece.channel.is_open for piece in self.pieces)
+        return is_sent and self.exchange.awaits
 
     def forget(self) -> None:
         """Drops everything that only mattered on the way."""

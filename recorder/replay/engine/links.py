@@ -68,14 +68,14 @@ class Links:
         self._actions += channel.open(now)
         return lane
 
-    def wrote(self, number: int, began: int, now: int) -> None:
-        """Everything sent on a channel so far is on its way; `began`: when the first byte of it left."""
+    def wrote(self, number: int, count: int, now: int) -> None:
+        """So many more requests of a channel are on their way: the first byte of each has left."""
         if number not in self._channels:
             return
         channel = self._channels[number][1]
-        written, channel.written = channel.written, []
-        for out in written:
-            out.sender.left(out.given_at, began)
+        begun, channel.written = channel.written[:count], channel.written[count:]
+        for out in begun:
+            out.sender.left(out.given_at, now)
             if not out.awaits:
                 out.sender.answered(None, None, now)
 

@@ -39,6 +39,8 @@ class Play:
         lanes: recorded connections that are not played to their end.
         ready: lanes to look at; `held`: those that a room holds back; `has_news`: these are to be looked at, too.
         kept: lanes that are played, whose connections to the target others still use.
+        left_over: lanes that are played but for joins that the recorded client did not see answered: the target's
+            answer tells who has to leave its group.
         is_read: nothing more will be read of the capture.
         members_changed: a request by which members join, sync or leave was settled.
     """
@@ -61,6 +63,7 @@ class Play:
         self.ready: dict[Lane, None] = {}
         self.held: dict[Lane, None] = {}
         self.kept: dict[Lane, None] = {}
+        self.left_over: dict[Lane, None] = {}
         self.has_news = False
         self.members_changed = False
 
@@ -90,6 +93,10 @@ class Play:
     def is_ending(self) -> bool:
         """True once nothing recorded is sent any more."""
         return self.phase in (Phase.STOPPING, Phase.FINISHING)
+
+    def is_over(self, item: Item) -> bool:
+        """True if only what an item began on the target matters any more."""
+        return self.is_ending or item.lane in self.left_over
 
     # which lanes are looked at
 

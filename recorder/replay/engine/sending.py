@@ -18,11 +18,14 @@ from recorder.replay.engine.recorded import Recorded
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, Hold, Needs, Reason, Refusal, Values, Withheld
 from recorder.replay.requests import retries, routing
-from recorder.replay.requests.apis import LONG_POLLS
+from recorder.replay.requests.apis import JOINING, LONG_POLLS
 from recorder.replay.requests.layout import Only
 
 # Rounds of made requests for one exchange before it is given up: a target may never be content.
 _MAX_ROUNDS = 20
+# How long before a request is due its connection is dialled where its client has none. On a busy machine, TCP, versions
+# and a login over TLS take 60 ms; none is kept open much longer than in the recording.
+DIAL_AHEAD_NS = 250 * 10**6
 # A request that leaves later than this counts as late.
 LATE_NS = 5 * 10**6
 
@@ -45,9 +48,9 @@ class Sending:
             return
         for item in [each for each in lane.in_play if each.exchange.awaits and each.exchange.answered_ns is None]:
             # the recorded client did not wait for its answer; it did send the request
-            if item.left_at is not None:
+            if item.left_at is not None and not _joins(item):
                 self._play.lose(item)
-        if not lane.in_play and not lane.carries:
+        if not lane.carries and all(item.left_at is not None and _joins(item) for item in lane.in_play):
             self._hang_up(lane)
 
     def poll(self, now: int) -> None:
@@ -72,9 +75,13 @@ class Sending:
         if lane.connection is not None and play.world.carries_others(lane.connection):
             play.kept[lane] = None
             return
-        play.links.hang_up(lane)
-        if lane.connection is not None:
-            play.lanes.pop(lane.connection, None)
+        if lane.in_play:
+            play.left_over[lane] = None
+        else:
+            play.left_over.pop(lane, None)
+            play.links.hang_up(lane)
+        if lane.connection in play.lanes:
+            del play.lanes[lane.connection]
             play.world.connection_closed(lane.connection)
             # one that was kept for this one's sake may go
             play.ready.update(play.kept)
@@ -86,7 +93,7 @@ class Sending:
         """True if the head of a lane has left, or never will."""
         play = self._play
         if now < item.due:
-            play.look_again(item.lane, item.due)
+            play.look_again(item.lane, self._dialled(item, now))
             return False
         if item.deadline is None:
             item.deadline = now + play.options.wait
@@ -103,6 +110,18 @@ class Sending:
         if item.ready_at is None:
             item.ready_at = now
         return self._send(item, now)
+
+    def _dialled(self, item: Item, now: int) -> int:
+        """Opens a connection for a request that is not due. Returns when to look at it again."""
+        dial_at = item.due - DIAL_AHEAD_NS
+        if item.lane.channels or item.is_dialled:
+            return item.due
+        if now < dial_at:
+            return dial_at
+        item.is_dialled = True
+        for node in self._play.world.nodes_ahead(item.exchange):
+            self._play.links.channel(item.lane, node, item.exchange.principal, now)
+        return item.due
 
     def _may_poll(self, item: Item, now: int) -> bool:
         """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
@@ -226,6 +245,11 @@ class Sending:
         most = play.options.max_late
         if most is not None and late > most:
             play.end(Ending.TOO_LATE)
+
+
+def _joins(item: Item) -> bool:
+    """True for a join on its way that the recorded client did not see answered."""
+    return item.is_out and item.exchange.answered_ns is None and item.exchange.api_key in JOINING
 
 
 def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:

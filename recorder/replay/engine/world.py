@@ -32,7 +32,7 @@ from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.expectations import Expectations
 from recorder.replay.comparison.latency import apart
-from recorder.replay.consumers.fetched import Fetched, found
+from recorder.replay.consumers.fetched import Fetched, found, named
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.records import Streams
 from recorder.replay.consumers.shared import Shared
@@ -149,9 +149,10 @@ class World:
         self._offsets = Offsets(names, starts, ends, first, shift_ms)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
-        self._streams = Streams(compares_times=not options.shift_timestamps)
+        self._streams = Streams(named, compares_times=not options.shift_timestamps)
         self._fetched = Fetched(names, cluster, self._offsets, self._streams)
         self._shared = Shared(names, self._streams)
+        self._naming = NamesTranslator(names, cluster, self._pairs)
         # sessions name all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
             ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
@@ -163,7 +164,7 @@ class World:
             self._shares,
             self._shared,
             self._offsets,
-            NamesTranslator(names, cluster, self._pairs),
+            self._naming,
         )
         # of each api key and version: the rules that concern it, and why it is never sent
         self._concerned = lru_cache(CACHE_SIZE)(self._find_concerned)
@@ -227,6 +228,17 @@ class World:
             return found
         homes = [*self._fetches.homes(exchange), *self._shares.homes(exchange, values)]
         return routing.with_homes(found, homes) if homes else found
+
+    def nodes_ahead(self, exchange: Exchange) -> list[int]:
+        """The nodes that a request will go to, as far as that is known before it is due; none are asked for."""
+        try:
+            values = exchange.decoded()
+            if self.refused(exchange) or self._naming.request(exchange, values, 0):
+                return []
+            found = routing.parts(exchange, values, self.cluster, self._nodes)
+        except WireError:
+            return []
+        return [part.node for part in found] if isinstance(found, list) else []
 
     def carrier(self, exchange: Exchange, node: int) -> tuple[str, int]:
         """The recorded connection whose connection to a node a request has to take."""

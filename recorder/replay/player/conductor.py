@@ -155,16 +155,11 @@ class Conductor:
         if wire is None:
             return
         began = time.monotonic_ns()
-        if wire.write(sends):
-            self.engine.wrote(channel, began, began)
+        if begun := wire.write(sends):
+            self.engine.wrote(channel, begun, began)
 
-    def _drained(self, channel: int) -> None:
-        wire = self._connections.get(channel)
-        if wire is None:
-            return
-        # what is told only now had to wait for those before it
-        now = time.monotonic_ns()
-        self.engine.wrote(channel, now, now)
+    def _has_begun(self, channel: int, count: int) -> None:
+        self.engine.wrote(channel, count, time.monotonic_ns())
         self._notice()
 
     async def _load(self, action: Load) -> None:
@@ -200,11 +195,11 @@ class Conductor:
             received(frames)
             self._notice()
 
-        drained = partial(self._drained, channel)
+        begun = partial(self._has_begun, channel)
         if connection.plain is None:
-            self._connections[channel], running = connection, connection.run(told, drained)
+            self._connections[channel], running = connection, connection.run(told, begun)
         else:
-            wire = PlainWire(self._sockets, connection.plain, connection.frames, received, drained)
+            wire = PlainWire(self._sockets, connection.plain, connection.frames, received, begun)
             self._connections[channel], running = wire, wire.run()
         self.engine.opened(channel, offered, time.monotonic_ns())
         told(connection.early())

@@ -80,26 +80,32 @@ class Connection:
         self._more = trio.Event()
         self._is_closing = False
         self._is_full = False
+        # requests behind those that the socket is taking
+        self._behind = 0
 
-    def write(self, sends: Sequence[Send]) -> bool:
-        """Keeps bytes until `run` writes them: at once, unless earlier ones still wait for the socket."""
+    def write(self, sends: Sequence[Send]) -> int:
+        """Keeps bytes until `run` writes them: at once, unless earlier ones still wait for the socket.
+
+        Returns how many requests begin to leave by this.
+        """
         for send in sends:
             data = bytes(send.data)
             if self._tape is not None:
                 self._tape.sends(data, send.origin)
             self._out.append(data)
         self._more.set()
-        return not self._is_full
+        self._behind += len(sends) if self._is_full else 0
+        return 0 if self._is_full else len(sends)
 
     def close(self) -> None:
         """Ends the connection when everything has left."""
         self._is_closing = True
         self._more.set()
 
-    async def run(self, received: Callable[[list[bytes]], None], drained: Callable[[], None]) -> None:
-        """Reads and writes until the connection has ended."""
+    async def run(self, received: Callable[[list[bytes]], None], begun: Callable[[int], None]) -> None:
+        """Reads and writes until the connection has ended. `begun`: told how many more requests begin to leave."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._run_writer, drained)
+            nursery.start_soon(self._run_writer, begun)
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, WireError):
                 while data := await self._receive():
                     received(self.frames.feed(data))
@@ -110,17 +116,19 @@ class Connection:
         found, self._early = self._early, []
         return found
 
-    async def _run_writer(self, drained: Callable[[], None]) -> None:
+    async def _run_writer(self, begun: Callable[[int], None]) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while not self._is_closing or self._out:
                 await self._more.wait()
                 self._more = trio.Event() if not self._is_closing else self._more
                 while self._out:
                     data, self._out = b"".join(self._out), []
+                    behind, self._behind = self._behind, 0
+                    if behind:
+                        begun(behind)
                     self._is_full = True
                     await self._stream.send_all(data)
                 self._is_full = False
-                drained()
             await self._stream.aclose()
 
     async def ask(self, frame: bytes) -> bytes:
@@ -200,6 +208,8 @@ def _why(error: BaseException) -> str:
 async def _connect(target: Target, host: str, port: int, node: int | None) -> Connection:
     plain = await trio.open_tcp_stream(host, port)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # trio lets the kernel take 16 KiB beyond the peer's window: a large request would leave in many pieces
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
     if target.tls is None:
         tape = _tape(target, plain, host, port, node)
         return Connection(plain, None if tape else _unwrapped(plain), tape)

@@ -41,7 +41,7 @@ _LOOK_AGAIN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedConnection:
     """A connection of the replay, as a tap wants it: `client` is the replay's own socket, `listener` the target's."""
 
     connection: int
@@ -59,7 +59,7 @@ class Tape:
     """Records one connection. Bytes are told before they are written, and when they were read."""
 
     def __init__(
-        self, tap: Tap, origins: Origins, facts: Opened, conversation: Conversation, unread: Counter[Cause]
+        self, tap: Tap, origins: Origins, facts: OpenedConnection, conversation: Conversation, unread: Counter[Cause]
     ) -> None:
         self._tap, self._origins, self._conversation, self._number = tap, origins, conversation, facts.connection
         self._ending: Cause | None = None
@@ -129,7 +129,7 @@ class Recording:
         if node is not None and self._nodes.get(node) != address:
             self._nodes[node] = address
             self._tap.node(node, address, address, MAIN)
-        facts = Opened(next(self._numbers), time.monotonic_ns(), address, client, node, address, tls)
+        facts = OpenedConnection(next(self._numbers), time.monotonic_ns(), address, client, node, address, tls)
         return Tape(self._tap, self._origins, facts, Conversation(self._routes, _LIMITS), self._unread)
 
     async def room(self) -> None:

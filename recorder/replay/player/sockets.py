@@ -28,8 +28,8 @@ _LARGE = 64 << 10
 class Wire(Protocol):
     """An open connection as the conductor uses it."""
 
-    def write(self, sends: Sequence[Send]) -> bool:
-        """Writes, or keeps what the socket does not take. True if the first byte of it has left."""
+    def write(self, sends: Sequence[Send]) -> int:
+        """Writes, or keeps what the socket does not take. Returns how many requests begin to leave by this."""
 
     def close(self) -> None:
         """Ends the connection when everything has left."""
@@ -73,7 +73,7 @@ class Sockets:
 
 
 class PlainWire:
-    """A connection without TLS. `received`: told the frames that came; `drained`: that all written ones have left."""
+    """A connection without TLS. `received`: told what came; `begun`: how many more requests begin to leave."""
 
     def __init__(
         self,
@@ -81,11 +81,14 @@ class PlainWire:
         plain: socket.socket,
         frames: Frames,
         received: Callable[[list[bytes]], None],
-        drained: Callable[[], None],
+        begun: Callable[[int], None],
     ) -> None:
         self._sockets, self._plain, self._frames = sockets, plain, frames
-        self._received, self._drained = received, drained
+        self._received, self._begun = received, begun
         self._out: deque[memoryview] = deque()
+        # bytes that were given and taken so far, and behind how many each request stands that has not begun to leave
+        self._given = self._taken = 0
+        self._starts: deque[int] = deque()
         self._ended = trio.Event()
         self._is_closing = False
         self._number = plain.fileno()
@@ -98,22 +101,23 @@ class PlainWire:
         finally:
             self._sockets.remove(self._number)
 
-    def write(self, sends: Sequence[Send]) -> bool:
+    def write(self, sends: Sequence[Send]) -> int:
         """See `Wire`."""
-        pieces = _gathered([buffer for send in sends for buffer in send.data.buffers])
-        was_full = bool(self._out)
+        for send in sends:
+            self._starts.append(self._given)
+            self._given += len(send.data)
+        pieces, was_full = _gathered([buffer for send in sends for buffer in send.data.buffers]), bool(self._out)
         if not was_full and len(pieces) == 1:
             taken = self._send(pieces)
-            if taken == len(pieces[0]):
-                return True
-            self._out.append(memoryview(pieces[0])[taken:])
+            if taken < len(pieces[0]):
+                self._out.append(memoryview(pieces[0])[taken:])
         else:
             self._out.extend(map(memoryview, pieces))
-            if was_full or self._flush():
-                return not self._out
-            taken = len(self._out) < len(pieces) or len(self._out[0]) < len(pieces[0])
-        self._sockets.watch_room(self._number, is_full=True)
-        return bool(taken)
+            if not was_full:
+                self._flush()
+        if self._out and not was_full:
+            self._sockets.watch_room(self._number, is_full=True)
+        return self._pass_begun()
 
     def close(self) -> None:
         """See `Wire`."""
@@ -123,10 +127,12 @@ class PlainWire:
 
     def serve(self, events: int) -> None:
         """Reads, and writes what is left, as far as the socket has news."""
-        if events & select.EPOLLOUT and self._out and self._flush():
-            self._sockets.watch_room(self._number, is_full=False)
-            self._drained()
-            if self._is_closing:
+        if events & select.EPOLLOUT and self._out:
+            if self._flush():
+                self._sockets.watch_room(self._number, is_full=False)
+            if begun := self._pass_begun():
+                self._begun(begun)
+            if self._is_closing and not self._out:
                 self._ended.set()
         if events & ~select.EPOLLOUT:
             self._read()
@@ -164,10 +170,19 @@ class PlainWire:
 
     def _send(self, pieces: Sequence[Buffer]) -> int:
         try:
-            return self._plain.sendmsg(pieces) if len(pieces) > 1 else self._plain.send(pieces[0])
+            taken = self._plain.sendmsg(pieces) if len(pieces) > 1 else self._plain.send(pieces[0])
         except OSError:
             # full, or broken: the reader finds out as well, and says so
             return 0
+        self._taken += taken
+        return taken
+
+    def _pass_begun(self) -> int:
+        """How many requests have begun to leave since this was asked last."""
+        waited = len(self._starts)
+        while self._starts and self._starts[0] < self._taken:
+            self._starts.popleft()
+        return waited - len(self._starts)
 
 
 def _gathered(pieces: list[Buffer]) -> list[Buffer]:

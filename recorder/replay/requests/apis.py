@@ -228,10 +228,12 @@ MEMBERSHIP = frozenset(
         *(CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
     }
 )
+# by which members join: their answers tell who is in the group
+JOINING = frozenset({JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
 # Those with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
 OPENING = frozenset(
     {
-        *(JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
+        *JOINING,
         *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE),
     }
 )

@@ -1,4 +1,4 @@
-"""Two values a row: the recorded and the replayed one, on a logarithmic axis."""
+"""Two values a row, on a logarithmic axis: recorded and replayed, or of two captures."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ import altair as alt
 
 from recorder.report.plots.style import MUTED, Spec, dressed, label
 
-RECORDED, REPLAYED = "var(--recorded)", "var(--replayed)"
+# of a recording and its replay; of the capture before and the one after
+FIRST, SECOND = "var(--recorded)", "var(--replayed)"
 # Beside each other three plots fill a wide page; below each other one fills a phone.
 WIDTH, ROW_HEIGHT = 215, 26
 # A reader's letters may be wider than those that the drawing was measured with.
 PADDING = {"left": 24, "right": 6, "top": 4, "bottom": 4}
 # What is more would be drawn on top of each other.
 MOST_ROWS = 20
+# Milliseconds that an axis may have a label for.
+_POWERS = [10.0**power for power in range(-7, 10)]
 
 
 class Pair(NamedTuple):
     """A row of a dumbbell plot: milliseconds on both sides."""
 
     label: str
-    recorded_ms: float
-    replayed_ms: float
+    first_ms: float
+    second_ms: float
 
 
 def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) -> Spec:
-    """A line a pair, from the recorded value to the replayed one, on a logarithmic axis over `domain`."""
+    """A line a pair, from the first value to the second one, on a logarithmic axis over `domain`."""
     shown = [
-        {"label": label(pair.label), "recorded": pair.recorded_ms, "replayed": pair.replayed_ms}
-        for pair in pairs[:MOST_ROWS]
+        {"label": label(pair.label), "first": pair.first_ms, "second": pair.second_ms} for pair in pairs[:MOST_ROWS]
     ]
     axis = alt.Axis(values=decades(domain), format="~g")
-    x = alt.X("recorded:Q", title="ms", axis=axis, scale=alt.Scale(type="log", domain=list(domain), nice=False))
+    x = alt.X("first:Q", title="ms", axis=axis, scale=alt.Scale(type="log", domain=list(domain), nice=False))
     base = alt.Chart(alt.InlineData(values=shown)).encode(y=alt.Y("label:N", sort=None, title=None))
     chart = alt.layer(
-        base.mark_rule(strokeWidth=2, color=MUTED, opacity=0.5).encode(x=x, x2="replayed:Q"),
-        base.mark_point(color=RECORDED, filled=False, strokeWidth=2, size=60, opacity=1).encode(x=x),
-        base.mark_point(color=REPLAYED, filled=True, size=60, opacity=1).encode(x=alt.X("replayed:Q", title="ms")),
+        base.mark_rule(strokeWidth=2, color=MUTED, opacity=0.5).encode(x=x, x2="second:Q"),
+        base.mark_point(color=FIRST, filled=False, strokeWidth=2, size=60, opacity=1).encode(x=x),
+        base.mark_point(color=SECOND, filled=True, size=60, opacity=1).encode(x=alt.X("second:Q", title="ms")),
     )
-    sized = chart.properties(title=label(title), width=WIDTH, height=ROW_HEIGHT * len(shown))
+    # behind a space even "if" is a text: alone, Vega takes it for an expression
+    sized = chart.properties(title=f"{label(title)} ", width=WIDTH, height=ROW_HEIGHT * len(shown))
     return dressed(sized, PADDING)
 
 
@@ -49,11 +52,17 @@ def domain(values: Sequence[float]) -> tuple[float, float]:
     return min(values) / 1.3, max(values) * 1.3
 
 
+def stepped(values: Sequence[float]) -> tuple[float, float]:
+    """As `domain`, but from one labelled value to another: an axis of its own has at least two."""
+    steps = [value * step for value in _POWERS for step in (1, 2, 5)]
+    first = max((step for step in steps if step <= min(values)), default=min(values))
+    return first, min((step for step in steps if step > max(values)), default=max(values))
+
+
 def decades(domain: tuple[float, float]) -> list[float]:
     """The labelled values of a logarithmic axis: powers of ten; of an axis within one or two of them 2 and 5 too."""
     first, last = domain
-    powers = [10.0**power for power in range(-7, 10)]
-    within = [value for value in powers if first <= value <= last]
+    within = [value for value in _POWERS if first <= value <= last]
     if len(within) < 3:
-        return [value * step for value in powers for step in (1, 2, 5) if first <= value * step <= last]
+        return [value * step for value in _POWERS for step in (1, 2, 5) if first <= value * step <= last]
     return within

@@ -148,7 +148,7 @@ def level_of(count: int, most: int) -> int:
 
 
 def _linear_axis(unit: str, field: str = "value") -> alt.Y:
-    axis = alt.Axis(format="~s", tickCount=4, grid=True, titleAnchor="end", labelPadding=6)
+    axis = alt.Axis(format="~s", tickCount=4, tickMinStep=1, grid=True, titleAnchor="end", labelPadding=6)
     return alt.Y(f"{field}:Q", title=unit, axis=axis, scale=alt.Scale(zero=True, nice=True))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.cluster import Group, TopicTotals
+from recorder.analysis.summary.cluster import NO_LEADER, Group, TopicTotals
 from recorder.analysis.summary.whole import Summary
-from recorder.report.listings import bytes_of, clock, id_of, listing, moment_of, name, number, time_of, times
+from recorder.report.listings import UNKNOWN, bytes_of, clock, id_of, listing, moment_of, name, number, time_of, times
 from recorder.report.sections.section import SectionText, section
 from recorder.terminal import count, duration, size
 
@@ -34,6 +34,7 @@ def topics(summary: Summary) -> SectionText:
         (lead,),
         listing("Topics", _TOPICS, found.totals, is_small=True),
         listing("Who writes, who reads", columns, found.use),
+        listing("CloudEvents", _EVENTS, found.cloudevents, note=_OF_CLAUSES, is_small=True),
         nothing="No records were written or read.",
     )
 
@@ -55,6 +56,17 @@ _TOPICS = (
 )
 
 
+_EVENTS = (
+    name("topic", lambda row: row.topic, is_name=True),
+    name("mode", lambda row: row.mode, is_fixed=True),
+    name("breaks clause", lambda row: row.clause, is_fixed=True, tone=lambda row: "bad"),
+    name("how", lambda row: row.reason),
+    number("written", lambda row: row.written),
+    number("read", lambda row: row.read),
+)
+_OF_CLAUSES = "Clauses are those of the CloudEvents binding for Kafka; an event that breaks several counts with each."
+
+
 def groups(summary: Summary) -> SectionText:
     """Groups, their lag, and why they rebalanced."""
     found, when = summary.groups, clock(summary.timeline)
@@ -62,40 +74,45 @@ def groups(summary: Summary) -> SectionText:
         name("group", lambda row: row.group, is_name=True),
         name("protocol", lambda row: row.protocol, is_spare=True),
         number("members", lambda row: row.members, is_spare=True),
-        number("lag, last", lambda row: row.last_lag, tone=_lagging),
-        number("most", lambda row: row.most_lag),
-        time_of("behind, last", lambda row: row.last_lag_ms, is_spare=True),
+        number("peak", lambda row: row.most_members, is_spare=True),
+        number("lag", lambda row: row.last_lag, tone=_of_lag),
+        number("peak lag", lambda row: row.most_lag),
+        time_of("behind", lambda row: row.last_lag_ms, is_spare=True),
         number("rebalances", lambda row: row.rebalances, is_spare=True),
         number("commits", lambda row: row.commits, is_spare=True),
-        moment_of("stalled since", lambda row: row.stalled_from_ns, when, tone=lambda row: "bad"),
+        moment_of("stalled", lambda row: row.stalled_from_ns, when, tone=lambda row: "bad"),
         name("topics", lambda row: ", ".join(row.topics), is_spare=True),
     )
     rebalances = (
         moment_of("began", lambda row: row.from_ns, when),
         name("group", lambda row: row.group, is_name=True),
         number("took", lambda row: row.to_ns and row.to_ns - row.from_ns, duration),
-        name("cause", lambda row: row.cause),
+        name("cause", lambda row: row.cause.replace("_", " ")),
         number("members", lambda row: row.members, is_spare=True),
-        number("generation", lambda row: row.generation, is_spare=True),
+        id_of("generation", lambda row: row.generation, is_spare=True),
+        name("members say", lambda row: row.reason, is_spare=True),
     )
-    behind = [one for one in found.groups if one.last_lag]
+    behind = [one for one in found.groups if one.is_behind]
     lead = f"{count(found.groups.total, 'group')}, {count(len(behind))} behind at the end." if found.groups.rows else ""
     return section(
         "groups",
         "Groups",
         found,
         (lead,),
-        listing("By group", columns, found.groups, note=_OF_LAG, is_small=True),
+        listing("By group", columns, found.groups, note=_LAG_NOTE, is_small=True),
         listing("Rebalances", rebalances, found.rebalances),
         nothing="No consumer group was seen.",
     )
 
 
-_OF_LAG = "Lag: records between the last commit and the end of the log, as kafka-consumer-groups counts them."
+_LAG_NOTE = (
+    "At the end, with peaks. Lag: records between the last commit and the end of the log, as kafka-consumer-groups "
+    "counts them; behind: how long ago the log ended at the commit; stalled: nothing was committed since."
+)
 
 
-def _lagging(row: Group) -> str:
-    return "warn" if row.last_lag else ""
+def _of_lag(row: Group) -> str:
+    return "warn" if row.is_behind else ""
 
 
 def partitions(summary: Summary) -> SectionText:
@@ -124,7 +141,7 @@ _BUSIEST = 20
 _PARTITIONS = (
     name("topic", lambda row: row.topic, is_name=True),
     id_of("partition", lambda row: row.partition),
-    id_of("leader", lambda row: row.leader, is_spare=True),
+    name("leader", lambda row: "none" if row.leader == NO_LEADER else row.leader, is_spare=True, is_fixed=True),
     number("of an even share", lambda row: row.skew, times),
     bytes_of("written", lambda row: row.written_bytes, is_spare=True),
     bytes_of("read", lambda row: row.read_bytes, is_spare=True),
@@ -142,14 +159,15 @@ _NODES = (
 def metadata(summary: Summary) -> SectionText:
     """What changed in the cluster."""
     found, when = summary.metadata, clock(summary.timeline)
+    several = len({row.cluster for row in found.changes}) > 1
     columns = (
         moment_of("at", lambda row: row.at_ns, when),
         name("what", lambda row: row.what),
         name("of", lambda row: row.subject, is_name=True),
-        name("before", lambda row: row.before),
-        name("after", lambda row: row.after),
-        name("cluster", lambda row: row.cluster, is_spare=True),
+        name("change", lambda row: f"{row.before or UNKNOWN} \N{RIGHTWARDS ARROW} {row.after or UNKNOWN}"),
+        name("cluster", lambda row: row.cluster if several else None, is_spare=True),
     )
-    lead = f"{count(found.changes.total, 'change')} that a client was told of." if found.changes.rows else ""
+    lead = "As answers to Metadata told them: a client asks every few minutes, or when it is told an error."
     changes = listing("Changes", columns, found.changes)
-    return section("metadata", "Metadata changes", found, (lead,), changes, nothing="No leader or replica changed.")
+    leads = (lead,) if found.changes.rows else ()
+    return section("metadata", "Metadata changes", found, leads, changes, nothing="No leader or replica changed.")

@@ -11,7 +11,7 @@ from recorder.analysis.summary.finding import Evidence, Finding, Findings, Sever
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.summary.words import measure
 from recorder.report.listings import Words, clock, short
-from recorder.terminal import count
+from recorder.terminal import count, moment
 
 # Sentences and advice are ours, with names of others in them.
 LONGEST_SENTENCE = 300
@@ -50,6 +50,11 @@ def findings(summary: Summary, folder: str) -> list[FindingText]:
     when = clock(summary.timeline)
     show = partial(shown, folder, is_only_session=summary.coverage.sessions.total == 1)
     return [_finding(number, one, show, when) for number, one in enumerate(summary.findings.in_order, 1)]
+
+
+def finding(number: int, found: Finding, folder: str) -> FindingText:
+    """A finding of the capture in `folder`, in full."""
+    return _finding(number, found, partial(shown, folder), moment)
 
 
 def _finding(number: int, found: Finding, show: Show, when: Words) -> FindingText:

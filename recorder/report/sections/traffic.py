@@ -32,7 +32,7 @@ _WAITS = {"wait": "waiting", "includes_wait": "waiting or not"}
 def coverage(summary: Summary) -> SectionText:
     """How much traffic the capture holds, and what it lacks."""
     found = summary.coverage
-    lead = (_held(found), _lacking(found.missing)) if found.frames or found.missing else ()
+    lead = (_held(found), lacking(found.missing)) if found.frames or found.missing else ()
     unread = [one for one in found.read if one.read < one.responses]
     return section(
         "coverage",
@@ -57,7 +57,8 @@ def _held(found: Coverage) -> str:
     return f"{held} {sessions}".rstrip() + f", from {moment(found.first_at_ns)} UTC on, over {lasted}."
 
 
-def _lacking(missing: Missing) -> str:
+def lacking(missing: Missing) -> str:
+    """What is missing, in a sentence."""
     if not missing:
         return "Nothing is missing: no gaps, nothing left out, every session ended in order."
     gaps = sum(gap.gaps for gap in missing.gaps)

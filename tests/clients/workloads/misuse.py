@@ -6,8 +6,9 @@ wait between their steps, and the thresholds that go with them (THRESHOLDS) are 
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ THRESHOLDS = {
     "unknown_topic": 0.3,
     "empty_fetches": 0.9,
 }
+
+
+# no codec makes it smaller
+NOISE = random.Random(1).randbytes(1 << 20)
 
 
 class Work(NamedTuple):
@@ -112,7 +117,7 @@ def sends_batches(work: Work) -> None:
     producer = Producer(work.settings("chatty", **{"linger.ms": 1000, "sticky.partitioning.linger.ms": 1000}))
     while work.goes_on(0.02):
         for _ in range(20):
-            producer.produce("spread", bytes(200))
+            producer.produce("spread", NOISE[:200])
         producer.poll(0)
     producer.flush(30)
 
@@ -128,7 +133,7 @@ def sends_to_all_partitions(work: Work) -> None:
 def _keyed(work: Work, partition: Callable[[int], int]) -> None:
     producer, number = Producer(work.settings("keyed", **{"linger.ms": 0})), 0
     while work.goes_on(0.05):
-        producer.produce("keyed", bytes(20_000), partition=partition(number))
+        producer.produce("keyed", NOISE[:20_000], partition=partition(number))
         producer.flush(30)
         number += 1
 
@@ -146,7 +151,7 @@ def _acknowledged(work: Work, acks: int) -> None:
     other = Producer(work.settings("careless", acks=acks))
     while work.goes_on(0.1):
         for producer in (careful, careful, other):
-            producer.produce("paid", bytes(3000))
+            producer.produce("paid", NOISE[:3000])
             producer.flush(30)
 
 
@@ -161,7 +166,16 @@ def sends_what_fits(work: Work) -> None:
 def _sends(work: Work, size: int) -> None:
     producer = Producer(work.settings("greedy"))
     while work.goes_on(0.1):
-        producer.produce("narrow", bytes(size))
+        producer.produce("narrow", NOISE[:size])
+        producer.flush(30)
+
+
+def sends_in_bursts(work: Work) -> None:
+    """Two megabytes at once, every half second."""
+    producer = Producer(work.settings("burst"))
+    while work.goes_on(0.5):
+        for _ in range(40):
+            producer.produce("plain", NOISE[:50_000])
         producer.flush(30)
 
 
@@ -176,7 +190,7 @@ def sends_a_small_record(work: Work) -> None:
 def _sends_once(work: Work, size: int) -> None:
     producer = Producer(work.settings("painter"))
     while work.goes_on(5):
-        producer.produce("pictures", bytes(size))
+        producer.produce("pictures", NOISE[:size])
         producer.flush(30)
 
 
@@ -195,12 +209,16 @@ CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
 )
 
 
-def create_topics(bootstrap: str) -> None:
+# topics, and the partitions of each
+TOPICS = dict.fromkeys(("plain", "empty", "spread", "keyed", "paid", "pictures", "narrow"), PARTITIONS)
+_CONFIGS = {"narrow": {"max.message.bytes": "2000"}}
+
+
+def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
     """The topics that all of them use."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    wide = [NewTopic(name, PARTITIONS) for name in ("plain", "empty", "spread", "keyed", "paid", "pictures")]
-    narrow = NewTopic("narrow", PARTITIONS, config={"max.message.bytes": "2000"})
-    for future in admin.create_topics([*wide, narrow]).values():
+    made = [NewTopic(name, partitions, config=_CONFIGS.get(name, {})) for name, partitions in topics.items()]
+    for future in admin.create_topics(made).values():
         try:
             future.result(60)
         except KafkaException as error:

@@ -30,7 +30,7 @@ def test_a_cluster_tells_what_its_table_says_of_single_nodes():
 def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
     nodes = {4: Address("127.0.0.1", 9094)}
     names = cluster(mapping=TEMPLATE, advertise="broker-{node_id}:9092", own_node=3, nodes=nodes).node_map
-    assert names.own == 3
+    assert names.own_node == 3
     assert [names.wanted(number) for number in (1, 3, 4)] == [None, None, ((9094,), "127.0.0.1")]
     assert names.advertised(1, None) == Address("broker-1", 9092)
 

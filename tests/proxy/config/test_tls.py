@@ -12,7 +12,7 @@ from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import keys_of
 from proxy.settings.load import Loaded, load
-from proxy.settings.risks import OF_A_CLUSTERS_TLS, risks
+from proxy.settings.risks import CLUSTER_TLS_RISKS, risks
 from proxy.settings.show import as_file, listing
 from tests.certificates import Authority
 
@@ -176,7 +176,7 @@ def test_settings_that_are_printed_whole_hold_no_password():
 
 
 def test_a_risk_for_each_row_is_tried():
-    assert set(TAKEN) == {risk.key for risk in OF_A_CLUSTERS_TLS}
+    assert set(TAKEN) == {risk.key for risk in CLUSTER_TLS_RISKS}
 
 
 @pytest.mark.parametrize("key", TAKEN)

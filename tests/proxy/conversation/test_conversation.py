@@ -263,24 +263,24 @@ def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Scri
 
 
 def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:
-    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk = Conversation(Routes(answered_by_proxy=lambda key, version: key == 18))
     talk.requests(request(HEARTBEAT, 3, 1), 10)
     step = talk.requests(request(18, 9, 2) + request(HEARTBEAT, 3, 3), 20)
     (answered,) = step.to_answer
     assert answered.correlation_id == 2
     assert b"".join(map(bytes, step.outgoing())) == request(HEARTBEAT, 3, 3)
     talk.answer(answered, response(2, b"ours"))
-    assert talk.due(25).outgoing() == [b""]
+    assert talk.own_answers_due(25).outgoing() == [b""]
     answers = talk.responses(response(1) + response(3), 30)
     assert b"".join(map(bytes, answers.outgoing())) == response(1) + response(2, b"ours") + response(3)
     assert [(e.correlation_id, e.by_proxy) for e in answers.finished] == [(1, False), (2, True), (3, False)]
 
 
 def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> None:
-    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk = Conversation(Routes(answered_by_proxy=lambda key, version: key == 18))
     (answered,) = talk.requests(request(18, 9, 2), 10).to_answer
     talk.answer(answered, response(2, b"ours"))
-    step = talk.due(20)
+    step = talk.own_answers_due(20)
     assert b"".join(map(bytes, step.outgoing())) == response(2, b"ours")
     assert [(mark.kind, mark.exchange and mark.exchange.by_proxy) for mark in step.marks] == [
         (FrameKind.RESPONSE, True)
@@ -290,12 +290,12 @@ def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> Non
 
 
 def test_an_answer_of_our_own_never_cuts_into_a_response() -> None:
-    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk = Conversation(Routes(answered_by_proxy=lambda key, version: key == 18))
     (answered,) = talk.requests(request(HEARTBEAT, 3, 1) + request(18, 9, 2), 10).to_answer
     talk.answer(answered, response(2, b"ours"))
     whole_response = response(1, b"a long body")
     first = talk.responses(whole_response[:10], 20)
-    assert talk.due(25).outgoing() == [b""]
+    assert talk.own_answers_due(25).outgoing() == [b""]
     second = talk.responses(whole_response[10:], 30)
     sent = b"".join(bytes(piece) for step in (first, second) for piece in step.outgoing())
     assert sent == whole_response + response(2, b"ours")

@@ -129,7 +129,7 @@ def test_a_short_token_of_an_open_ended_login_leaves_at_once(size: int) -> None:
 def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> None:
     frame = request(18, 9, 2, b"long enough to be cut")
     for cut in range(len(frame)):
-        talk = Conversation(Routes(answered=lambda key, version: key == 18))
+        talk = Conversation(Routes(answered_by_proxy=lambda key, version: key == 18))
         steps = [talk.requests(piece, 10) for piece in (frame[:cut], frame[cut:]) if piece]
         assert b"".join(bytes(piece) for step in steps for piece in step.outgoing()) == b""
         assert [e.correlation_id for step in steps for e in step.to_answer] == [2]

@@ -40,10 +40,10 @@ def test_opaque_requests_before_the_one_that_is_answered_have_no_answer() -> Non
 
 
 def test_an_answer_of_our_own_behind_an_opaque_request_has_its_turn_when_that_is_passed_over() -> None:
-    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk = Conversation(Routes(answered_by_proxy=lambda key, version: key == 18))
     (answered,) = talk.requests(request(VENDOR, 0, 1) + request(18, 9, 2) + request(HEARTBEAT, 3, 3), 10).to_answer
     talk.answer(answered, response(2, b"ours"))
-    assert talk.due(15).outgoing() == [b""]
+    assert talk.own_answers_due(15).outgoing() == [b""]
     step = talk.responses(response(3), 20)
     assert b"".join(map(bytes, step.outgoing())) == response(2, b"ours") + response(3)
     assert [e.correlation_id for e in step.unanswered] == [1]

@@ -21,7 +21,7 @@ def test_marked_answered_and_refused_frames_are_not_plain() -> None:
     def heartbeat(key: int, version: int) -> bool:
         return key == 12
 
-    for routes in (Routes(mark_request=heartbeat), Routes(answered=heartbeat), Routes(refused=heartbeat)):
+    for routes in (Routes(mark_request=heartbeat), Routes(answered_by_proxy=heartbeat), Routes(refused=heartbeat)):
         assert not routes.of(pack_api_and_version(12, 3)).plain_request
         assert routes.of(pack_api_and_version(3, 12)).plain_request
     assert not Routes(mark_response=heartbeat).of(pack_api_and_version(12, 3)).plain_response

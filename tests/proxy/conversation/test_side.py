@@ -31,7 +31,7 @@ def test_what_has_arrived_and_what_is_missing_add_up_to_the_next_boundary(cut: i
     # of a length that isn't whole itself, only the length is known to be missing
     expected = 0 if not into else 4 - into if into < 4 else len(FRAME) - into
     assert side.missing == expected
-    if side.left:
+    if side.bytes_left:
         assert side.boundary == cut + side.missing
 
 

@@ -11,7 +11,7 @@ BOOTSTRAP = Address("*", 9092)
 
 def test_no_node_has_a_place():
     alone: NodeMap = AloneMap()
-    assert (alone.named, alone.own, alone.usual_ports, alone.warnings) == ({}, None, range(0), ())
+    assert (alone.named, alone.own_node, alone.usual_ports, alone.warnings) == ({}, None, range(0), ())
     for node_id in (0, 1, 2**31 - 1):
         assert alone.wanted(node_id) is None
         answers = (

@@ -117,7 +117,7 @@ def test_a_pattern_may_be_as_long_as_names_may_be() -> None:
 
 
 def test_every_node_is_told_by_its_name_and_one_port() -> None:
-    places = TemplateMap(LISTEN, ADVERTISE, own=3)
+    places = TemplateMap(LISTEN, ADVERTISE, own_node=3)
     assert [places.advertised(node_id, None) for node_id in (1, 3)] == [
         Address("broker-1.example", 9093),
         Address("broker-3.example", 9093),
@@ -126,11 +126,11 @@ def test_every_node_is_told_by_its_name_and_one_port() -> None:
 
 
 def test_without_a_port_to_tell_it_is_that_of_the_listener() -> None:
-    assert TemplateMap(LISTEN, "broker-{node_id}", own=3).advertised(1, None) == Address("broker-1", 9092)
+    assert TemplateMap(LISTEN, "broker-{node_id}", own_node=3).advertised(1, None) == Address("broker-1", 9092)
 
 
 def test_only_named_nodes_are_listened_for() -> None:
-    places = TemplateMap(LISTEN, ADVERTISE, own=3, named={4: Address("0.0.0.0", 9094)})
+    places = TemplateMap(LISTEN, ADVERTISE, own_node=3, named={4: Address("0.0.0.0", 9094)})
     assert places.wanted(4) == ((9094,), "0.0.0.0")
     assert places.wanted(3) is places.wanted(1) is None
 
@@ -144,7 +144,7 @@ def test_nothing_is_set_aside_kept_or_warned_of() -> None:
 
 
 def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
-    assert TemplateMap(LISTEN, ADVERTISE, own=3).advertised_bootstrap(LISTEN) == Address("broker-3.example", 9093)
+    assert TemplateMap(LISTEN, ADVERTISE, own_node=3).advertised_bootstrap(LISTEN) == Address("broker-3.example", 9093)
     assert TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 1)}).advertised_bootstrap(LISTEN) == LISTEN
 
 
@@ -165,9 +165,9 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
         ({"advertise": "broker-{node_id}:x"}, "--advertise .* has no port between"),
         ({"advertise": "-{node_id}:1"}, "--advertise -{node_id}:1 is no host name for every node id; right would be"),
         ({"advertise": "b-{node_id}", "bootstrap": Address("h", 0)}, "--advertise .* has no port, nor has --listen"),
-        ({"own": None}, "own_node is missing, .* right would be adding own_node = 3"),
-        ({"own": -1}, "--advertise .* node -1 has no place"),
-        ({"advertise": "127.0.0.{node_id}:1", "own": 256}, "--advertise .* node 256 has no place"),
+        ({"own_node": None}, "own_node is missing, .* right would be adding own_node = 3"),
+        ({"own_node": -1}, "--advertise .* node -1 has no place"),
+        ({"advertise": "127.0.0.{node_id}:1", "own_node": 256}, "--advertise .* node 256 has no place"),
         ({"named": {2**31: Address("h", 1)}}, "--advertise .* node 2147483648 has no place"),
         ({"named": {3: Address("h", 1)}}, "--node 3=h:1 and own_node = 3 are two .* right would be own_node = 3"),
         ({"named": {4: LISTEN}}, "--node 4=0.0.0.0:9092 is the bootstrap listener, .* right would be own_node = 4"),
@@ -176,7 +176,7 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
 )
 def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        TemplateMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "own": 3} | settings))
+        TemplateMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "own_node": 3} | settings))
 
 
 # --- one port for all nodes ------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
     ]
     assert places.advertised_bootstrap(LISTEN) == Address(KAFKA, 9093)
     assert places.is_served_by_bootstrap(7)
-    assert places.wanted(7) is places.own is None
+    assert places.wanted(7) is places.own_node is None
     assert not places.named
     assert not places.usual_ports
     assert not places.warnings

@@ -241,7 +241,7 @@ def test_a_node_that_is_not_listened_for_has_no_address_unless_a_table_says_it()
 
 
 def test_the_bootstrap_listener_is_no_nodes_and_called_what_is_advertised() -> None:
-    assert PortMap(LISTEN).own is None
+    assert PortMap(LISTEN).own_node is None
     assert not PortMap(LISTEN).is_served_by_bootstrap(1)
     assert PortMap(LISTEN).requested_node(1, "whatever.example") == 1
     assert PortMap(LISTEN).advertised_bootstrap(LISTEN) == LISTEN

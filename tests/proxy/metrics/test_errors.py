@@ -106,10 +106,10 @@ def test_what_is_opaque_is_not_looked_at() -> None:
 
 
 def test_the_proxys_own_answer_is_an_error_too() -> None:
-    talk = Conversation(Routes(answered=lambda key, version: (key, version) == (API_VERSIONS, 99)))
+    talk = Conversation(Routes(answered_by_proxy=lambda key, version: (key, version) == (API_VERSIONS, 99)))
     talk.requests(request(API_VERSIONS, 99, 1), 1)
     talk.answer(talk.in_flight[0], api_versions.unsupported(1))
-    traffic, step = Traffic(), talk.due(2)
+    traffic, step = Traffic(), talk.own_answers_due(2)
     traffic.finished(step.finished, 2, step.data, Arriving(talk.responses_side).follow(step))
     assert traffic.errors.named == {("ApiVersions", "UNSUPPORTED_VERSION"): 1}
 

@@ -20,7 +20,7 @@ from proxy.net.cluster import routes
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.observer import Opened
+from proxy.net.observer import OpenedConnection
 from proxy.net.sockets.streams import Stream
 from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
@@ -74,7 +74,7 @@ class Watcher:
         self.events: list[tuple[Any, ...]] = []
         self.bytes = dict.fromkeys(Direction, b"")
 
-    def opened(self, facts: Opened, talk: Conversation) -> None:
+    def opened(self, facts: OpenedConnection, talk: Conversation) -> None:
         self.events.append(("opened", facts))
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:

@@ -20,7 +20,7 @@ from proxy.net.brokers.nodes import bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import ClientRoute, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
@@ -290,7 +290,7 @@ async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their
 # for whom a balancer connects
 
 CLIENT = Address("192.0.2.7", 50123)
-ROUTE = ClientRoute(CLIENT, Address("198.51.100.1", 9092))
+ENDPOINTS = ClientEndpoints(CLIENT, Address("198.51.100.1", 9092))
 BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
 
 
@@ -303,7 +303,7 @@ async def test_the_client_is_who_the_header_names(version: ProxyHeader, broker: 
     caplog.set_level(logging.DEBUG)
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         client = await proxy.client()
-        await client.say(header(version, ROUTE), PING)
+        await client.say(header(version, ENDPOINTS), PING)
         await client.hears(PONG)
         assert [facts.client for facts in opened(proxy)] == [str(CLIENT)]
         client.close()
@@ -326,7 +326,7 @@ async def test_the_nodes_listeners_expect_a_header_too(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         await proxy.nodes(1)
         client = await proxy.client(1)
-        await client.say(header(ProxyHeader.TWO, ROUTE), PING)
+        await client.say(header(ProxyHeader.TWO, ENDPOINTS), PING)
         await client.hears(PONG)
 
 
@@ -355,7 +355,7 @@ async def _end_of(client: Peer) -> bytes:
 async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=0.05)) as proxy:
         client = await proxy.client()
-        await client.say(header(ProxyHeader.TWO, ROUTE)[:-1])
+        await client.say(header(ProxyHeader.TWO, ENDPOINTS)[:-1])
         # on a busy machine the time is over before what it says has come
         assert await _end_of(client) == b""
         await ended(proxy, Cause.BAD_PROXY_HEADER)
@@ -368,12 +368,12 @@ STRANGERS = {"accept_proxy": True, "trusted": NETWORKS.read(["192.0.2.0/24"])}
 async def test_a_header_is_believed_from_a_balancer_that_is_trusted(broker: Broker):
     async with proxying(settings(broker.address, **TRUSTED)) as proxy:
         client = await proxy.client()
-        await client.say(header(ProxyHeader.TWO, ROUTE), PING)
+        await client.say(header(ProxyHeader.TWO, ENDPOINTS), PING)
         await client.hears(PONG)
         assert [facts.client for facts in opened(proxy)] == [str(CLIENT)]
 
 
-@pytest.mark.parametrize("said", [b"", PING, header(ProxyHeader.TWO, ROUTE)])
+@pytest.mark.parametrize("said", [b"", PING, header(ProxyHeader.TWO, ENDPOINTS)])
 async def test_who_is_no_such_balancer_is_refused_whatever_it_says(said: bytes, broker: Broker, caplog):
     async with proxying(settings(broker.address, **STRANGERS, header_seconds=3600)) as proxy:
         for _ in range(3):
@@ -392,13 +392,13 @@ async def test_or_it_speaks_without_a_header_where_that_is_said(broker: Broker):
         await ping(client)
         assert [facts.client for facts in opened(proxy)] == [f"{HOST}:{client.stream.socket.getsockname()[1]}"]
         liar = await proxy.client()
-        await liar.say(header(ProxyHeader.ONE, ROUTE), PING)
+        await liar.say(header(ProxyHeader.ONE, ENDPOINTS), PING)
         assert await _end_of(liar) == b""
         await ended(proxy, Cause.BAD_LENGTH)
         client.close()
 
 
-@pytest.mark.parametrize("said", [b"", header(ProxyHeader.TWO, ROUTE)[:-1]])
+@pytest.mark.parametrize("said", [b"", header(ProxyHeader.TWO, ENDPOINTS)[:-1]])
 async def test_who_waits_for_a_header_keeps_no_stop_waiting(said: bytes, broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=3600), drain_seconds=3600) as proxy:
         client = await proxy.client()
@@ -424,7 +424,7 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
     async with proxying(settings(broker.address, accept_proxy=True, address_limit=1)) as proxy:
         one, two, one_again = [await proxy.client() for _ in range(3)]
         for client, number in ((one, 1), (two, 2), (one_again, 1)):
-            await client.say(header(ProxyHeader.TWO, ClientRoute(Address(f"192.0.2.{number}", 1), CLIENT)))
+            await client.say(header(ProxyHeader.TWO, ClientEndpoints(Address(f"192.0.2.{number}", 1), CLIENT)))
             if client is not one_again:
                 await ping(client)
         await one_again.hears_the_end()
@@ -432,15 +432,15 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
 
 
 @pytest.fixture
-async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientRoute | None, bytes]]]:
+async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientEndpoints | None, bytes]]]:
     """What stands in front of a broker and reads headers: its address, the headers, and what came behind them."""
-    came: list[tuple[ClientRoute | None, bytes]] = []
+    came: list[tuple[ClientEndpoints | None, bytes]] = []
 
     async def serve(stream: trio.SocketStream) -> None:
         reader = HeaderReader()
         while reader.missing:
             reader.feed(await stream.receive_some(reader.missing))
-        came.append((reader.route, await stream.receive_some()))
+        came.append((reader.endpoints, await stream.receive_some()))
 
     listeners = await nursery.start(
         trio.serve_tcp,
@@ -456,12 +456,12 @@ async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHe
     address, came = behind
     async with proxying(settings(address, send_proxy=version, accept_proxy=accepts)) as proxy:
         client = await proxy.client()
-        await client.say(*([header(ProxyHeader.ONE, ROUTE)] if accepts else []), PING)
+        await client.say(*([header(ProxyHeader.ONE, ENDPOINTS)] if accepts else []), PING)
         await client.hears_the_end()
-        own = ClientRoute(Address(*client.stream.socket.getsockname()), proxy.listening)
+        own = ClientEndpoints(Address(*client.stream.socket.getsockname()), proxy.listening)
     # the proxy's own question names nobody
-    assert {route for route, _ in came} == {None, ROUTE if accepts else own}
-    assert {behind for route, behind in came if route} == {PING}
+    assert {endpoints for endpoints, _ in came} == {None, ENDPOINTS if accepts else own}
+    assert {behind for endpoints, behind in came if endpoints} == {PING}
 
 
 # which frames are what
@@ -484,9 +484,9 @@ def test_handshakes_are_marked_for_the_mechanism_that_they_name():
 
 def test_only_api_versions_is_answered_and_only_when_newer_than_known():
     table = routes()
-    assert not table.of(pack_api_and_version(18, api_versions.newest_known())).answered
-    assert table.of(pack_api_and_version(18, api_versions.newest_known() + 1)).answered
-    assert not table.of(pack_api_and_version(HEARTBEAT, 99)).answered
+    assert not table.of(pack_api_and_version(18, api_versions.newest_known())).answered_by_proxy
+    assert table.of(pack_api_and_version(18, api_versions.newest_known() + 1)).answered_by_proxy
+    assert not table.of(pack_api_and_version(HEARTBEAT, 99)).answered_by_proxy
 
 
 @pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])

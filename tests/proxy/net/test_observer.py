@@ -3,7 +3,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from proxy.net.observer import Observer, Opened
+from proxy.net.observer import Observer, OpenedConnection
 from recorder.capture.tap import Tap
 
 METHODS = [name for name, value in vars(Observer).items() if inspect.isfunction(value) and not name.startswith("_")]
@@ -20,6 +20,6 @@ def test_the_recorders_tap_says_whether_it_is_full():
 
 
 def test_the_facts_of_a_connection_do_not_change():
-    facts = Opened(1, 0, "127.0.0.1:9092", "127.0.0.1:50000", None, "b:9092", tls=False, cluster="main")
+    facts = OpenedConnection(1, 0, "127.0.0.1:9092", "127.0.0.1:50000", None, "b:9092", tls=False, cluster="main")
     with pytest.raises(FrozenInstanceError):
         facts.connection = 2  # type: ignore[misc]

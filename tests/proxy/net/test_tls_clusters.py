@@ -16,7 +16,7 @@ from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import ClientRoute, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
@@ -460,17 +460,17 @@ async def test_other_mappings_take_any_name(plain, wild):
 
 @pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
 async def test_a_balancers_header_comes_before_tls(plain, signed, version):
-    route = ClientRoute(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
+    endpoints = ClientEndpoints(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
     chosen = settings(plain.address, tls=ListenerTls(signed.proxy), accept_proxy=True)
     async with proxying(chosen) as proxy:
         sock = (await proxy.client()).stream
         # the header and TLS' first bytes in one packet
         client = TlsPeer(sock, client_context(signed.ca), asks_for=HOST)
-        held = HeldBack(sock, header(version, route))
+        held = HeldBack(sock, header(version, endpoints))
         client.stream.transport_stream = held
         await ping(client)
         (facts,) = (event[1] for event in proxy.watcher.seen("opened"))
-        assert (facts.client, facts.tls) == (str(route.client), True)
+        assert (facts.client, facts.tls) == (str(endpoints.client), True)
 
 
 class HeldBack(trio.abc.HalfCloseableStream):
@@ -505,7 +505,7 @@ async def test_without_a_header_there_is_no_handshake(plain, signed, caplog):
 
 
 async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
-    came: list[ClientRoute | None] = []
+    came: list[ClientEndpoints | None] = []
 
     class Behind(TlsBroker):
         """What ends TLS behind a balancer that reads headers."""
@@ -514,7 +514,7 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
             reader = HeaderReader()
             while reader.missing:
                 reader.feed(await stream.receive_some(reader.missing))
-            came.append(reader.route)
+            came.append(reader.endpoints)
             await super()._connection(stream)
 
     broker = Behind(broker_context(signed.broker, signed.ca))
@@ -524,6 +524,6 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
         await proxy.nodes(1)
         client = await proxy.client()
         await ping(client)
-        own = ClientRoute(Address(*client.stream.socket.getsockname()), proxy.listening)
+        own = ClientEndpoints(Address(*client.stream.socket.getsockname()), proxy.listening)
         assert came[0] is None
         assert came[-1] == own

@@ -293,17 +293,17 @@ def test_controllers_are_left_alone(version: int) -> None:
 def test_metadata_says_whose_nodes_they_are_from_version_2_on(version: int) -> None:
     body = values(3, version, [ONE, TWO], "rack")
     named = response(3, version, body | ({"cluster_id": "A" * 22} if version >= 2 else {}))
-    assert addresses.cluster_in(3, version, named) == ("A" * 22 if version >= 2 else None)
-    assert addresses.cluster_in(3, version, response(3, version, body)) is None
+    assert addresses.cluster_id_in(3, version, named) == ("A" * 22 if version >= 2 else None)
+    assert addresses.cluster_id_in(3, version, response(3, version, body)) is None
 
 
 def test_other_responses_say_no_cluster() -> None:
-    assert addresses.cluster_in(10, 4, response(10, 4, values(10, 4, [ONE]))) is None
+    assert addresses.cluster_id_in(10, 4, response(10, 4, values(10, 4, [ONE]))) is None
 
 
 def test_metadata_newer_than_the_rewrite_says_nothing_that_could_be_read() -> None:
     with pytest.raises(WireError, match="no rewrite"):
-        addresses.cluster_in(3, 14, bytes(100))
+        addresses.cluster_id_in(3, 14, bytes(100))
 
 
 def test_a_node_named_by_many_entries_is_reported_once() -> None:

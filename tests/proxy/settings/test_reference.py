@@ -33,5 +33,5 @@ def test_the_sidecars_example_differs_between_pods_by_one_variable():
     for node_id in (0, 2):
         pod = {"HOME": "/home/me", "KAFKA_WIRETAP_CLUSTERS__MAIN__OWN_NODE": str(node_id)}
         (cluster,) = load(ROOT / "examples" / "sidecar.toml", None, pod).proxy.clusters
-        assert cluster.node_map.own == node_id
+        assert cluster.node_map.own_node == node_id
         assert str(cluster.node_map.advertised(1, None)) == "broker-1.kafka.svc:9092"

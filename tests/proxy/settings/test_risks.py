@@ -2,7 +2,7 @@ import pytest
 
 from proxy.settings import risks as risky
 from proxy.settings.load import load
-from proxy.settings.risks import OF_A_CLUSTER, OF_ALL, OF_THE_CAPTURE, notes, risks
+from proxy.settings.risks import CAPTURE_RISKS, CLUSTER_RISKS, PROXY_RISKS, notes, risks
 
 SAFE = """\
 metrics = "127.0.0.1:9464"
@@ -44,7 +44,7 @@ def test_settings_that_take_no_risk_are_passed_over(tmp_path):
 
 
 def test_a_risk_for_each_row_is_tried():
-    assert set(TAKEN) == {risk.key for table in (OF_ALL, OF_A_CLUSTER, OF_THE_CAPTURE) for risk in table}
+    assert set(TAKEN) == {risk.key for table in (PROXY_RISKS, CLUSTER_RISKS, CAPTURE_RISKS) for risk in table}
 
 
 @pytest.mark.parametrize("key", TAKEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.findings.tables import ASKED, Tables
-from recorder.analysis.schema import arrow_type
+from recorder.analysis.findings.tables import ASKED, Tables, with_peers
+from recorder.analysis.schema import Table, arrow_type
 from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 
@@ -68,6 +69,12 @@ def tables_of(spark: SparkSession, exchanges: list[Row], events: Iterable[Row] =
     return found
 
 
+def table_of(spark: SparkSession, declared: Table, rows: list[Row]) -> DataFrame:
+    """The rows as a table with all columns that it declares: what a row does not say is null."""
+    schema = pa.schema([(column.name, arrow_type(column.kind)) for column in declared.columns])
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+
+
 def _captured(spark: SparkSession, events: list[Row]) -> Captured:
     names = [column.split()[0] for column in EVENTS_SCHEMA.split(", ")]
     rows = [tuple(event.get(name) for name in names) for event in events]
@@ -77,5 +84,11 @@ def _captured(spark: SparkSession, events: list[Row]) -> Captured:
 def _exchanges(spark: SparkSession, rows: list[Row]) -> DataFrame:
     columns = [column for column in EXCHANGES.columns if column.name in ASKED]
     schema = pa.schema([(column.name, arrow_type(column.kind)) for column in columns])
-    answered = [row | {t.ANSWERED_AT: row["at"] if row["outcome"] == "answered" else None} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(answered, schema)).persist()
+    answered = [{t.ANSWERED_AT: row["at"] if row["outcome"] == "answered" else None} | row for row in rows]
+    return with_peers(spark.createDataFrame(pa.Table.from_pylist(answered, schema))).persist()
+
+
+def frame(spark: SparkSession, columns: str, rows: Iterable[Row]) -> DataFrame:
+    """The rows with these columns, in Spark's notation; what a row lacks is null."""
+    names = [column.split()[0].rstrip(":") for column in re.split(r", (?![^<]*>)", columns)]
+    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], columns)

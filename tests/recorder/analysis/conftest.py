@@ -26,9 +26,9 @@ Row = dict[str, Any]
 EVENT = {"session": "s", "connection": 1, "at": NOON, "at_ns": 0, "mono_ns": 0, "detail": "{}"}
 
 
-# Few partitions, because rows are few; plans in full, because tests read them.
+# As for a capture of few rows; plans in full, because tests read them.
 SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
+    **job.FEW_ROWS,
     "spark.sql.maxMetadataStringLength": "10000",
     "spark.sql.debug.maxToStringFields": "1000",
 }
@@ -38,6 +38,17 @@ SETTINGS = {
 def spark() -> Iterator[SparkSession]:
     with job.session("local[2]", extra=SETTINGS, quick=True) as opened:
         yield opened
+
+
+@pytest.fixture
+def as_for_many_rows(spark: SparkSession) -> Iterator[None]:
+    """Spark plans as for a capture of any size."""
+    for name in job.FEW_ROWS:
+        spark.conf.unset(name)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    for name, value in job.FEW_ROWS.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture
@@ -81,30 +92,56 @@ def capture(spark: SparkSession, tmp_path: Path) -> Callable[..., DataFrame]:
     """The rows as a capture on disk, read back as its frames."""
 
     def build(*rows: Row, row_group_size: int = 1000) -> DataFrame:
-        hour = tmp_path / "frames" / "date=2026-11-21" / "hour=12"
-        hour.mkdir(parents=True, exist_ok=True)
-        table = pa.Table.from_pylist([_with_ns(row) for row in rows], frames_schema())
-        pq.write_table(table, hour / "s-1-1.parquet", row_group_size=row_group_size)
+        write_frames(tmp_path, rows, row_group_size)
         return frames(spark, str(tmp_path))
 
     return build
 
 
+def write_frames(folder: Path, rows: Sequence[Row], row_group_size: int) -> None:
+    """The rows as a capture's only file of frames."""
+    hour = folder / "frames" / "date=2026-11-21" / "hour=12"
+    hour.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist([_with_ns(row) for row in rows], frames_schema())
+    pq.write_table(table, hour / "s-1-1.parquet", row_group_size=row_group_size)
+
+
 @pytest.fixture
-def captured(capture: Callable[..., DataFrame], spark: SparkSession, tmp_path: Path) -> Callable[..., Captured]:
+def captured(spark: SparkSession, tmp_path: Path) -> Callable[..., Captured]:
     """The rows as a capture on disk; `events`: rows of events, `settings`: as of `sources.captured`."""
 
     def build(*rows: Row, events: Sequence[Row] = (), row_group_size: int = 1000, **settings: Any) -> Captured:
-        capture(*rows, row_group_size=row_group_size)
-        hour = "date=2026-11-21/hour=12"
-        files = {"frames": [str(tmp_path / "frames" / hour / "s-1-1.parquet")], "events": []}
-        if events:
-            (tmp_path / "events" / hour).mkdir(parents=True, exist_ok=True)
-            files["events"] = [str(tmp_path / "events" / hour / "s-1-1.parquet")]
-            pq.write_table(pa.Table.from_pylist([EVENT | row for row in events], events_schema()), files["events"][0])
-        return sources.captured(spark, str(tmp_path), files, **settings)
+        return _captured(spark, tmp_path, rows, events, row_group_size, **settings)
 
     return build
+
+
+@pytest.fixture(scope="module")
+def captured_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Captured]:
+    """The same, for what all tests of a module look at."""
+
+    def build(*rows: Row, events: Sequence[Row] = ()) -> Captured:
+        return _captured(spark, tmp_path_factory.mktemp("capture"), rows, events)
+
+    return build
+
+
+def _captured(
+    spark: SparkSession,
+    folder: Path,
+    rows: Sequence[Row],
+    events: Sequence[Row] = (),
+    row_group_size: int = 1000,
+    **settings: Any,
+) -> Captured:
+    write_frames(folder, rows, row_group_size)
+    hour = "date=2026-11-21/hour=12"
+    files = {"frames": [str(folder / "frames" / hour / "s-1-1.parquet")], "events": []}
+    if events:
+        (folder / "events" / hour).mkdir(parents=True, exist_ok=True)
+        files["events"] = [str(folder / "events" / hour / "s-1-1.parquet")]
+        pq.write_table(pa.Table.from_pylist([EVENT | row for row in events], events_schema()), files["events"][0])
+    return sources.captured(spark, str(folder), files, **settings)
 
 
 @pytest.fixture(scope="session")

@@ -1,42 +1,27 @@
-"""Both roads make the same rows, tasks cover each byte once, and a frame that is not read is a row."""
+"""Both roads and the data source make the same rows, and a frame that is not read is a row."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import pairwise
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from proxy.wire import records
-from recorder.analysis import bodies
-from recorder.analysis.bodies import Captured, Road, planned, rows
+from recorder.analysis.bodies import Captured, Road, rows
+from recorder.analysis.data_source import NAME, register
+from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.decode.frames import request, response
 
 Build = Callable[..., Any]
-FILES = st.lists(st.tuples(st.uuids().map(str), st.integers(0, 1 << 26)), max_size=20, unique_by=lambda file: file[0])
-
-
-@given(FILES, st.integers(1, 8))
-def test_tasks_cover_each_byte_of_each_file_once(files: list[tuple[str, int]], least: int) -> None:
-    pieces = [piece for task in planned(files, least) for piece in task]
-    for path, size in files:
-        ranges = sorted((one.start, one.end) for one in pieces if one.path == path)
-        assert ranges[0][0] == 0
-        assert ranges[-1][1] == size
-        assert all(end == start for (_, end), (start, _) in pairwise(ranges))
-    assert all(sum(one.end - one.start for one in task) <= bodies.TASK_BYTES for task in planned(files, least))
-
-
-def test_a_capture_without_files_is_no_task() -> None:
-    assert planned([], 4) == []
+NOON_NS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 10**9
 
 
 def some_frames(seed: int) -> list[dict[str, Any]]:
@@ -68,8 +53,27 @@ def some_frames(seed: int) -> list[dict[str, Any]]:
     return made
 
 
+@pytest.fixture
+def each_way(spark: SparkSession, captured: Build, tmp_path: Path) -> Callable[..., list[list[str]]]:
+    """The rows by each road and by the data source, as text: nulls have no order."""
+
+    def each_way(frames: list[dict[str, Any]], decoder: Any, **settings: Any) -> list[list[str]]:
+        found = both(captured, frames, decoder, **settings)
+        register(spark)
+        reader = spark.read.format(NAME).option("table", decoder.name).option("path", str(tmp_path))
+        for name, value in settings.items():
+            reader = reader.option(name.removesuffix("_ns"), moment(value) if name.endswith("_ns") else value)
+        return [*found, sorted(map(str, reader.load().collect()))]
+
+    return each_way
+
+
+def moment(ns: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)).isoformat()
+
+
 def both(captured: Build, frames: list[dict[str, Any]], decoder: Any, **settings: Any) -> list[list[str]]:
-    """The rows by each road, as text: nulls have no order."""
+    """The rows by each road."""
     found = []
     for road in (Road.WORKER, Road.JVM):
         capture: Captured = captured(*frames, row_group_size=7, road=road, **settings)
@@ -85,20 +89,37 @@ def complete(request_row: Build) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("decoder", [TOPIC_PARTITIONS, RECORDS, MESSAGES], ids=lambda one: one.name)
-def test_both_roads_make_the_same_rows(captured: Build, complete: Build, decoder: Any) -> None:
+@pytest.mark.parametrize("decoder", [TOPIC_PARTITIONS, BATCHES, RECORDS, MESSAGES], ids=lambda one: one.name)
+def test_both_roads_and_the_data_source_make_the_same_rows(each_way: Build, complete: Build, decoder: Any) -> None:
     frames = [complete(row) for row in some_frames(3)]
-    worker, jvm = both(captured, frames, decoder)
-    assert worker == jvm
+    worker, jvm, source = each_way(frames, decoder)
+    assert worker == jvm == source
     assert len(worker) > 30
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_roads_and_data_source_agree_over_many_captures(each_way: Build, complete: Build, seed: int) -> None:
+    rng = random.Random(seed)
+    frames = [complete(row) for row in some_frames(seed)]
+    first, last = sorted(rng.sample(range(len(frames)), 2))
+    begin = NOON_NS + first * 10**9
+    settings = {"largest": rng.choice([50, 100, 1 << 20]), "since_ns": begin, "until_ns": NOON_NS + last * 10**9}
+    for number, row in enumerate(frames):
+        row["at_ns"] = NOON_NS + number * 10**9
+    for decoder in (TOPIC_PARTITIONS, BATCHES, RECORDS, MESSAGES):
+        worker, jvm, source = each_way(frames, decoder, **settings)
+        assert worker == jvm == source
+
+
 @pytest.mark.real
-def test_frames_that_are_left_out_or_too_large_are_rows_on_either_road(captured: Build, complete: Build) -> None:
+def test_frames_that_are_left_out_or_too_large_are_rows_each_way(
+    captured: Build, each_way: Build, complete: Build
+) -> None:
     frames = [complete(row) for row in some_frames(4)]
     limit = sorted(row["size"] for row in frames)[40]
-    worker, jvm = both(captured, frames, MESSAGES, largest=limit)
-    assert worker == jvm
+    worker, jvm, source = each_way(frames, MESSAGES, largest=limit)
+    assert worker == jvm == source
     assert len(worker) == len(frames)
     reasons = [row.unread for row in rows(captured(*frames, largest=limit), MESSAGES).collect()]
     omitted = [row for row in frames if row["stored"] < row["size"]]
@@ -108,10 +129,10 @@ def test_frames_that_are_left_out_or_too_large_are_rows_on_either_road(captured:
 
 
 @pytest.mark.real
-def test_tables_have_the_frames_of_the_time_asked_for_on_either_road(captured: Build, complete: Build) -> None:
-    frames = [complete(row) | {"at_ns": number} for number, row in enumerate(some_frames(5))]
-    worker, jvm = both(captured, frames, MESSAGES, since_ns=10, until_ns=39)
-    assert worker == jvm
+def test_tables_have_the_frames_of_the_time_asked_for_each_way(each_way: Build, complete: Build) -> None:
+    frames = [complete(row) | {"at_ns": NOON_NS + number * 1000} for number, row in enumerate(some_frames(5))]
+    worker, jvm, source = each_way(frames, MESSAGES, since_ns=NOON_NS + 10_000, until_ns=NOON_NS + 39_000)
+    assert worker == jvm == source
     assert len(worker) == 30
 
 

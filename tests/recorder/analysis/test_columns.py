@@ -18,6 +18,7 @@ MADE_HERE = {
 MADE_HERE |= {"unanswered", "errors", "request_bytes", "response_bytes", "p50_ms", "p95_ms", "p99_ms"}
 MADE_HERE |= {
     "service_ns",
+    "throttle_ms",
     "bucket",
     "error_code",
     "error",

@@ -32,6 +32,12 @@ def test_what_a_user_sets_wins_and_local_masters_stay_on_loopback() -> None:
     assert (chosen["spark.master"], chosen["spark.ui.enabled"]) == ("local[3]", "true")
     assert chosen["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in job.settings("spark://host:7077", {})
+    on_loopback = job.settings("spark://127.0.0.1:7077", {})
+    assert (on_loopback["spark.driver.host"], on_loopback.get("spark.sql.shuffle.partitions")) == ("127.0.0.1", None)
+
+
+def test_outside_of_spark_submit_nothing_was_submitted() -> None:
+    assert job.submitted() == {}
 
 
 @pytest.mark.parametrize("name", ["DataFrameQueryContextLogger", "SQLQueryContextLogger"])
@@ -109,7 +115,7 @@ def test_executor_processes_give_the_same_answer_as_threads(
     assert [(row["error"], row["count"]) for row in errors] == [("UNKNOWN_TOPIC_OR_PARTITION", 200)]
 
 
-@pytest.mark.real
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_frames_of_a_megabyte_go_through_an_executor_that_holds_few_of_them(
     tmp_path: Path, response_row: Build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 from proxy.wire import catalog
 from recorder import analyze
 from recorder.analysis import sources
-from recorder.analysis.asked import Nothing, Only, Question
+from recorder.analysis.asked import AUTO, Nothing, Only, Question, chosen
 from recorder.analysis.report import Output, _ordered, report
 from recorder.capture.frames import events_schema
 from recorder.missing import LostOfApi
@@ -88,6 +89,18 @@ def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, fold
     assert row["window_start"].minute == 0
 
 
+@pytest.mark.parametrize(("lasts", "window"), [(599, 5), (600, 60)], ids=["short", "long"])
+def test_a_window_that_suits_the_capture_is_of_5_s_or_of_a_minute(
+    spark: SparkSession, capture: Build, request_row: Build, tmp_path: Path, lasts: int, window: int
+) -> None:
+    capture(*(request_row(second) for second in (0, 7, lasts)))
+    found = report(sources.captured(spark, str(tmp_path)), Question(window=AUTO)).latency_by_api
+    starts = {0, 7 // window * window, lasts // window * window}
+    assert {row["window_start"] for row in found} == {
+        NOON.replace(tzinfo=None) + timedelta(seconds=one) for one in starts
+    }
+
+
 def test_tables_that_are_kept_have_the_busiest_first_within_their_window(spark: SparkSession) -> None:
     made = [(2, "A", 9), (1, "C", 1), (1, "B", 5), (1, "A", 5)]
     latency = spark.createDataFrame(made, ["window_start", "api", "requests"]).coalesce(1)
@@ -140,8 +153,11 @@ def test_an_exchange_counts_once_for_each_topic_that_it_names(spark: SparkSessio
 
 
 def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
-    def of(**only: Any) -> dict[Any, int]:
-        return asked(spark, two_topics, only=Only(**only))
+    found = sources.captured(spark, two_topics)
+    every = sources.all_exchanges(found).persist()
+
+    def of(**only: Any) -> dict[str, int]:
+        return Counter(row.api for row in chosen(every, found, Question(only=Only(**only))).collect())
 
     first_ns = int(NOON.timestamp()) * 10**9
     assert of(topics=("a",)) == {"Produce": 1}
@@ -150,8 +166,8 @@ def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
     assert of(clients=("other",)) == {}
     assert of(apis=((0, "kafka"),)) == {"Produce": 2}
     assert of(apis=((0, "kafka-0.7"), (3, None))) == {}
-    assert of(since_ns=first_ns + 1000) == {"Produce": 1}
-    assert of(until_ns=first_ns) == {"Produce": 1}
+    assert asked(spark, two_topics, only=Only(since_ns=first_ns + 1000)) == {"Produce": 1}
+    assert asked(spark, two_topics, only=Only(until_ns=first_ns)) == {"Produce": 1}
 
 
 def test_a_topic_that_nothing_names_is_said_with_those_that_are_there(spark: SparkSession, two_topics: str) -> None:

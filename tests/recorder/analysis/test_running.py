@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copy
-from typing import Any
+from typing import Any, cast
 
+import click
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import TimestampType
 
-from recorder.analysis.running import Place, _asked
+from recorder.analysis import running
+from recorder.analysis.running import Place, _asked, in_utc
 from recorder.analysis.sources import load
 
 Build = Callable[..., Any]
@@ -50,3 +58,46 @@ def test_a_capture_of_broken_files_alone_has_no_rows(spark: SparkSession, place:
         Path(file).write_bytes(b"PAR1 no more")
     assert _asked(spark, asked, lambda captured: load(captured, "frames").count()) == 0
     assert len(asked.broken) == 2
+
+
+def test_times_are_utc_wherever_the_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    spark_has = int(noon.timestamp()) * 1_000_000
+    with in_utc():
+        assert TimestampType().fromInternal(spark_has) == noon.replace(tzinfo=None)
+    assert os.environ["TZ"] == "Europe/Berlin"
+    assert TimestampType().fromInternal(spark_has) == noon.replace(hour=13, tzinfo=None)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_session_of_a_command_has_times_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def session(*_: Any, **__: Any) -> Iterator[Any]:
+        yield os.environ["TZ"]
+
+    monkeypatch.setattr(running.job, "session", session)
+    with running.opened("local[1]", {}, quick=True) as zone:
+        assert str(zone) == "UTC"
+
+
+def test_a_store_that_goes_away_is_told_once_and_not_for_each_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, asked = "s3://bucket/kept/frames/date=2026-11-21/hour=12/s-1-1.parquet", []
+
+    def question(_captured: Any) -> None:
+        asked.append(1)
+        raise PySparkException(f"{file} can't be read: network connection")
+
+    def gone(_folder: str) -> None:
+        raise OSError("AWS Error NETWORK_CONNECTION during ListObjectsV2 operation: Could not connect")
+
+    monkeypatch.setattr(running, "captured", lambda *_, **__: None)
+    monkeypatch.setattr(running, "files_in", gone)
+    place = Place("s3://bucket/kept", files={"frames": [file], "events": []})
+    with pytest.raises(
+        click.UsageError, match="s3://bucket/kept can't be read any more: network connection: Could not"
+    ):
+        _asked(cast(SparkSession, None), place, question)
+    assert (asked, place.broken) == ([1], {})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
 from proxy.wire import catalog, records
-from recorder.analysis.ship import write_zip
+from recorder.analysis.ship import ship, write_whole, write_zip
 
 PROGRAM = """
 import json, sys
@@ -39,13 +40,14 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
 DECODERS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from recorder.analysis.decode import answers, batches, messages, metadata, names
+from recorder.analysis.decode import answers, batches, cloudevent_rows, encodings, messages, metadata, names
 from recorder.analysis.decode import record_rows, software, topic_partitions
+from recorder.analysis import scan
 from recorder.capture import reader
 ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
 strange = [module.__file__ for module in ours if not module.__file__.startswith(sys.argv[1])]
 assert not strange, strange
-assert not [name for name in sys.modules if name.split(".")[0] == "pyspark"]
+assert not [name for name in sys.modules if name.split(".")[0] in ("pyspark", "msgspec", "cloudevents")]
 print(len(answers.answers().asked) > 1)
 """
 
@@ -62,3 +64,28 @@ def test_the_zip_holds_the_messages_and_no_compiled_files(tmp_path: Path) -> Non
     assert "proxy/wire/messages/01_fetch.kafka" in names
     assert not [name for name in names if name.endswith(".pyc")]
     assert not [name for name in names if name.startswith("proxy/net")]
+
+
+WHOLE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from importlib.metadata import version
+from recorder import submitting
+from recorder.analysis import ship
+from recorder.report.page import page, script
+assert submitting.__file__.startswith(sys.argv[1]), submitting.__file__
+assert len(script("sort.js")) > 100
+print(version("kafka-wiretap"), ship.ship(None) == ship.Path(sys.argv[1]))
+"""
+
+
+def test_a_process_that_has_only_the_whole_zip_runs_the_commands_and_ships_that_zip(tmp_path: Path) -> None:
+    zipped = write_whole(tmp_path / "code.zip")
+    command = [sys.executable, "-I", "-c", WHOLE, str(zipped)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{version('kafka-wiretap')} True\n", "")
+
+
+def test_a_process_that_has_files_ships_what_executors_need(tmp_path: Path) -> None:
+    assert ship(tmp_path / "code.zip") == tmp_path / "code.zip"
+    assert ZipFile(tmp_path / "code.zip").namelist() == ZipFile(write_zip(tmp_path / "other.zip")).namelist()

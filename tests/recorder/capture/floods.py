@@ -55,7 +55,7 @@ class Recorded:
             frame = api_versions.unsupported(number)
             self.talk.answer(exchange, frame)
             self.items += self.line.add(EntryKind.MADE, RESPONSE, number, self.now, frame)
-        self.talk.due(self.now)
+        self.talk.own_answers_due(self.now)
 
     def feed_all(self, direction: Direction, data: bytes, size: int) -> None:
         for at in range(0, len(data), size):

@@ -84,7 +84,10 @@ def rows(
     where: Any = None,
     most: int = DEFAULT_BUDGET,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `frames` or `events`, session by session, in the order of the log. `most`: memory for each file."""
+    """Rows of `frames` or `events`, session by session, each kind of frames in the order of the log.
+
+    `most`: memory for each file.
+    """
     for file in reader.files(folder, kind):
         for table in reader.row_groups(file, columns, where=where, allowance=Allowance(reader.READING, most)):
             yield from table.to_pylist()

@@ -104,7 +104,7 @@ def test_a_broken_track_goes_on_broken() -> None:
     one = track()
     exchange(one, "one")
     feed(one, CALL.request[:30])
-    whole = one.conversation.requests_side.begin if one.conversation else 0
+    whole = one.conversation.requests_side.open_begin if one.conversation else 0
     one.parts[0] = bytearray(b"half")
     one.break_off("queue_full", 77)
     one.break_off("again", 78)

@@ -52,7 +52,7 @@ def test_a_response_that_the_gap_before_has_counted_is_not_counted_again() -> No
     talk = Conversation(Routes())
     talk.requests(METADATA.request, 1)
     talk.responses((METADATA.answer or b"")[:-1], 2)
-    lost = Gap(talk, (0, 0), GAP_FULL, 3, talk.responses_side.open)
+    lost = Gap(talk, (0, 0), GAP_FULL, 3, talk.responses_side.open_exchange)
     step = talk.responses((METADATA.answer or b"")[-1:], 4)
     lost.saw(step.finished, step.one_way)
     assert lost.account()["responses"] == {}

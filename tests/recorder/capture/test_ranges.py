@@ -7,8 +7,8 @@ import pytest
 
 from recorder.capture import columns, storage
 from recorder.capture.columns import FrameRows, Numbers, Peers, Shape
+from recorder.capture.frames import HOUR_NS
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.storage import HOUR_NS
 
 FIRST = 480_000 * HOUR_NS
 
@@ -40,7 +40,7 @@ def published(files: RangeFiles, folder: Path) -> dict[str, list[int]]:
 def test_rows_go_into_the_file_of_their_hour(tmp_path: Path) -> None:
     files = range_files(tmp_path)
     for at_ns in (FIRST, FIRST + HOUR_NS - 1, FIRST + HOUR_NS, FIRST):
-        add(files.frames(at_ns, 0, 1), b"x")
+        add(files.frames(at_ns, 0, 1, is_data=True), b"x")
     files.events(FIRST + HOUR_NS).add("session", None, 0, 0)
     name = "s-00000007-00000007.parquet"
     assert published(files, tmp_path) == {
@@ -56,8 +56,17 @@ def test_a_full_group_is_written_and_a_large_frame_stands_alone(
     monkeypatch.setattr(columns, "MAX_BYTES", 10)
     files = range_files(tmp_path)
     for size in (4, 4, 4, 50, 1):
-        add(files.frames(FIRST, 0, size), bytes(size))
+        add(files.frames(FIRST, 0, size, is_data=True), bytes(size))
     assert list(published(files, tmp_path).values()) == [[2, 1, 1, 1]]
+
+
+def test_frames_with_records_have_row_groups_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MAX_BYTES", 10)
+    monkeypatch.setattr(columns, "MAX_CONTROL_BYTES", 5)
+    files = range_files(tmp_path)
+    for size, is_data in ((4, True), (1, False), (4, True), (4, False), (4, True), (1, False)):
+        add(files.frames(FIRST, 0, size, is_data=is_data), bytes(size))
+    assert list(published(files, tmp_path).values()) == [[2, 2, 1, 1]]
 
 
 @pytest.mark.parametrize("bound", ["MAX_EVENTS", "MAX_BYTES"])
@@ -73,14 +82,14 @@ def test_events_do_not_wait_for_the_end_of_a_range_either(
 
 def test_a_clock_that_was_set_begins_a_group(tmp_path: Path) -> None:
     files = range_files(tmp_path)
-    add(files.frames(FIRST, 0, 1), b"x")
-    add(files.frames(FIRST, 9, 1), b"x")
+    add(files.frames(FIRST, 0, 1, is_data=True), b"x")
+    add(files.frames(FIRST, 9, 1, is_data=True), b"x")
     assert list(published(files, tmp_path).values()) == [[1, 1]]
 
 
 def test_discarded_files_leave_nothing(tmp_path: Path) -> None:
     files = range_files(tmp_path)
-    add(files.frames(FIRST, 0, 1), b"x")
+    add(files.frames(FIRST, 0, 1, is_data=True), b"x")
     files.finish()
     files.discard()
     assert not list(tmp_path.rglob("*.parquet"))

@@ -1,6 +1,7 @@
 """Rows out of a capture again: the wanted ones, in order, without bodies that nobody wants."""
 
 import random
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,10 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from proxy.wire.apis import api_name
 from recorder.capture import columns, reader
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.rows import DATA
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from tests.recorder.capture import looks, traffic
@@ -37,10 +40,30 @@ def talks(tmp_path: Path) -> list[Talk]:
     return made
 
 
-def test_rows_come_session_by_session_in_the_order_of_the_log(talks: list[Talk], tmp_path: Path) -> None:
-    rows = list(looks.rows(tmp_path, ["session", "connection", "sequence", "frame"]))
-    wanted = [(f"s{n}", n, row["sequence"], row["frame"]) for n in range(2) for row in traffic.expected(talks[n])]
-    assert [tuple(row.values()) for row in rows] == wanted
+def test_rows_come_session_by_session_each_kind_of_frame_in_the_order_of_the_log(
+    talks: list[Talk], tmp_path: Path
+) -> None:
+    rows = list(looks.rows(tmp_path, ["session", "connection", "sequence", "frame", "api"]))
+    wanted = [
+        (f"s{n}", n, row["sequence"], row["frame"], api_name(row["api_key"]))
+        for n in range(2)
+        for row in traffic.expected(talks[n])
+    ]
+    for is_data in (True, False):
+        found = [tuple(row.values()) for row in rows if (row["api"] in DATA) == is_data]
+        assert found == [row for row in wanted if (row[-1] in DATA) == is_data]
+        assert found
+
+
+def test_a_capture_of_format_1_is_read_whose_row_groups_hold_all_frames(talks: list[Talk], tmp_path: Path) -> None:
+    rows = [*looks.rows(tmp_path)]
+    for file in reader.files(tmp_path):
+        table = pa.concat_tables(reader.row_groups(file))
+        mixed = table.sort_by([("connection", "ascending"), ("sequence", "ascending")])
+        pq.write_table(mixed.replace_schema_metadata({c.FORMAT_KEY: b"1"}), file.path)
+    key = itemgetter("session", "connection", "sequence")
+    assert sorted(looks.rows(tmp_path), key=key) == sorted(rows, key=key)
+    assert rows
 
 
 def test_only_wanted_rows_and_columns_come(talks: list[Talk], tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.frames import DamagedFileError, frames_schema
+from recorder.replay.stream import happenings
 from tests.recorder.capture import looks
 
 MIB = 1 << 20
@@ -31,6 +34,7 @@ HEADS = {
     "kind": "request",
     "made_by": "client",
     "at_ns": 1,
+    "mono_ns": 1,
     "size": 4,
     "stored": 4,
 }
@@ -105,6 +109,36 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
     assert int(subprocess.run(command, capture_output=True, check=True, text=True).stdout) * 1024 < 400 * MIB
 
 
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """What circles hold stays. On entry there is no young object."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+LOOKS: dict[str, Callable[[reader.CaptureFile], object]] = {
+    "tables": lambda file: list(reader.row_groups(file)),
+    "streamed bodies": lambda file: list(reader.streamed_bodies(file, 0)),
+    "first times": reader.first_times,
+    "groups by bytes": lambda file: reader.groups_between(file, 0, 1 << 40),
+    "replaying": lambda file: list(happenings(file.path.parents[3])),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_footer_of_a_file_that_was_read_is_gone_before_the_collector_comes(tmp_path: Path, look: str) -> None:
+    """It is megabytes of a large file's, in two small objects: the collector sees no reason to come."""
+    file = reader.file_at(written(tmp_path, repeated(1)))
+    with without_collector():
+        LOOKS[look](file)
+        left = [one for one in gc.get_objects(generation=0) if type(one).__module__.startswith("pyarrow._parquet")]
+    assert left == []
+
+
 def test_bodies_that_nobody_asks_for_cost_nothing(tmp_path: Path) -> None:
     written(tmp_path, BOMBS["bodies"]())
     assert sum(1 for _ in looks.rows(tmp_path, reader.HEADS, most=16 * MIB)) == 1000
@@ -140,6 +174,15 @@ def test_rows_are_the_same_however_their_columns_are_stored(tmp_path: Path, dict
     assert [row["frame"] for row in found] == bodies
     assert [row["masked"] for row in found] == lists
     assert {row["session"] for row in found} == {SESSION}
+
+
+@pytest.mark.parametrize("column", ["session", "sequence", "kind", "at_ns", "size"])
+def test_a_hole_in_a_column_that_is_never_null_is_damage(tmp_path: Path, column: str) -> None:
+    table = repeated(1)
+    hole = pa.nulls(1, table.schema.field(column).type)
+    written(tmp_path, table.set_column(table.schema.get_field_index(column), column, hole))
+    with pytest.raises(DamagedFileError, match=f"1-1.parquet can't be read: its column {column} has holes"):
+        list(looks.rows(tmp_path))
 
 
 def test_a_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:

@@ -8,23 +8,23 @@ from proxy.conversation.routes import Routes
 from recorder.capture.columns import EventRows, FrameRows, SharedTables
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.cutting import cut
-from recorder.capture.rows import RowMaker
-from recorder.capture.storage import HOUR_NS
+from recorder.capture.frames import HOUR_NS
+from recorder.capture.rows import DATA, RowMaker
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
 
 
 class Groups:
-    """A sink that keeps one group an hour."""
+    """A sink that keeps one group an hour and kind of frames."""
 
     def __init__(self) -> None:
         self.shared = SharedTables()
-        self.groups: dict[int, FrameRows] = {}
+        self.groups: dict[tuple[int, bool], FrameRows] = {}
 
-    def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
-        hour = at_ns // HOUR_NS
-        return self.groups.setdefault(hour, FrameRows("s", None, self.shared, clock_ns))
+    def frames(self, at_ns: int, clock_ns: int, size: int, *, is_data: bool) -> FrameRows:
+        where = at_ns // HOUR_NS, is_data
+        return self.groups.setdefault(where, FrameRows("s", None, self.shared, clock_ns))
 
     def events(self, at_ns: int) -> EventRows:
         return EventRows("s", None)
@@ -58,6 +58,28 @@ def test_a_run_of_requests_and_their_responses() -> None:
     assert [row["latency_ns"] for row in got] == [None] * 3 + [15] * 3
     assert [row["frame"] for row in got] == [c.request[4:] for c in calls] + [(c.answer or b"")[4:] for c in calls]
     assert (rows.frames, rows.bytes) == (6, len(asked) + len(answered) - 24)
+
+
+def test_frames_with_records_and_others_go_into_groups_of_their_own() -> None:
+    groups, rows, track = made()
+    assert track.conversation is not None
+    apis = [0, 3, 3, 1, 78, 12, 0]
+    calls = [traffic.call(RNG, api, n, "one") for n, api in enumerate(apis)]
+    step, found = cut(
+        track.conversation, Direction.REQUEST, b"".join(call.request for call in calls), 10, FrameKind.REQUEST
+    )
+    rows.run(track, 0, step.data, found, 10)
+    of_kind = {is_data: group.table().to_pylist() for (_, is_data), group in groups.groups.items()}
+    assert [(row["api_key"], row["sequence"]) for row in of_kind[True]] == [(0, 0), (1, 3), (78, 4), (0, 6)]
+    assert [(row["api_key"], row["sequence"]) for row in of_kind[False]] == [(3, 1), (3, 2), (12, 5)]
+    for kind in of_kind.values():
+        assert [row["frame"] for row in kind] == [calls[row["sequence"]].request[4:] for row in kind]
+
+
+def test_frames_of_kafka_07_with_messages_are_data() -> None:
+    assert {"0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce"} == {
+        name for name in DATA if name is not None and name.startswith("0.7/")
+    }
 
 
 def test_an_empty_run_makes_nothing() -> None:
@@ -102,7 +124,7 @@ def test_an_answer_of_the_proxy_is_its_own() -> None:
     call = traffic.call(RNG, traffic.METADATA, 1, "one")
     cut(track.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
     track.conversation.answer(track.conversation.in_flight[0], traffic.framed(b"made"))
-    (exchange,) = track.conversation.due(5).finished
+    (exchange,) = track.conversation.own_answers_due(5).finished
     rows.add(track, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)
     (row,) = groups.rows()
     assert (row["made_by"], row["frame"], row["latency_ns"]) == ("proxy", b"made", None)

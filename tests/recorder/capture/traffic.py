@@ -59,8 +59,8 @@ class Talk:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """As `proxy.net.observer.Opened`."""
+class OpenedConnection:
+    """As `proxy.net.observer.OpenedConnection`."""
 
     connection: int
     at_ns: int
@@ -196,7 +196,7 @@ class Player:
     ) -> Conversation:
         conversation = self.talks[talk.connection] = Conversation(recording_routes(talk.dialect), limits)
         peers = (talk.listener, talk.client, talk.node, "10.0.0.1:9092")
-        facts = Opened(talk.connection, at_ns, *peers, principal is not None, cluster, principal)
+        facts = OpenedConnection(talk.connection, at_ns, *peers, principal is not None, cluster, principal)
         self.observer.opened(facts, conversation)
         return conversation
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from recorder.inspect.wanted import HOUR_NS, Wanted
+from recorder.capture.frames import HOUR_NS
+from recorder.inspect.wanted import Wanted
 
 
 def test_no_filter_is_no_expression() -> None:

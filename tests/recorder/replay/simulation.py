@@ -219,7 +219,7 @@ class Simulation:
     def _take(self, action: Send) -> None:
         if action.channel not in self._nodes:
             return
-        self.engine.wrote(action.channel, self.now, self.now)
+        self.engine.wrote(action.channel, 1, self.now)
         for frame in _frames(bytes(action.data)):
             head = request_head(frame)
             decoded = decode_request(frame)

@@ -15,6 +15,7 @@ from recorder.replay.plan import Reason
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.zookeeper import ZookeeperCluster
 from tests.clients.workloads import asyncio_client, confluent, exactly_once, java, kcat, python
+from tests.clients.workloads.programs import share_group
 from tests.recorder.replay.real import (
     Recording,
     check_as_recorded,
@@ -46,6 +47,21 @@ OTHERS: dict[str, Work] = {
     "kafka-python, transactions": lambda cluster, bootstrap: python.keeps_its_transactions(bootstrap),
 }
 ALL = EVERY | OTHERS
+# partitions that a share group's member reads, 20 records each
+SHARED = 3
+
+
+def shares(cluster: KafkaCluster, bootstrap: str) -> None:
+    """One member of a share group reads partitions that other nodes lead, by a session with each."""
+    topic, group = confluent.create_topic(bootstrap, "sharing", SHARED), share_group(cluster, cluster.bootstrap)
+    confluent.produce(bootstrap, topic, [b"%d" % number for number in range(20 * SHARED)], SHARED)
+    ends = ["--max-messages", str(20 * SHARED), "--timeout-ms", "30000"]
+    asked = ["--bootstrap-server", bootstrap, "--topic", topic, "--group", group, *ends]
+    seen = cluster.console("kafka-console-share-consumer", *asked).stdout.split()
+    assert sorted(map(int, seen)) == [*range(20 * SHARED)]
+
+
+SHARING: dict[str, Work] = {"share group": shares}
 # what each release lacks of 4.3.1, by API, and why requests are withheld for it: nothing else may be
 WITHHELD = {
     "3.9.2": {
@@ -99,7 +115,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     def of(cluster: KafkaCluster, kind: str) -> Recording:
         key = len(cluster.nodes), kind
         if key not in made:
-            made[key] = record(cluster, tmp_path_factory.mktemp("recording"), ALL[kind])
+            made[key] = record(cluster, tmp_path_factory.mktemp("recording"), (ALL | SHARING)[kind])
         return made[key]
 
     return of
@@ -132,6 +148,21 @@ def test_one_node_has_in_recorded_time_what_three_had(
     recording = recorded(kafka_three, kind)
     replayed = replay(recording, target.bootstrap, tmp_path)
     check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "options", [["--speed", "1"], ["--speed", "max", "--prefix", "again-"]], ids=["recorded-time", "max"]
+)
+def test_one_node_gives_a_share_group_what_three_gave_it(
+    kafka_three: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, options: list[str]
+) -> None:
+    """The member's sessions with several nodes meet on one."""
+    recording = recorded(kafka_three, "share group")
+    replayed = replay(recording, target.bootstrap, tmp_path, *options)
+    check_withheld(replayed, {})
+    read = {each["partition"]: each["equal"] for each in replayed.report["streams"]}
+    assert read == dict.fromkeys(range(SHARED), 20), replayed.printed
 
 
 @pytest.mark.long

@@ -28,7 +28,7 @@ from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
 from tests.clients.harness import PROGRAM
 from tests.clients.tap import Tap
-from tests.clients.workloads import confluent, exactly_once
+from tests.clients.workloads import confluent, exactly_once, logins
 from tests.recorder.replay import brokers_logs
 from tests.recorder.replay.real import (
     Recording,
@@ -88,6 +88,36 @@ def test_a_target_with_tls_and_logins_has_what_the_recorded_one_had_and_what_was
         assert twice.code == 0, twice.printed
         assert not twice.report["differences"], twice.printed
         assert twice.report["totals"]["sent"] >= replayed.report["totals"]["sent"]
+
+
+def test_a_target_whose_users_log_in_by_scram_has_what_the_recorded_one_had(
+    kafka_one: KafkaCluster, target: KafkaCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "right").write_text(logins.SCRAM_PASSWORD)
+    (tmp_path / "wrong").write_text(PASSWORD)
+
+    def settings(mechanism: str, password: str) -> list[str]:
+        path = tmp_path / f"{mechanism}-{password}.toml"
+        told = f'mechanism = "{mechanism}"\nusername = "{logins.SCRAM_USER}"\npassword_file = "{password}"\n'
+        path.write_text(f'[login."*"]\n{told}')
+        return ["--speed", "max", "--settings", str(path)]
+
+    recording = record(
+        kafka_one, tmp_path / "recording", lambda cluster, bootstrap: confluent.keeps_its_transactions(bootstrap)
+    )
+    with Tap(target.tap_routes, tmp_path / "tap"):
+        logins.makes_a_user(target, target.login_bootstrap)
+        to = target.login_bootstrap
+        replayed = replay(recording, to, tmp_path, *settings(logins.SCRAM_512, "right"))
+        check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+        again = replay(recording, to, tmp_path, *settings(logins.SCRAM_256, "right"), "--prefix", "again-")
+        assert again.code == 0, again.printed
+        assert again.report["totals"]["sent"] == replayed.report["totals"]["sent"]
+        command = [*PROGRAM, "replay", str(recording.capture), "--to", to, *settings(logins.SCRAM_256, "wrong")]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
+    assert refused.returncode == 2
+    assert "can't be reached" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_leaders_that_move_meanwhile_cost_no_record(

@@ -10,12 +10,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.keys import END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID, LEAVE_GROUP, PRODUCE
+from proxy.wire.keys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_OFFSETS,
+    PRODUCE,
+    SHARE_GROUP_HEARTBEAT,
+)
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending
 from tests.recorder.replay.fake_kafka import Kafka, recorded
-from tests.recorder.replay.simple import PRODUCE_VERSION, answered, batch, produce, produced
-from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, one_node
+from tests.recorder.replay.group_script import JOIN, joined
+from tests.recorder.replay.simple import (
+    LIST_VERSION,
+    PRODUCE_VERSION,
+    answered,
+    batch,
+    list_answer,
+    listed,
+    produce,
+    produced,
+)
+from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
 SECOND = 10**9
 # how long a request takes to the target, and an answer back: of a whole connection, which keeps its order
@@ -115,6 +135,53 @@ def test_an_abort_whose_error_passes_is_sent_again() -> None:
     found.run()
     assert left_open(found) == []
     assert len(found.asked(END_TXN)) == 3
+
+
+MEMBER, EPOCH = "given-by-the-target", 9
+SUBSCRIBES = {"group_id": "g", "member_epoch": 0, "subscribed_topic_names": ["a"]}
+CONSUMES = SUBSCRIBES | {"rebalance_timeout_ms": 60_000, "topic_partitions": []}
+# a member's first request, and the target's answer
+JOINS: dict[str, tuple[int, int, Values, Values]] = {
+    "classic": (JOIN_GROUP, 5, JOIN, joined(MEMBER, 7, MEMBER)),
+    "consumer": (CONSUMER_GROUP_HEARTBEAT, 0, CONSUMES, {"member_id": MEMBER, "member_epoch": EPOCH}),
+    "share": (
+        SHARE_GROUP_HEARTBEAT,
+        1,
+        SUBSCRIBES | {"member_id": MEMBER},
+        {"member_id": MEMBER, "member_epoch": EPOCH},
+    ),
+}
+
+
+@pytest.mark.parametrize("lasts_ms", [40.0, 2000.0], ids=["the-play-goes-on", "the-play-is-over"])
+@pytest.mark.parametrize("kind", JOINS)
+def test_a_member_leaves_whose_recorded_client_was_gone_before_its_answer(kind: str, lasts_ms: float) -> None:
+    """The target's answer tells who it is; it comes a second after the client has hung up."""
+    key, version, asked, told = JOINS[kind]
+    recording = Recording()
+    recording.asks(0, 1, key, version, asked)
+    recording.closes(5, 1)
+    recording.answers(
+        3001 - lasts_ms, recording.asks(3000 - lasts_ms, 2, LIST_OFFSETS, LIST_VERSION, listed()), list_answer()
+    )
+    left: list[Any] = []
+
+    def answer(got: Got) -> Answer:
+        if got.key == LEAVE_GROUP:
+            left.append(got.values["members"][0]["member_id"] if "members" in got.values else got.values["member_id"])
+        elif got.key == key and got.values.get("member_epoch") == -1:
+            left.append(got.values["member_id"])
+        return told if got.key == key else answered(got) or {}
+
+    cluster = one_node(("a", 1))
+    cluster.coordinators[0, "g"] = 1
+    found = Simulation(recording, answer, cluster=cluster, delay=lambda got: 1000.0 if got.key == key else 1.0)
+    found.run()
+    assert found.engine.finished
+    # a replay that ends while it is leaving has it leave once more
+    assert {*left} == {MEMBER}
+    assert left_open(found) == []
+    assert found.world.result.totals.lost == 0
 
 
 def test_a_member_that_may_not_leave_is_said() -> None:

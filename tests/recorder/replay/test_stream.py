@@ -3,11 +3,13 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import HEARTBEAT, METADATA
+from recorder.capture.frames import DamagedFileError, frames_schema
 from recorder.capture.reader import last_ns
 from recorder.replay import stream
 from recorder.replay.plan import Reason
@@ -151,6 +153,29 @@ def test_only_sessions_that_are_wanted_are_read(tmp_path: Path) -> None:
     assert [each.exchange.origin.session for each in happenings(tmp_path, [OTHER[:-1]]) if isinstance(each, Asked)] == [
         OTHER
     ]
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["first", "later"])
+def test_a_frame_without_a_time_is_damage(tmp_path: Path, at: int) -> None:
+    frames = [request(ns, 1, ns, METADATA, 12, {"topics": None}) for ns in range(2)]
+    frames[at]["mono_ns"] = None
+    with pytest.raises(DamagedFileError, match="can't be read: its column mono_ns has holes"):
+        [*happenings(write(tmp_path, frames, group=1))]
+
+
+def test_an_event_without_a_time_is_damage(tmp_path: Path) -> None:
+    write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None})], [event(10, 1, "opened", mono_ns=None)])
+    with pytest.raises(DamagedFileError, match="can't be read: its column mono_ns has holes"):
+        [*happenings(tmp_path)]
+
+
+def test_a_file_without_rows_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None})])
+    folder = tmp_path / "frames" / "date=2026-11-21" / "hour=12"
+    pq.write_table(frames_schema().empty_table(), folder / f"{SESSION}-0-0.parquet")
+    pq.ParquetWriter(folder / f"{SESSION}-2-2.parquet", frames_schema()).close()
+    pq.ParquetWriter(folder / f"{OTHER}-1-1.parquet", frames_schema()).close()
+    assert [type(each) for each in happenings(tmp_path)] == [Asked]
 
 
 def test_the_last_time_is_that_of_the_last_frame(tmp_path: Path) -> None:

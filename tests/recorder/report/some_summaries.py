@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from recorder.analysis.summary.bounds import MAX_ROWS, Bounded, Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.cluster import (
+    EventsOfTopic,
     Group,
     Groups,
     LoadOfNode,
@@ -386,7 +387,12 @@ def _topics() -> Topics:
         )
         if number
     ]
-    return Topics(totals=Top(totals), use=Table(tuple(use)))
+    events = (
+        EventsOfTopic("payments", "binary", written=880, read=880),
+        EventsOfTopic("payments", "binary", "3.2.1", "header ce_datacontenttype", written=12, read=9),
+        EventsOfTopic("payments", "structured", written=40),
+    )
+    return Topics(totals=Top(totals), use=Table(tuple(use)), cloudevents=Table(events))
 
 
 def _groups(dice: random.Random) -> Groups:
@@ -396,6 +402,7 @@ def _groups(dice: random.Random) -> Groups:
             "billing",
             "classic",
             4,
+            5,
             ("orders", "payments"),
             3,
             5_310,
@@ -408,6 +415,7 @@ def _groups(dice: random.Random) -> Groups:
         Group(
             "search-indexer",
             "consumer",
+            6,
             6,
             ("inventory-updates",),
             1,
@@ -422,6 +430,7 @@ def _groups(dice: random.Random) -> Groups:
             "clickstream-etl",
             "classic",
             12,
+            13,
             ("clickstream.raw",),
             9,
             11_020,
@@ -431,16 +440,24 @@ def _groups(dice: random.Random) -> Groups:
             None,
             Series("lag", _saw(dice, 9_000)),
         ),
-        Group("email", "share", 3, ("email-outbox",), 0, None, None, None),
+        Group("email", "share", 3, 3, ("email-outbox",)),
     )
     began = [
         (600, "billing", 4, "joined"),
-        (612, "billing", 3, "cooperative follow-up"),
+        (612, "billing", 3, "follow_up"),
         (2_350, "billing", 31, "lost"),
     ]
     began += [(200 + 380 * at, "clickstream-etl", 6 + at, "lost" if at % 3 == 1 else "joined") for at in range(9)]
     rebalances = [
-        Rebalance(group, START + at * SECOND, START + (at + took) * SECOND, cause, 4, number)
+        Rebalance(
+            group,
+            START + at * SECOND,
+            START + (at + took) * SECOND,
+            cause,
+            4,
+            number,
+            "need to revoke partitions and re-join",
+        )
         for number, (at, group, took, cause) in enumerate(sorted(began), 1)
     ]
     return Groups(groups=Top(rows), rebalances=Table(tuple(rebalances)))
@@ -534,10 +551,16 @@ def _clients() -> Clients:
 def _metadata() -> Metadata:
     rows = (
         MetadataChange(START + 2040 * SECOND, "orders 3", "leader", "2", "3"),
-        MetadataChange(START + 2041 * SECOND, "payments 2", "in_sync", "1, 2, 3", "1, 3"),
+        MetadataChange(START + 2041 * SECOND, "payments 0, payments 2 and 4 more", "in sync", "1, 2, 3", "1, 3"),
         MetadataChange(START + 2460 * SECOND, "orders 3", "leader", "3", "2"),
     )
-    return Metadata(changes=Table(rows))
+    moved = {(2040 * SECOND) // LINE.bin_ns: 1, (2460 * SECOND) // LINE.bin_ns: 1}
+    lost = {(2041 * SECOND) // LINE.bin_ns: 6}
+    bars = [
+        Series(name, tuple(at_bin.get(at, 0) for at in range(LINE.bins)))
+        for name, at_bin in (("leader", moved), ("in sync", lost))
+    ]
+    return Metadata(changes=Table(rows), over_time=Top(tuple(bars)))
 
 
 def _connections(dice: random.Random) -> Connections:

@@ -10,10 +10,13 @@ from hashlib import sha256
 
 import pytest
 
-from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.bounds import Series, Table, Timeline, Top
+from recorder.analysis.summary.cluster import Group, Groups
 from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.analysis.summary.traffic import Errors
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html
+from recorder.report.capture_plots import plots
 from recorder.report.sections.every import sections
 from tests import hostile_text
 from tests.recorder.report import some_summaries as summaries
@@ -94,9 +97,26 @@ def test_the_verdict_stands_first_and_findings_before_everything_else(lively: Pa
 def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
     labels = [one["aria-label"] or "" for one in lively.named("svg")]
     assert all(len(label) > 15 for label in labels)
-    assert len(lively.named("figure")) == 11
-    # two for each of ten plots, for wide and narrow screens; six of one that is small anyway
-    assert len(labels) == 10 * 2 + 6
+    assert len(lively.named("figure")) == 12
+    # two for each of eleven plots, for wide and narrow screens; six of one that is small anyway
+    assert len(labels) == 11 * 2 + 6
+
+
+def test_what_came_once_is_not_called_usual() -> None:
+    once = Series("NOT_LEADER", (0, 1, 0))
+    (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 3), errors=Errors(over_time=Top((once,), 1))))["errors"]
+    assert plot.answer == "1 error, from 00:00:01 on for 1 s; none before or after."
+
+
+@pytest.mark.parametrize(
+    ("lag", "age_ms", "is_behind"), [(0, 0, False), (16, 360, False), (16, 10_000, True), (16, None, True)]
+)
+def test_a_group_that_will_commit_soon_is_not_behind(lag: int, age_ms: float | None, is_behind: bool) -> None:
+    group = Group("g", last_lag=lag, most_lag=lag, last_lag_ms=age_ms)
+    alone = Summary(timeline=Timeline(0, 10**9, 3), groups=Groups(groups=Top((group,), 1)))
+    (plot,) = plots(alone)["groups"]
+    assert plot.answer == ("Behind at the end: g (1 of 1 group)." if is_behind else "No group is behind at the end.")
+    assert ("1 behind" in Page(html(alone)).words) is is_behind
 
 
 def test_a_section_without_rows_says_so() -> None:

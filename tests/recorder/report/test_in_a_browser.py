@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from recorder.analysis.change.whole import changes
 from recorder.report.capture import html
+from recorder.report.changes import html as compared_html
 from recorder.report.replay import html as replay_html
 from tests.recorder.replay import some_results as results
+from tests.recorder.report import some_sides as sides
 from tests.recorder.report import some_summaries as summaries
 from tests.recorder.report.browser import Browser, Tab
 
@@ -50,6 +53,14 @@ def test_a_page_is_opened_without_a_complaint_and_asks_nothing_of_the_network(
 def test_so_is_the_page_of_a_replay(browser: Browser, tmp_path: Path) -> None:
     tab = Tab(browser, written(tmp_path, replay_html(results.hostile(), "report.html")))
     assert (tab.complaints, tab.fetched) == ([], [])
+
+
+@pytest.mark.parametrize("both", [(sides.monday, sides.tuesday), (sides.hostile, sides.nothing)], ids=["real", "odd"])
+def test_so_is_the_page_of_two_captures_compared(browser: Browser, tmp_path: Path, both: Any) -> None:
+    page = written(tmp_path, compared_html(changes(both[0](), both[1]())))
+    tab = Tab(browser, page, width=380)
+    assert (tab.complaints, tab.fetched) == ([], [])
+    assert tab.run("document.documentElement.scrollWidth") == 380
 
 
 def test_a_foreign_script_would_be_refused_and_seen(browser: Browser, tmp_path: Path) -> None:
@@ -116,9 +127,10 @@ def test_names_are_sorted_by_their_letters(browser: Browser, lively: Path) -> No
 def test_what_is_unknown_stands_last_in_both_directions(browser: Browser, lively: Path) -> None:
     tab = Tab(browser, lively)
     table = "document.querySelector('#groups table.sorts')"
-    texts = f"[...{table}.tBodies[0].rows].map(row => row.cells[3].innerText)"
+    lag = tab.run(f"[...{table}.tHead.rows[0].cells].findIndex(cell => cell.innerText.trim().startsWith('lag'))")
+    texts = f"[...{table}.tBodies[0].rows].map(row => row.cells[{lag}].innerText)"
     for _ in range(2):
-        tab.run(f"{table}.tHead.rows[0].cells[3].querySelector('button').click()")
+        tab.run(f"{table}.tHead.rows[0].cells[{lag}].querySelector('button').click()")
         assert tab.run(texts)[-1] == "\N{EN DASH}"
 
 

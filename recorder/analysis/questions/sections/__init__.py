@@ -4,6 +4,8 @@
     traffic.py    coverage, latency, errors, traffic by API
     peers.py      clients, connections, events
     cluster.py    topics, partitions
+    delivery.py   from producer to consumer
+    metadata.py   changes of leaders, replicas and nodes
 
 Each function asks Spark at once, and gets back no more rows than its section's bounds (`summary.bounds`) allow.
 """

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.expressions import ns
 from recorder.analysis.summary.bounds import MAX_TOP, Series, Timeline
 from recorder.capture import frames as c
 
@@ -19,11 +20,6 @@ def bin_of(line: Timeline, at: str = c.AT) -> Column:
     """The bin of a moment; moments before or behind count to the first or the last one."""
     found = F.floor((ns(at) - line.first_at_ns) / line.bin_ns)
     return F.least(F.greatest(found, F.lit(0)), F.lit(line.bins - 1)).cast("int").alias(BIN)
-
-
-def ns(at: str | Column) -> Column:
-    """A moment in ns since 1970, to the microsecond."""
-    return F.unix_micros(at) * 1000
 
 
 def series(name: str, line: Timeline, values: Iterable[tuple[int, float | None]], empty: float | None = None) -> Series:

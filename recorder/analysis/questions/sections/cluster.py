@@ -8,12 +8,17 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.questions.sections.bins import firsts, ns
+from recorder.analysis.expressions import ns
+from recorder.analysis.kept import persisted
+from recorder.analysis.questions.sections.bins import firsts
 from recorder.analysis.summary.bounds import MAX_MARKS, MAX_ROWS, MAX_TOP, Marks, Table, Top
 from recorder.analysis.summary.cluster import (
+    NO_LEADER,
+    EventsOfTopic,
     LoadOfNode,
     Partition,
     Partitions,
@@ -31,12 +36,23 @@ _SIDES = {WRITES: Side.WRITES, READS: Side.READS}
 
 
 def topics(captured: Captured) -> Topics:
-    """Who writes and who reads each topic."""
-    use = topic_use(captured).filter(F.col("topic").isNotNull()).persist()
-    try:
-        return Topics(totals=_totals(use), use=_use(use))
-    finally:
-        use.unpersist()
+    """Who writes and who reads each topic, and the CloudEvents in it."""
+    use = topic_use(captured).filter(F.col("topic").isNotNull())
+    return Topics(totals=_totals(use), use=_use(use), cloudevents=events(named(captured, CLOUDEVENTS)))
+
+
+def events(found: DataFrame) -> Table[EventsOfTopic]:
+    """How many events of each mode keep to the binding, or break each clause. Needs the columns of CLOUDEVENTS."""
+    broken = F.explode_outer(F.arrays_zip("violations", "reasons"))
+    each = found.filter(F.col("topic").isNotNull() & F.col("mode").isNotNull()).withColumn("_broken", broken)
+    of_clause = each.groupBy("topic", "mode", F.col("_broken.violations").alias("clause"))
+    counts = of_clause.agg(
+        F.min("_broken.reasons").alias("reason"),
+        F.count_if(F.col(SIDE) == REQUEST).alias("written"),
+        F.count_if(F.col(SIDE) == RESPONSE).alias("read"),
+    )
+    rows, total = firsts(counts.orderBy("topic", "mode", F.col("clause").asc_nulls_first()), MAX_ROWS)
+    return Table(tuple(EventsOfTopic(*row) for row in rows), total)
 
 
 def _totals(use: DataFrame) -> Top[TopicTotals]:
@@ -77,8 +93,11 @@ def _used(row: Any) -> TopicUse:
     )
 
 
-def partitions(captured: Captured) -> Partitions:
-    """The map of partitions by their bytes, and what each node carries. The leader is the node that served last."""
+def partitions(captured: Captured, changes: DataFrame) -> Partitions:
+    """The map of partitions by their bytes, and what each node carries. Needs the columns of METADATA_CHANGES.
+
+    The leader is the one that Metadata told last, else the node that served last.
+    """
     told = named(captured, TOPIC_PARTITIONS).filter(F.col("topic").isNotNull() & (F.col("bytes") > 0))
     writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
     reads = (F.col(SIDE) == RESPONSE) & F.col(c.API).isin("Fetch", "ShareFetch")
@@ -87,24 +106,50 @@ def partitions(captured: Captured) -> Partitions:
         for name, which in (("written", writes), ("read", reads))
     }
     found = told.filter(writes | reads).groupBy("topic", "partition")
-    rows = found.agg(*size.values(), F.max_by(c.NODE, F.when(F.col(c.NODE).isNotNull(), F.col(c.AT))).alias("leader"))
-    every = rows.withColumn("size", F.col("written") + F.col("read")).persist()
-    try:
+    rows = found.agg(*size.values(), F.max_by(c.NODE, F.when(F.col(c.NODE).isNotNull(), F.col(c.AT))).alias("served"))
+    sized = rows.withColumn("size", F.col("written") + F.col("read"))
+    with persisted(_with_states(sized, changes)) as every:
         return Partitions(partitions=_map(every), nodes=_nodes(every))
-    finally:
-        every.unpersist()
+
+
+def _with_states(rows: DataFrame, changes: DataFrame) -> DataFrame:
+    """The rows with the last state that Metadata told: `leader`, `replicas` and `in_sync` as numbers, `of`: how many
+    partitions the topic has."""
+    newest = F.struct(F.coalesce("leader_epoch", F.lit(-1)), c.AT)
+    state = F.struct("leader", F.size("replicas").alias("replicas"), F.size("isr").alias("in_sync"))
+    told = changes.filter(F.col("partition").isNotNull()).groupBy("topic", "partition")
+    states = told.agg(F.max_by(state, newest).alias("_state"))
+    counts = states.groupBy("topic").agg((F.max("partition") + 1).alias("of"))
+    both = rows.join(F.broadcast(states), ["topic", "partition"], "left").join(F.broadcast(counts), ["topic"], "left")
+    known = F.when(F.col("_state").isNotNull(), F.coalesce(F.col("_state")["leader"], F.lit(NO_LEADER)))
+    return both.withColumns(
+        {
+            "leader": F.coalesce(known, "served"),
+            "replicas": F.col("_state")["replicas"],
+            "in_sync": F.col("_state")["in_sync"],
+        }
+    )
 
 
 def _map(every: DataFrame) -> Marks[Partition]:
     of_topic = Window.partitionBy("topic")
     topic_bytes = F.sum("size").over(of_topic)
-    # partitions have numbers from 0 on: the highest tells how many there are at least
-    least = F.greatest(F.max("partition").over(of_topic) + 1, F.lit(1))
+    # partitions have numbers from 0 on: without Metadata the highest tells how many there are at least
+    least = F.greatest(F.max("partition").over(of_topic) + 1, F.max("of").over(of_topic), F.lit(1))
     shown = every.withColumns({"of_topic": topic_bytes, "skew": F.col("size") * least / topic_bytes})
     rows, total = firsts(shown.orderBy(F.desc("of_topic"), "topic", "partition"), MAX_MARKS)
     return Marks(
         tuple(
-            Partition(row["topic"], row["partition"], row["leader"], row["written"], row["read"], row["skew"])
+            Partition(
+                row["topic"],
+                row["partition"],
+                row["leader"],
+                row["written"],
+                row["read"],
+                row["skew"],
+                row["replicas"],
+                row["in_sync"],
+            )
             for row in rows
         ),
         total,
@@ -112,7 +157,7 @@ def _map(every: DataFrame) -> Marks[Partition]:
 
 
 def _nodes(every: DataFrame) -> Table[LoadOfNode]:
-    rows = every.filter(F.col("leader").isNotNull()).groupBy("leader")
+    rows = every.filter(F.col("leader") != NO_LEADER).groupBy("leader")
     found = rows.agg(F.count("*"), F.sum("written"), F.sum("read")).orderBy("leader")
     nodes, total = firsts(found, MAX_ROWS)
     return Table(tuple(LoadOfNode(*row) for row in nodes), total)

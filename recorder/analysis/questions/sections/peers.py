@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -9,7 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.questions.sections.bins import bin_of, firsts, ns, series
+from recorder.analysis.expressions import ns
+from recorder.analysis.kept import persisted
+from recorder.analysis.questions.sections.bins import bin_of, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Table, Timeline, Top
 from recorder.analysis.summary.peers import (
     Client,
@@ -22,6 +25,7 @@ from recorder.analysis.summary.peers import (
     SoftwareTotals,
 )
 from recorder.analysis.tables.clients import CUT, FATE, HELD_BACK, HOST, UNSURE, clients, host
+from recorder.analysis.tables.exchanges import both_sizes
 from recorder.analysis.tables.happenings import connections
 from recorder.capture import frames as c
 
@@ -37,11 +41,8 @@ _TOLD = (c.EVENT_SESSION, c.EVENT_GAP, c.EVENT_NODE, c.EVENT_CLOCK)
 
 def software_and_clients(captured: Captured, exchanges: DataFrame) -> Clients:
     """Who connects, with what software, and what a newer broker would do to it."""
-    used = clients(captured).persist()
-    try:
-        return Clients(clients=_clients(used, exchanges), software=_software(used))
-    finally:
-        used.unpersist()
+    used = clients(captured)
+    return Clients(clients=_clients(used, exchanges), software=_software(used))
 
 
 def _clients(used: DataFrame, exchanges: DataFrame) -> Table[Client]:
@@ -54,9 +55,8 @@ def _clients(used: DataFrame, exchanges: DataFrame) -> Table[Client]:
         F.min_by(FATE, F.when(rank > 0, rank)).alias(FATE),
         F.slice(F.array_sort(F.collect_set(old)), 1, _MOST_VERSIONS).alias("oldest"),
     )
-    size = F.coalesce(c.REQUEST_SIZE, F.lit(0)) + F.coalesce(t.RESPONSE_SIZE, F.lit(0))
     sums = exchanges.groupBy(c.CLIENT_ID, host().alias(HOST), c.PRINCIPAL).agg(
-        F.count_distinct(*_CONNECTION).alias("connections"), F.sum(size).alias("bytes")
+        F.count_distinct(*_CONNECTION).alias("connections"), F.sum(both_sizes()).alias("bytes")
     )
     same = [rows[name].eqNullSafe(sums[name]) for name in (c.CLIENT_ID, HOST, c.PRINCIPAL)]
     joined = rows.join(sums, same, "left").select(rows["*"], "connections", "bytes")
@@ -90,11 +90,8 @@ def _software(used: DataFrame) -> Top[SoftwareTotals]:
 def sockets(captured: Captured, exchanges: DataFrame, line: Timeline) -> Connections:
     """Connections over time, by client, and why they ended."""
     ids = exchanges.groupBy(*_CONNECTION).agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
-    found = connections(captured).join(ids, _CONNECTION, "left").persist()
-    try:
+    with persisted(connections(captured).join(ids, _CONNECTION, "left")) as found:
         return _sockets(found, line)
-    finally:
-        found.unpersist()
 
 
 def _sockets(found: DataFrame, line: Timeline) -> Connections:
@@ -157,4 +154,10 @@ def _sentence(row: Any) -> str:
             return f"{lost} frames are missing: {row[c.CAUSE]}"
         case c.EVENT_CLOCK:
             return "the wall clock was set"
-    return f"a node of the cluster: {row[c.DETAIL]}"
+    return _node(row[c.DETAIL])
+
+
+def _node(detail: str | None) -> str:
+    """A node of the cluster, and where clients find it."""
+    facts = json.loads(detail or "{}")
+    return f"node {facts.get('node_id')} is at {facts.get('upstream')}; clients find it at {facts.get('listener')}"

@@ -9,9 +9,11 @@ from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
+from recorder.analysis.expressions import ns, percentile
+from recorder.analysis.kept import persisted
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
-from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, firsts, ns, series, top_names
+from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, firsts, series, top_names
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.traffic import (
     Coverage,
@@ -29,7 +31,6 @@ from recorder.analysis.tables.errors import FLOW, errors
 from recorder.capture import frames as c
 from recorder.missing import Missing
 
-ACCURACY = 10_000
 # powers of two of µs: up to 2^23 µs = 8.4 s and beyond; with 120 bins these are fewer cells than a plot may hold
 _LEVELS = 24
 _P50, _P99 = "p50", "p99"
@@ -43,17 +44,17 @@ def span(captured: Captured) -> Timeline | None:
 
 def coverage(captured: Captured, exchanges: DataFrame, line: Timeline, *, folder: str, lost: Missing) -> Coverage:
     """What the capture holds, and what it lacks: `lost`."""
-    frames = captured.chosen
-    (sums,) = frames.agg(F.count("*"), F.sum(c.SIZE), F.min(ns(c.AT)), F.max(ns(c.AT))).collect()
-    sessions, runs = firsts(frames.select(c.SESSION).distinct().orderBy(c.SESSION), MAX_ROWS)
-    clusters = frames.select(c.CLUSTER).filter(F.col(c.CLUSTER).isNotNull()).distinct()
+    (sums,) = captured.chosen.agg(
+        *(F.count("*"), F.sum(c.SIZE), F.min(ns(c.AT)), F.max(ns(c.AT))),
+        *(F.array_sort(F.collect_set(name)).alias(name) for name in (c.SESSION, c.CLUSTER)),
+    ).collect()
     requests = exchanges.groupBy(bin_of(line)).count().collect()
     gone = _gaps(captured).groupBy(bin_of(line)).agg(F.sum(c.FRAMES)).collect()
     read, apis = firsts(coverage_by_api(exchanges).orderBy(F.desc(t.RESPONSES), c.API), MAX_ROWS)
     return Coverage(
         capture=folder,
-        sessions=Table(tuple(row[0] for row in sessions), runs),
-        clusters=tuple(sorted(row[0] for row in clusters.limit(MAX_TOP).collect())),
+        sessions=Table(tuple(sums[c.SESSION][:MAX_ROWS]), len(sums[c.SESSION])),
+        clusters=tuple(sums[c.CLUSTER][:MAX_TOP]),
         first_at_ns=sums[2],
         last_at_ns=sums[3],
         frames=sums[0],
@@ -103,9 +104,7 @@ def _timed(exchanges: DataFrame) -> DataFrame:
 
 def _summed() -> list[Column]:
     shares = {_P50: 0.5, "p95": 0.95, _P99: 0.99}
-    percentiles = [
-        (F.percentile_approx(c.LATENCY_NS, share, ACCURACY) / 1e6).alias(name) for name, share in shares.items()
-    ]
+    percentiles = [(percentile(c.LATENCY_NS, share) / 1e6).alias(name) for name, share in shares.items()]
     return [F.count("*").alias(t.COUNT), *percentiles, (F.max(c.LATENCY_NS) / 1e6).alias("most")]
 
 
@@ -178,12 +177,9 @@ def _errors_over_time(found: DataFrame, line: Timeline) -> Top[Series]:
 def traffic(exchanges: DataFrame, line: Timeline) -> Traffic:
     """Exchanges and bytes by API."""
     every = latency_by_api(exchanges).groupBy(F.col(c.API).alias(NAME)).agg(*(_sum(name) for name in _SUMS))
-    rows = every.withColumn("_bytes", F.col(t.REQUEST_BYTES) + F.col(t.RESPONSE_BYTES)).persist()
-    try:
+    with persisted(every.withColumn("_bytes", F.col(t.REQUEST_BYTES) + F.col(t.RESPONSE_BYTES))) as rows:
         names, total = top_names(rows, "_bytes")
         shown = {row[NAME]: row for row in rows.groupBy(among(names).alias(NAME)).agg(*map(_sum, _SUMS)).collect()}
-    finally:
-        rows.unpersist()
     apis = {name: TrafficOfApi(name, *(row[one] for one in _SUMS)) for name, row in shown.items()}
     over = exchanges.filter(F.col(c.API).isNotNull()).withColumn(NAME, F.col(c.API))
     size = F.coalesce(F.sum(c.REQUEST_SIZE), F.lit(0)) + F.coalesce(F.sum(t.RESPONSE_SIZE), F.lit(0))

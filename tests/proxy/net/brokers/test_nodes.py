@@ -186,13 +186,13 @@ async def test_known_nodes_are_listened_for_at_the_start_and_told(make, listener
     assert set(listeners.ports) == {1, 5}
     assert [event[1:3] for event in watcher.seen("node")] == [(5, "unknown"), (1, "up-1.invalid:9092")]
     assert nodes.upstream(5) is None
-    assert nodes.are_known
+    assert nodes.has_known_broker
 
 
 async def test_a_named_node_is_known_only_when_somebody_told_where_it_is(make):
     nodes = make(settings(named={5: Address(HOST, 0)}))
     await listen(nodes)
-    assert not nodes.are_known
+    assert not nodes.has_known_broker
 
 
 async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_metric(make, caplog):
@@ -350,7 +350,7 @@ async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_fo
 async def test_where_listeners_are_handed_on_each_may_be_open_more_than_once(make, listeners, monkeypatch):
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (24, 24))
     nodes = make()
-    nodes.descriptors_each = 3
+    nodes.descriptors_per_listener = 3
     with pytest.raises(OSError, match="more nodes than 4"):
         await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(5)])
     await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(4)])

@@ -409,7 +409,7 @@ async def test_the_question_is_asked_until_somebody_answers(make, nursery, autoj
     nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(100)
     assert upstreams.reached
-    assert not nodes.are_known
+    assert not nodes.has_known_broker
     asked = broker.asked.count((API_VERSIONS, 0))
     assert 5 < asked < 12
     broker.speaks = True
@@ -473,7 +473,7 @@ async def test_without_a_free_port_for_a_node_the_question_has_no_answer(make, b
 async def test_a_broker_of_0_7_is_asked_for_nothing_but_a_connection(make, broker):
     upstreams, nodes = make(broker.address, dialect=Dialect.KAFKA_07)
     assert await upstreams.discover()
-    assert (upstreams.reached, nodes.are_known, nodes.listeners()) == (True, False, [])
+    assert (upstreams.reached, nodes.has_known_broker, nodes.listeners()) == (True, False, [])
     assert await connected(upstreams, None) == str(broker.address)
     assert broker.asked == []
 

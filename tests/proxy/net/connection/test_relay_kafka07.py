@@ -56,7 +56,7 @@ async def test_an_end_of_stream_is_kept_from_the_broker_while_a_fetch_is_owed():
         await asked(talk, FETCH, PRODUCE)
         await talk.client.finish()
         await wait_all_tasks_blocked(0.01)
-        assert not talk.relay.is_idle
+        assert not talk.relay.may_end_now
         await talk.broker.say(ANSWER)
         await talk.client.hears(ANSWER)
         await talk.broker.hears_the_end()
@@ -68,10 +68,10 @@ async def test_a_drain_waits_for_a_fetch_and_for_no_produce():
     async with relaying(**OLD) as talk:
         await asked(talk, PRODUCE)
         await wait_all_tasks_blocked()
-        assert talk.relay.is_idle
+        assert talk.relay.may_end_now
         await asked(talk, FETCH, PRODUCE)
         await wait_all_tasks_blocked()
-        assert not talk.relay.is_idle
+        assert not talk.relay.may_end_now
         talk.relay.drain()
         await talk.broker.say(ANSWER)
         await talk.client.hears(ANSWER)

@@ -8,12 +8,12 @@ from trio.testing import MockClock
 
 from proxy.config import ProxyHeader
 from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
-from proxy.net.sockets.proxy_protocol import ClientRoute, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import Peer, connected
 
-ROUTE = ClientRoute(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
+ENDPOINTS = ClientEndpoints(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
 BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
 
 
@@ -29,8 +29,8 @@ async def ends() -> AsyncIterator[tuple[Stream, Peer]]:
 @BOTH
 async def test_a_header_is_read_and_what_stands_behind_it_is_left(version, ends):
     client, balancer = ends
-    await balancer.say(header(version, ROUTE), b"the first request")
-    assert await read_header(client, 5) == ROUTE
+    await balancer.say(header(version, ENDPOINTS), b"the first request")
+    assert await read_header(client, 5) == ENDPOINTS
     assert await client.receive() == b"the first request"
 
 
@@ -39,12 +39,12 @@ async def test_a_header_may_come_byte_by_byte(version, ends, nursery):
     client, balancer = ends
 
     async def speak() -> None:
-        for byte in header(version, ROUTE):
+        for byte in header(version, ENDPOINTS):
             await balancer.say(bytes([byte]))
             await trio.sleep(0)
 
     nursery.start_soon(speak)
-    assert await read_header(client, 5) == ROUTE
+    assert await read_header(client, 5) == ENDPOINTS
 
 
 async def test_what_is_no_header_is_said_so(ends):
@@ -57,7 +57,7 @@ async def test_what_is_no_header_is_said_so(ends):
 @BOTH
 async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(version, ends, autojump_clock: MockClock):
     client, balancer = ends
-    await balancer.say(header(version, ROUTE)[:-1])
+    await balancer.say(header(version, ENDPOINTS)[:-1])
     with pytest.raises(NoHeader, match="not come in time"):
         await read_header(client, 5)
     assert trio.current_time() == pytest.approx(5)

@@ -16,7 +16,7 @@ from proxyprotocol.v2 import ProxyProtocolV2
 
 from proxy.config import ProxyHeader
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientRoute, Malformed, header
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, header
 from proxy.schema.addresses import Address
 
 OTHERS = {ProxyHeader.ONE: ProxyProtocolV1(), ProxyHeader.TWO: ProxyProtocolV2()}
@@ -24,12 +24,12 @@ VERSIONS = st.sampled_from([*OTHERS])
 PORTS = st.integers(0, 0xFFFF)
 FOUR = st.builds(Address, st.ip_addresses(v=4).map(str), PORTS)
 SIX = st.builds(Address, st.ip_addresses(v=6).map(str), PORTS)
-ROUTES = st.builds(ClientRoute, FOUR, FOUR) | st.builds(ClientRoute, SIX, SIX)
+ENDPOINTS_STRATEGY = st.builds(ClientEndpoints, FOUR, FOUR) | st.builds(ClientEndpoints, SIX, SIX)
 TCP = socket.SOCK_STREAM
 BEHIND = b"\x16\x03\x01 or a request"
 
 
-def take(stream: bytes) -> tuple[ClientRoute | None, bytes]:
+def take(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
     """What a header says, and what stands behind it, when each read gives all that it asks for."""
     reader = HeaderReader()
     while reader.missing:
@@ -37,16 +37,16 @@ def take(stream: bytes) -> tuple[ClientRoute | None, bytes]:
         if not piece:
             raise EOFError
         reader.feed(piece)
-    return reader.route, stream
+    return reader.endpoints, stream
 
 
-def take_slowly(stream: bytes) -> tuple[ClientRoute | None, bytes]:
+def take_slowly(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
     """The same, byte by byte."""
     reader = HeaderReader()
     for at in range(len(stream)):
         reader.feed(stream[at : at + 1])
         if not reader.missing:
-            return reader.route, stream[at + 1 :]
+            return reader.endpoints, stream[at + 1 :]
     raise EOFError
 
 
@@ -57,24 +57,24 @@ def binary(command: int, family: int, rest: bytes = b"") -> bytes:
 # what is written is read, here and elsewhere
 
 
-@given(VERSIONS, ROUTES)
-def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyHeader, route: ClientRoute):
+@given(VERSIONS, ENDPOINTS_STRATEGY)
+def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyHeader, endpoints: ClientEndpoints):
     for way in (take, take_slowly):
-        assert way(header(version, route) + BEHIND) == (route, BEHIND)
+        assert way(header(version, endpoints) + BEHIND) == (endpoints, BEHIND)
 
 
-@given(VERSIONS, ROUTES)
-def test_another_implementation_reads_what_was_written(version: ProxyHeader, route: ClientRoute):
-    found = OTHERS[version].unpack(header(version, route))
+@given(VERSIONS, ENDPOINTS_STRATEGY)
+def test_another_implementation_reads_what_was_written(version: ProxyHeader, endpoints: ClientEndpoints):
+    found = OTHERS[version].unpack(header(version, endpoints))
     assert is_ipv4(found) or is_ipv6(found)
     ends = [Address(str(host), port) for host, port in (found.source, found.dest)]
-    assert ends == [*route]
+    assert ends == [*endpoints]
 
 
-@given(VERSIONS, ROUTES)
-def test_what_another_implementation_writes_is_read(version: ProxyHeader, route: ClientRoute):
-    client, listener = ((address.host, address.port) for address in route)
-    if ":" in route.client.host:
+@given(VERSIONS, ENDPOINTS_STRATEGY)
+def test_what_another_implementation_writes_is_read(version: ProxyHeader, endpoints: ClientEndpoints):
+    client, listener = ((address.host, address.port) for address in endpoints)
+    if ":" in endpoints.client.host:
         theirs = ProxyResultIPv6(
             (IPv6Address(client[0]), client[1]), (IPv6Address(listener[0]), listener[1]), protocol=TCP
         )
@@ -83,7 +83,7 @@ def test_what_another_implementation_writes_is_read(version: ProxyHeader, route:
             (IPv4Address(client[0]), client[1]), (IPv4Address(listener[0]), listener[1]), protocol=TCP
         )
     # in version 2 with its checksum, as a TLV
-    assert take(OTHERS[version].pack(theirs) + BEHIND) == (route, BEHIND)
+    assert take(OTHERS[version].pack(theirs) + BEHIND) == (endpoints, BEHIND)
 
 
 @pytest.mark.parametrize("version", OTHERS)
@@ -98,53 +98,53 @@ def test_another_implementation_knows_a_connection_of_the_proxys_own():
 
 
 def test_nothing_is_written_unless_told():
-    assert header(ProxyHeader.OFF, ClientRoute(Address("192.0.2.1", 1), Address("192.0.2.2", 2))) == b""
+    assert header(ProxyHeader.OFF, ClientEndpoints(Address("192.0.2.1", 1), Address("192.0.2.2", 2))) == b""
 
 
 def test_ends_of_two_families_are_written_in_the_larger_one():
-    route = ClientRoute(Address("192.0.2.1", 1), Address("2001:db8::1", 2))
+    endpoints = ClientEndpoints(Address("192.0.2.1", 1), Address("2001:db8::1", 2))
     for version in OTHERS:
-        found, _ = take(header(version, route))
+        found, _ = take(header(version, endpoints))
         assert found is not None
         assert IPv6Address(found.client.host).ipv4_mapped == IPv4Address("192.0.2.1")
-        assert found.listener == route.listener
+        assert found.listener == endpoints.listener
 
 
 @pytest.mark.parametrize("version", OTHERS)
 def test_the_interface_of_a_link_local_address_is_left_out(version: ProxyHeader):
-    route = ClientRoute(Address("fe80::1%eth0", 1), Address("fe80::2%eth0", 2))
-    assert take(header(version, route))[0] == ClientRoute(Address("fe80::1", 1), Address("fe80::2", 2))
+    endpoints = ClientEndpoints(Address("fe80::1%eth0", 1), Address("fe80::2%eth0", 2))
+    assert take(header(version, endpoints))[0] == ClientEndpoints(Address("fe80::1", 1), Address("fe80::2", 2))
 
 
 # lines: sections 2.1 of the specification
 
 
 @pytest.mark.parametrize(
-    ("line", "route"),
+    ("line", "endpoints"),
     [
         (
             b"PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
-            ClientRoute(Address("255.255.255.255", 65535), Address("255.255.255.255", 65535)),
+            ClientEndpoints(Address("255.255.255.255", 65535), Address("255.255.255.255", 65535)),
         ),
         (
             b"PROXY TCP6 ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n".replace(
                 b"ffff:f...f:ffff", b":".join([b"ffff"] * 8)
             ),
-            ClientRoute(*[Address(":".join(["ffff"] * 8), 65535)] * 2),
+            ClientEndpoints(*[Address(":".join(["ffff"] * 8), 65535)] * 2),
         ),
         (b"PROXY UNKNOWN\r\n", None),
         (b"PROXY UNKNOWN " + b" ".join([b":".join([b"ffff"] * 8)] * 2) + b" 65535 65535\r\n", None),
         (
             b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n",
-            ClientRoute(Address("192.168.0.1", 56324), Address("192.168.0.11", 443)),
+            ClientEndpoints(Address("192.168.0.1", 56324), Address("192.168.0.11", 443)),
         ),
-        (b"PROXY TCP4 1.1.1.1 1.1.1.1 0 0\r\n", ClientRoute(*[Address("1.1.1.1", 0)] * 2)),
+        (b"PROXY TCP4 1.1.1.1 1.1.1.1 0 0\r\n", ClientEndpoints(*[Address("1.1.1.1", 0)] * 2)),
     ],
     ids=["v4", "v6", "unknown", "unknown, as long as can be", "example", "as short as can be"],
 )
-def test_the_lines_of_the_specification_are_read(line: bytes, route: ClientRoute | None):
+def test_the_lines_of_the_specification_are_read(line: bytes, endpoints: ClientEndpoints | None):
     for way in (take, take_slowly):
-        assert way(line + BEHIND) == (route, BEHIND)
+        assert way(line + BEHIND) == (endpoints, BEHIND)
 
 
 WRONG_LINES = {
@@ -195,22 +195,22 @@ def test_a_line_is_known_to_be_wrong_before_its_end_has_come():
 
 
 FOUR_OF_THEM = bytes([192, 0, 2, 1, 198, 51, 100, 2]) + struct.pack(">HH", 56324, 9092)
-FOUR_ROUTE = ClientRoute(Address("192.0.2.1", 56324), Address("198.51.100.2", 9092))
+FOUR_ENDPOINTS = ClientEndpoints(Address("192.0.2.1", 56324), Address("198.51.100.2", 9092))
 SIX_OF_THEM = IPv6Address("2001:db8::1").packed + IPv6Address("2001:db8::2").packed + struct.pack(">HH", 1, 2)
-SIX_ROUTE = ClientRoute(Address("2001:db8::1", 1), Address("2001:db8::2", 2))
+SIX_ENDPOINTS = ClientEndpoints(Address("2001:db8::1", 1), Address("2001:db8::2", 2))
 # PP2_TYPE_AUTHORITY, PP2_TYPE_NOOP
 TLVS = b"\x02\x00\x04a.bc" + b"\x04\x00\x03xyz"
 
 
 @pytest.mark.parametrize(
-    ("bytes_", "route"),
+    ("bytes_", "endpoints"),
     [
-        (binary(0x21, 0x11, FOUR_OF_THEM), FOUR_ROUTE),
-        (binary(0x21, 0x11, FOUR_OF_THEM + TLVS), FOUR_ROUTE),
-        (binary(0x21, 0x12, FOUR_OF_THEM), FOUR_ROUTE),
-        (binary(0x21, 0x21, SIX_OF_THEM), SIX_ROUTE),
-        (binary(0x21, 0x22, SIX_OF_THEM + TLVS), SIX_ROUTE),
-        (binary(0x21, 0x21, SIX_OF_THEM + bytes(0xFFFF - 36)), SIX_ROUTE),
+        (binary(0x21, 0x11, FOUR_OF_THEM), FOUR_ENDPOINTS),
+        (binary(0x21, 0x11, FOUR_OF_THEM + TLVS), FOUR_ENDPOINTS),
+        (binary(0x21, 0x12, FOUR_OF_THEM), FOUR_ENDPOINTS),
+        (binary(0x21, 0x21, SIX_OF_THEM), SIX_ENDPOINTS),
+        (binary(0x21, 0x22, SIX_OF_THEM + TLVS), SIX_ENDPOINTS),
+        (binary(0x21, 0x21, SIX_OF_THEM + bytes(0xFFFF - 36)), SIX_ENDPOINTS),
         (binary(0x21, 0x00), None),
         (binary(0x21, 0x00, TLVS), None),
         (binary(0x21, 0x31, bytes(216)), None),
@@ -221,9 +221,9 @@ TLVS = b"\x02\x00\x04a.bc" + b"\x04\x00\x03xyz"
         (binary(0x20, 0xFF, b"anything"), None),
     ],
 )
-def test_binary_headers_are_read(bytes_: bytes, route: ClientRoute | None):
+def test_binary_headers_are_read(bytes_: bytes, endpoints: ClientEndpoints | None):
     for way in (take, take_slowly):
-        assert way(bytes_ + BEHIND) == (route, BEHIND)
+        assert way(bytes_ + BEHIND) == (endpoints, BEHIND)
 
 
 @pytest.mark.parametrize(
@@ -269,17 +269,17 @@ def test_any_bytes_are_read_the_same_however_they_come(stream: bytes):
 def test_a_line_that_is_read_is_one_for_another_implementation(text: str):
     line = b"PROXY TCP" + text.encode() + b"\r\n"
     try:
-        route, rest = take(line)
+        endpoints, rest = take(line)
     except (Malformed, EOFError):
         return
     found = OTHERS[ProxyHeader.ONE].unpack_line(line[: len(line) - len(rest)])
-    assert route == ClientRoute(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+    assert endpoints == ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))
 
 
 @given(st.binary(min_size=16, max_size=80).map(lambda tail: SIGNATURE + tail))
 def test_a_binary_header_that_is_read_is_one_for_another_implementation(stream: bytes):
     try:
-        route, rest = take(stream)
+        endpoints, rest = take(stream)
     except (Malformed, EOFError):
         return
     try:
@@ -289,5 +289,5 @@ def test_a_binary_header_that_is_read_is_one_for_another_implementation(stream: 
     except ValueError:
         # its checksum, or TLVs that are cut off: nobody here looks at them
         return
-    if route is not None:
-        assert route == ClientRoute(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+    if endpoints is not None:
+        assert endpoints == ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))

@@ -141,9 +141,9 @@ async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, 
 
 
 async def test_brokers_are_where_the_parent_says(worker):
-    assert not worker.mirror.are_known
+    assert not worker.mirror.has_known_broker
     worker.mirror.replace_table(TABLE)
-    assert worker.mirror.are_known
+    assert worker.mirror.has_known_broker
     assert worker.mirror.upstream(1) == Address("up-1.invalid", 9092)
     assert worker.mirror.upstream(2) is None
     assert worker.mirror.upstream(3) is None

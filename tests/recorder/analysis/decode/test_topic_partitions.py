@@ -8,6 +8,7 @@ import pytest
 
 from proxy.wire import api_name, catalog, kafka07, keys, records, uuid_text, versions
 from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.records import ControlType
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.decode.topics import PLACES
 from tests.recorder.analysis.decode.frames import own, request, response
@@ -20,6 +21,16 @@ def test_a_produce_request_tells_bytes_and_records() -> None:
     values = {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 3, "records": BATCH}]}]}
     (row,) = own(TOPIC_PARTITIONS, request(0, 9, values))
     assert row == {"topic": "t", "partition": 3, "bytes": len(BATCH), "records": 2, "acks": -1}
+
+
+def test_markers_of_transactions_are_bytes_but_no_records() -> None:
+    """Else more records would be read of a topic than anybody wrote to it."""
+    marker = records.end_marker_batch(
+        ControlType.COMMIT, offset=2, timestamp=0, producer_id=1, producer_epoch=0, coordinator_epoch=0
+    )
+    partition = {"partition_index": 0, "records": BATCH + marker}
+    (row,) = own(TOPIC_PARTITIONS, response(1, 12, {"responses": [{"topic": "t", "partitions": [partition]}]}))
+    assert (row["bytes"], row["records"]) == (len(BATCH) + len(marker), 2)
 
 
 def test_a_topic_without_a_name_is_told_by_its_id() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.finding import Finding
-from tests.recorder.analysis.by_hand import Row, each_second, life
+from tests.recorder.analysis.by_hand import EVENT, Row, each_second, life
 
 pytestmark = pytest.mark.real
 NAMES = (
@@ -28,6 +29,27 @@ def silent(at: int) -> str:
     return "unanswered" if at % 50 == 0 else "answered"
 
 
+def impatient(api: str, waits: float, answered_after: float) -> list[Row]:
+    """One request a second on a connection of its own; when its last answer comes, and when the client goes: ENDS."""
+    rows = each_second(5, api=api, connection=lambda at: number_of(api, at) if at % 5 == 0 else 1)
+    for row in rows:
+        if row["connection"] > 1:
+            row["answered_at"] = row["at"] + timedelta(seconds=answered_after)
+            row["gone_at"] = row["at"] + timedelta(seconds=waits)
+    return rows
+
+
+def number_of(api: str, at: int) -> int:
+    return 1000 * ("Late", "Leaving", "In time").index(api) + 1000 + at
+
+
+def ends(rows: list[Row]) -> list[Row]:
+    """The clients' ends; takes what says so out of the rows."""
+    gone = [(row["connection"], row.pop("gone_at")) for row in rows if "gone_at" in row]
+    own = EVENT | {"kind": "half_closed", "detail": '{"by": "client"}'}
+    return [own | {"connection": connection, "at": at} for connection, at in gone]
+
+
 def scenario() -> list[Row]:
     """A minute of many clients, each of which does one thing."""
     metadata, commit, sasl = (
@@ -42,6 +64,9 @@ def scenario() -> list[Row]:
         *each_second(20, api="Flowing", error_codes=every(2, 27)),
         *each_second(20, api="Silent", outcome=silent, latency_ns=None),
         *each_second(20, api_key=1, api="Fetch", client_id="poller", outcome=silent),
+        *impatient("Late", waits=1, answered_after=2),
+        *impatient("Leaving", waits=0, answered_after=2),
+        *impatient("In time", waits=2, answered_after=1),
         *each_second(2, client_id="outsider", api="Denying", error_codes=[29]),
         *each_second(2, client_id="typo", error_codes=[3], **metadata),
         *each_second(2, (10, 35), client_id="newcomer", error_codes=[3], **metadata),
@@ -60,7 +85,8 @@ def scenario() -> list[Row]:
 @pytest.fixture(scope="module")
 def found(tables: Any) -> dict[str, list[Finding]]:
     rules = [rule for rule in RULES if rule.name in NAMES]
-    judged = judge(tables(scenario(), life(1, 0, 60, "request_timeout")), rules)
+    exchanges = scenario()
+    judged = judge(tables(exchanges, [*life(1, 0, 60, "request_timeout"), *ends(exchanges)]), rules)
     assert not judged.unjudged.rows
     return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
 
@@ -89,9 +115,12 @@ def test_retriable_errors_have_a_threshold_of_their_own_and_flow_is_none(found: 
 
 
 def test_requests_without_an_answer_are_found_with_their_close_cause_and_long_polls_are_not(found: Any) -> None:
-    (one,) = found["unanswered"]
-    assert one.subject == "Silent on node 1"
+    (one,) = [one for one in found["unanswered"] if one.subject == "Silent on node 1"]
     assert one.sentence.endswith("most of their connections ended by request_timeout")
+
+
+def test_answers_that_come_when_the_client_has_given_up_are_none_and_those_of_clients_that_end_are(found: Any) -> None:
+    assert subjects(found["unanswered"]) == {"Silent on node 1", "Late on node 1"}
 
 
 def test_clients_that_are_denied_twice_a_second_are_found(found: Any) -> None:

@@ -64,7 +64,18 @@ def test_a_capture_that_is_too_short_is_not_judged_where_time_is_needed(tables: 
     assert not found.found.rows
     assert set(found.quiet) == {"gaps", "login_breaks"}
     assert {one.rule: one.reason for one in found.unjudged} == dict.fromkeys(
-        ("errors", "churn"), "too short: 2 windows of 5 s between the first and the last one, 3 are needed"
+        ("errors", "churn"), "too short: between the first and the last window it has 2 of 5 s, and 3 are needed"
+    )
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 6], ids=["nothing", "one-window", "two-windows"])
+def test_rules_that_need_no_time_judge_even_a_capture_of_a_moment(tables: Any, seconds: int) -> None:
+    gap = EVENT | {"kind": "gap", "connection": 1, "at": NOON, "cause": "queue_full", "frames": 90, "bytes": 4000}
+    found = judge(tables(each_second(20, (0, seconds)), [gap]), SOME)
+    assert [one.rule for one in found.found] == ["gaps"]
+    assert found.quiet == ("login_breaks",)
+    assert {one.rule: one.reason for one in found.unjudged} == dict.fromkeys(
+        ("errors", "churn"), "too short: between the first and the last window it has 0 of 5 s, and 3 are needed"
     )
 
 
@@ -87,7 +98,7 @@ def test_gaps_stand_first_and_make_all_other_measures_lower_bounds(tables: Any) 
     first, second = found.found
     assert (first.rule, first.sentence) == (
         "gaps",
-        "at least 1 gaps (queue_full): 4000 bytes of traffic are not in the capture",
+        "Gaps (queue_full): at least 1; 4000 bytes of traffic are not in the capture",
     )
     assert second.sentence == "at least 100 % of the answers to Heartbeat hold MESSAGE_TOO_LARGE"
 

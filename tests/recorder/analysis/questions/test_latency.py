@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.questions.latency import latency_by_api, percentiles_of_buckets
 from recorder.analysis.tables.exchanges import exchanges
+from recorder.analysis.tables.latency_buckets import latency_buckets
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+SIZES = (1, 2, 19, 20, 21, 100, 500)
 CLOSED = {"kind": "closed", "cause": "client"}
 EXCHANGES = (
     "outcome string, api string, api_key smallint, at timestamp, answered_at timestamp, request_size int,"
@@ -98,3 +100,37 @@ def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession) -> None:
     for api, values in groups.items():
         twin = [nearest_rank(values, share) for share in (0.5, 0.95, 0.99)]
         assert [found[api].p50_ms, found[api].p95_ms, found[api].p99_ms] == twin, api
+
+
+def test_percentiles_of_buckets_are_within_four_and_a_half_percent_of_exact_ones(
+    captured: Build, response_row: Build
+) -> None:
+    """Of latencies from a microsecond to a day, spread as real ones are; the buckets are those of many minutes."""
+    chance = random.Random(7)
+    groups = {f"{count} values": [int(10 ** chance.uniform(3, 14)) for _ in range(count)] for count in SIZES}
+    every = [(api, latency) for api, latencies in groups.items() for latency in latencies]
+    rows = [response_row(number, api=api, latency_ns=latency) for number, (api, latency) in enumerate(every)]
+    buckets = latency_buckets(captured(*rows))
+    found = {row.api: row for row in percentiles_of_buckets(buckets).collect()}
+    assert {api: row["count"] for api, row in found.items()} == {
+        api: len(latencies) for api, latencies in groups.items()
+    }
+    for api, latencies in groups.items():
+        for told, share in zip(
+            (found[api].p50_ms, found[api].p95_ms, found[api].p99_ms), (0.5, 0.95, 0.99), strict=True
+        ):
+            exact = nearest_rank(latencies, share)
+            assert abs(told - exact) <= 0.045 * (exact + 0.001), (api, share)
+
+
+def test_buckets_of_two_captures_add_up_and_waits_stand_apart(spark: SparkSession) -> None:
+    columns = "api string, wait string, bucket int, count bigint"
+    one = spark.createDataFrame([("Fetch", None, 80, 98), ("Fetch", "includes_wait", 152, 5)], columns)
+    other = spark.createDataFrame([("Fetch", None, 80, 1), ("Fetch", None, 160, 1)], columns)
+    rows = percentiles_of_buckets(one.unionByName(other)).collect()
+    found = {row.wait: (row["count"], row.p95_ms, row.p99_ms) for row in rows}
+    near_one_ms, half_a_second = (2 ** (80.5 / 8) - 1) / 1000, (2 ** (152.5 / 8) - 1) / 1000
+    assert found == {
+        None: (100, pytest.approx(near_one_ms), pytest.approx(near_one_ms)),
+        "includes_wait": (5, pytest.approx(half_a_second), pytest.approx(half_a_second)),
+    }

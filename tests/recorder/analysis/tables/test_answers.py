@@ -10,6 +10,7 @@ import pytest
 from proxy import wire
 from proxy.wire import catalog, records
 from proxy.wire.error_paths import error_codes
+from proxy.wire.throttling import throttle_place
 from recorder.analysis.bodies import Captured, Road
 from recorder.analysis.decode.answers import fixed
 from recorder.analysis.tables.answers import answers, heads
@@ -119,14 +120,18 @@ def test_a_request_is_no_answer(captured: Build, request_row: Build) -> None:
 
 
 def test_a_code_at_a_fixed_place_is_what_the_wire_reads_there(captured: Build, response_row: Build) -> None:
-    """Every api and version whose only code has a fixed place, with and without an error."""
-    rows, wanted = [], {}
+    """Every api and version whose only code has a fixed place, with and without an error or a quota's wait."""
+    rows, wanted, waits = [], {}, {}
     for number, ((key, version), _) in enumerate(sorted(fixed().items()) * 2):
         code = (0, -1, 27, 32_767)[number % 4]
-        frame = catalog.encode_response(key, version, number, {"error_code": code})
+        wait = {} if throttle_place(key, version) is None else {"throttle_time_ms": number * 70_001}
+        frame = catalog.encode_response(key, version, number, {"error_code": code} | wait)
         rows.append(response_row(number, frame, api_key=key, api=wire.api_name(key), api_version=version))
-        wanted[number] = error_codes(frame, key, version)
-    assert codes(captured(*rows)) == wanted
+        wanted[number], waits[number] = error_codes(frame, key, version), wait.get("throttle_time_ms")
+    found = answers(captured(*rows)).collect()
+    assert {row.exchange: row.error_codes for row in found} == wanted
+    assert {row.exchange: row.throttle_ms for row in found} == waits
+    assert any(waits.values())
     assert [-1] in wanted.values()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recorder.analysis.tables.clients import CLIENTS, clients
+from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
 from tests.recorder.analysis.decode.frames import request, response
 
 pytestmark = pytest.mark.real
@@ -21,8 +21,8 @@ def made(request_row: Build) -> Build:
     return lambda row, **other: request_row(0) | {"client": "10.0.0.7:5123"} | row | other
 
 
-def fetch(version: int) -> dict[str, Any]:
-    return request(1, version, {})
+def fetch(version: int, replica: int = -1) -> dict[str, Any]:
+    return request(1, version, {"replica_id": replica})
 
 
 def offers(newest: int) -> dict[str, Any]:
@@ -42,6 +42,15 @@ def test_a_client_is_what_it_calls_itself_on_its_connection(captured: Build, mad
         (row.software, row.host, row.requests) for row in found.collect() if row.api == "Fetch" and row.software
     ) == [("lib", "10.0.0.7", 2)]
     assert [row.requests for row in found.collect() if row.software is None] == [1]
+
+
+def test_a_connection_has_its_clients_software(captured: Build, made: Build) -> None:
+    named = request(18, 3, {"client_software_name": "lib", "client_software_version": "1.2"})
+    events = [OPENED, OPENED | {"connection": 2}]
+    found = connections_with_software(captured(made(named), made(fetch(12), connection=2), events=events))
+    assert found.columns == CONNECTIONS.names
+    told = {row.connection: (row.software, row.software_version) for row in found.collect()}
+    assert told == {1: ("lib", "1.2"), 2: (None, None)}
 
 
 def test_a_version_that_a_release_still_knows_has_no_fate(captured: Build, made: Build) -> None:
@@ -67,3 +76,21 @@ def test_where_the_beginning_was_not_seen_nobody_knows(captured: Build, made: Bu
 def test_a_join_of_version_0_and_apis_between_brokers_are_left_alone(captured: Build, made: Build) -> None:
     rows = [made(request(11, 0, {})), made(request(4, 0, {}))]
     assert set(fates(captured, *rows).values()) == {None}
+
+
+def test_what_a_broker_asks_when_it_copies_has_no_fate(captured: Build, made: Build) -> None:
+    brokers = [made(fetch(2, replica=3)), made(request(2, 0, {}), sequence=2)]
+    clients_own = [made(fetch(1), connection=2), made(request(2, 0, {}), connection=2, sequence=2)]
+    told = clients(captured(*brokers, *clients_own, events=[OPENED, OPENED | {"connection": 2}]))
+    found = {(row.api, row.api_version, row.requests, row.fate) for row in told.collect()}
+    assert found == {
+        ("Fetch", 2, 1, None),
+        ("Fetch", 1, 1, "cut"),
+        ("ListOffsets", 0, 1, None),
+        ("ListOffsets", 0, 1, "cut"),
+    }
+
+
+@pytest.mark.parametrize("key", [23, 27, 56], ids=["OffsetForLeaderEpoch", "WriteTxnMarkers", "AlterPartition"])
+def test_old_versions_that_brokers_alone_send_have_no_fate(captured: Build, made: Build, key: int) -> None:
+    assert set(fates(captured, made(request(key, 0, {}))).values()) == {None}

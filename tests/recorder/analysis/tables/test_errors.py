@@ -13,6 +13,7 @@ from recorder.analysis.tables.errors import ERRORS
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+ID = bytes(range(16))
 
 
 def test_codes_have_names_counts_and_say_whether_they_are_a_fault(
@@ -25,18 +26,43 @@ def test_codes_have_names_counts_and_say_whether_they_are_a_fault(
     rows = [request_row(0), response_row(0, metadata), request_row(1, **heartbeat), response_row(1, beat, **heartbeat)]
     found = load(captured(*rows), "errors")
     assert found.columns == ERRORS.names
-    assert sorted((row.error_code, row.error, row.retriable, row.flow, row["count"]) for row in found.collect()) == [
-        (3, "UNKNOWN_TOPIC_OR_PARTITION", True, False, 2),
-        (5, "LEADER_NOT_AVAILABLE", True, False, 1),
-        (27, "REBALANCE_IN_PROGRESS", False, True, 1),
+    told = [(row.error_code, row.error, row.retriable, row.flow, row.topic, row["count"]) for row in found.collect()]
+    assert sorted(told, key=str) == [
+        (27, "REBALANCE_IN_PROGRESS", False, True, None, 1),
+        (3, "UNKNOWN_TOPIC_OR_PARTITION", True, False, "t0", 1),
+        (3, "UNKNOWN_TOPIC_OR_PARTITION", True, False, "t2", 1),
+        (5, "LEADER_NOT_AVAILABLE", True, False, "t3", 1),
     ]
 
 
-@pytest.mark.parametrize(("key", "code", "flow"), [(18, 35, True), (3, 35, False), (11, 79, True), (1, 70, True)])
+def test_a_code_stands_at_the_answer_at_its_topics_and_at_their_partitions(
+    captured: Build, response_row: Build
+) -> None:
+    """A Fetch's session is refused; two of its partitions are; the topic's id is named by Metadata."""
+    partitions = [{"partition_index": number, "error_code": code} for number, code in enumerate((6, 0, 70, 6))]
+    told = {"error_code": 70, "responses": [{"topic_id": ID, "partitions": partitions}]}
+    fetch = catalog.encode_response(1, 13, 0, told)
+    names = catalog.encode_response(3, 12, 1, {"topics": [{"name": "t", "topic_id": ID, "partitions": []}]})
+    of_fetch = {"api_key": 1, "api": "Fetch", "api_version": 13, "cluster": "main"}
+    rows = [response_row(0, fetch, **of_fetch), response_row(1, names, cluster="main")]
+    found = load(captured(*rows), "errors").collect()
+    assert sorted(((row.error_code, row.topic, row.partition, row["count"]) for row in found), key=str) == [
+        (6, "t", 0, 1),
+        (6, "t", 3, 1),
+        (70, "t", 2, 1),
+        (70, None, None, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "code", "flow"),
+    [(18, 35, True), (3, 35, False), (11, 79, True), (1, 70, True), (69, 69, True), (15, 69, False)],
+)
 def test_a_code_may_be_the_course_of_one_api_alone(
     captured: Build, response_row: Build, key: int, code: int, flow: bool
 ) -> None:
-    version = {18: 3, 3: 13, 11: 5, 1: 12}[key]
-    frame = catalog.encode_response(key, version, 0, {"error_code": code})
+    version = {18: 3, 3: 13, 11: 5, 1: 12, 15: 6, 69: 1}[key]
+    told = {"groups": [{"error_code": code, "group_id": "g"}]} if key in (15, 69) else {"error_code": code}
+    frame = catalog.encode_response(key, version, 0, told)
     (row,) = load(captured(response_row(0, frame, api_key=key, api_version=version)), "errors").collect()
     assert row.flow is flow

@@ -196,6 +196,7 @@ def test_latency_by_api_is_one_scan_that_joins_nothing_and_reads_no_frame(
     assert "frame:binary" not in text
 
 
+@pytest.mark.usefixtures("as_for_many_rows")
 def test_exchanges_of_whole_connections_shuffle_nothing_but_an_aggregate(captured: Build, request_row: Build) -> None:
     found = captured(request_row(0))
     text = plan(exchanges(found, doubtful(found), decode=False))

@@ -10,10 +10,12 @@ import pytest
 from proxy.wire import uuid_text
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.names import TOPIC_NAMES, named, topic_names
+from tests.recorder.analysis.conftest import NOON
 from tests.recorder.analysis.decode.frames import request, response
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+NOON_NS = int(NOON.timestamp()) * 10**9
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
 
 
@@ -38,8 +40,8 @@ def test_an_id_that_is_named_later_and_on_another_connection_has_its_name(captur
 
 
 def test_an_id_that_is_named_outside_of_the_time_asked_for_has_its_name(captured: Build, made: Build) -> None:
-    rows = [made(fetch(ID), at_ns=5), made(metadata("t", ID, "c1"), at_ns=900)]
-    (row,) = named(captured(*rows, until_ns=100), TOPIC_PARTITIONS).collect()
+    rows = [made(fetch(ID), at_ns=NOON_NS + 5), made(metadata("t", ID, "c1"), at_ns=NOON_NS + 900)]
+    (row,) = named(captured(*rows, until_ns=NOON_NS + 100), TOPIC_PARTITIONS).collect()
     assert row.topic == "t"
 
 

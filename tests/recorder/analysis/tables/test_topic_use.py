@@ -13,6 +13,7 @@ from tests.recorder.analysis.decode.frames import request, response
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+ID = bytes(range(16))
 BATCH = records.write_batch([records.Record(0, value=b"a"), records.Record(1, value=b"b")])
 
 
@@ -53,6 +54,16 @@ def test_writers_and_readers_have_rows_and_their_sums(captured: Build, made: Bui
 
 def test_an_answer_without_records_is_no_reading(captured: Build, made: Build) -> None:
     assert topic_use(captured(made(fetched(b"")))).collect() == []
+
+
+def test_a_member_of_a_share_group_has_the_group_that_its_requests_name(captured: Build, made: Build) -> None:
+    topic = {"topic_id": ID, "partitions": [{"partition_index": 0}]}
+    asked = request(78, 1, {"group_id": "g", "member_id": "m", "topics": [topic]})
+    data = {"partition_index": 0, "records": BATCH}
+    told = response(78, 1, {"responses": [{"topic_id": ID, "partitions": [data]}]})
+    names = response(3, 12, {"topics": [{"name": "t", "topic_id": ID, "partitions": []}]})
+    rows = [made(row, cluster="main") for row in (asked, told, names)]
+    assert [(row.topic, row.use, row.group_id) for row in topic_use(captured(*rows)).collect()] == [("t", "reads", "g")]
 
 
 def test_a_reader_of_two_groups_has_none(captured: Build, made: Build) -> None:

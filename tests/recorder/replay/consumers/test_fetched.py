@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.records import Record, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.fetched import Fetched
 from recorder.replay.consumers.fetched import found as found_of
@@ -12,21 +16,31 @@ from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.consumers.test_offsets import A0, at_target, batch, fetch
 from tests.recorder.replay.simulated import names
 
+END = 30
+LOG = [
+    write_batch([Record(at, 5, None, b"%d" % at)], producer_id=9, producer_epoch=0, base_sequence=at)
+    for at in range(END)
+]
+
 
 class _Consumers:
-    """The rooms that know what consumers read of a-0."""
+    """The rooms that know what consumers read of a-0. `end`: of the target's log at the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, end: int = 0) -> None:
         told = names("p-", Cluster())
-        self.offsets = Offsets(told, {A0: 0}, {A0: 0})
+        self.offsets = Offsets(told, {A0: 0}, {A0: end})
         self.streams = Streams()
         self.fetched = Fetched(told, Cluster(), self.offsets, self.streams)
 
-    def play(self, each: Exchange, answer: Values) -> None:
+    def play(self, each: Exchange, answer: Values | int) -> None:
+        """`answer`: or how many records of LOG the target gives."""
         values = each.decoded()
         self.fetched.request(each, values, 0)
         assert self.offsets.request(each, values, 0) is None
         values["topics"][0]["topic"] = "p-a"
+        if isinstance(answer, int):
+            asked = values["topics"][0]["partitions"][0]["fetch_offset"]
+            answer = at_target(b"".join(LOG[asked : asked + answer]), high=END)
         self.fetched.answered(each, values, answer, 0)
         self.offsets.answered(each, values, answer, 0)
 
@@ -57,3 +71,24 @@ def test_a_consumer_that_goes_on_by_another_connection_has_one_stream() -> None:
     found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 9), high=9))
     found.play(fetch(2, 5, batch(5, 4), connection=2), at_target(None, high=9))
     assert found_of(found.streams) == [Stream("host one", "a", 0, equal=9)]
+
+
+# where a consumer seeks to (None: it goes on), and how many records each side gives it
+fetches = st.lists(st.tuples(st.none() | st.integers(0, END), st.integers(0, 8), st.integers(0, 8)), max_size=20)
+
+
+@given(fetches)
+def test_wherever_a_consumer_goes_and_however_much_it_is_given_at_a_time_nothing_differs(
+    history: list[tuple[int | None, int, int]],
+) -> None:
+    found, at, read = _Consumers(END), 0, 0
+    for number, (to, here, there) in enumerate(history):
+        at = at if to is None else to
+        found.play(fetch(number, at, b"".join(LOG[at : at + here])), there)
+        read += len(LOG[at : at + here])
+        at = min(at + here, END)
+    while owed := found.fetched.owed():
+        for made in owed:
+            asked = made.values["topics"][0]["partitions"][0]["fetch_offset"]
+            made.done(at_target(b"".join(LOG[asked : asked + 3]), high=END))
+    assert found_of(found.streams) == ([Stream("host one", "a", 0, equal=read)] if history else [])

@@ -1,5 +1,7 @@
 """Who reads a partition: the rules of `readers`, one by one."""
 
+import pytest
+
 from recorder.replay.consumers.readers import Position, Reader, Readers
 from recorder.replay.plan import Peer
 
@@ -40,12 +42,20 @@ def test_a_reader_goes_back_to_a_connection_that_it_had() -> None:
     assert back.position == Position(120, 1120)
 
 
-def test_a_reader_that_seeks_stays_the_same() -> None:
+def test_who_seeks_begins_a_reading_of_its_own() -> None:
     readers = Readers()
     one = _read(readers, ONE, 0, 50)
-    sought = readers.reader(ME, ONE, A0, 10)
-    assert sought is one
-    assert not sought.is_at(10)
+    sought = _read(readers, ONE, 10, 50)
+    assert sought.consumer != one.consumer
+    assert _read(readers, ONE, 50, 60) is sought
+
+
+def test_the_readings_that_a_consumer_begins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.replay.consumers.readers._MOST_SEEKS", 3)
+    readers = Readers()
+    found = [_read(readers, ONE, 0, 50).consumer for _ in range(10)]
+    assert len(set(found)) == 4
+    assert len(set(found[3:])) == 1
 
 
 def test_who_began_where_another_waited_is_told_apart_once_both_have_read() -> None:
@@ -66,7 +76,7 @@ def test_a_reader_whose_offset_the_target_refused_is_nowhere() -> None:
     readers = Readers()
     one = _read(readers, ONE, 0, 50)
     readers.forget(ME, ONE, A0)
-    assert readers.reader(ME, ONE, A0, 50) is one
+    assert readers.reader(ME, ONE, A0, 50).position is None
     assert not one.is_at(50)
     assert list(readers.positions()) == []
 

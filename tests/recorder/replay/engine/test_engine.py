@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from proxy.wire.keys import FETCH, LIST_OFFSETS, PRODUCE
+from proxy.wire.keys import FETCH, FIND_COORDINATOR, LIST_OFFSETS, OFFSET_FETCH, PRODUCE
 from recorder.replay.options import Options
 from recorder.replay.outcome import Cause, Ending, Verdict
 from recorder.replay.plan import Reason
@@ -63,6 +63,54 @@ def test_a_request_leaves_at_its_recorded_time_by_speed(speed: float) -> None:
     for at in (100, 130, 180):
         reads(recording, at, 1)
     assert played(recording, Options(speed=speed)).times() == [0, 30 / speed, 80 / speed]
+
+
+def test_a_connection_is_dialled_a_moment_before_its_first_request_is_due() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 1000, 2)
+    found = played(recording, Options(speed=1.0), dials=lambda open: 60.0 if open.channel > 1 else 0.0)
+    assert found.times() == [0, 1000]
+    assert 0 < found.dialled[1][0] < 1000
+
+
+def test_a_connection_that_was_lost_is_dialled_anew_a_moment_before_its_next_request_is_due() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 1000, 1)
+    found = Simulation(
+        recording, answered, Options(speed=1.0), cluster=one_node(TOPICS), dials=lambda open: 60.0 * (open.channel > 1)
+    )
+    found.at(100, lambda: found.cut(1))
+    found.run()
+    assert found.times(LIST_OFFSETS) == [0, 1000]
+
+
+def test_a_target_that_hangs_up_at_once_is_dialled_once_before_a_request_is_due() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 1000, 2)
+    found = Simulation(recording, answered, Options(speed=1.0), cluster=one_node(TOPICS), dials=lambda _: 1.0)
+    # by the third, the replay asks whether the target's nodes have changed
+    own = 3
+
+    def hang_up() -> None:
+        for _, opened in found.dialled:
+            if opened.channel != own:
+                found.cut(opened.channel)
+
+    for at in range(755, 1000, 5):
+        found.at(at, hang_up)
+    found.run()
+    assert [at for at, _ in found.dialled if 0 < at < 1000] == [750, 755]
+
+
+def test_which_node_takes_a_request_is_not_asked_before_it_is_due() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    recording.exchanges(1000, 2, OFFSET_FETCH, 5, {"group_id": "g", "topics": None}, {"topics": []})
+    found = played(recording, Options(speed=1.0))
+    assert min(found.times(FIND_COORDINATOR)) == 1000
 
 
 def test_at_max_only_answers_are_waited_for() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 import pytest
 import trio
 
 from proxy.wire.pieces import Pieces
 from recorder.replay.engine.channels import Send
+from recorder.replay.player.dial import Connection
 from recorder.replay.player.frames import Frames
 from recorder.replay.player.sockets import PlainWire, Sockets
 
@@ -21,7 +23,7 @@ def framed(*contents: bytes) -> bytes:
 def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
     """Half of them are written while the socket takes no more: they wait behind what has not left whole."""
     pieces = [bytes([number]) * size for number in range(100)]
-    drains = []
+    begun: list[int] = []
 
     async def read(far: trio.SocketType, wanted: int) -> bytes:
         found = bytearray()
@@ -34,17 +36,60 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
         near.setblocking(False)
         with near, trio.socket.from_stdlib_socket(far) as other:
             sockets = Sockets(lambda: None)
-            wire = PlainWire(sockets, near, Frames(), lambda frames: None, lambda: drains.append(1))
+            wire = PlainWire(sockets, near, Frames(), lambda frames: None, begun.append)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sockets.run)
                 for first, second in zip(pieces[::2], pieces[1::2], strict=True):
-                    wire.write([Send(1, Pieces([first[:2], first[2:]])), Send(1, Pieces([second]))])
+                    begun.append(wire.write([Send(1, Pieces([first[:2], first[2:]])), Send(1, Pieces([second]))]))
                     await trio.lowlevel.checkpoint()
                 found = await read(other, 100 * size)
                 nursery.cancel_scope.cancel()
             return found
 
     assert trio.run(play) == b"".join(pieces)
+    assert sum(begun) == 100
+
+
+def _plain(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
+    """A PlainWire that runs: its `write`."""
+    near.setblocking(False)
+    sockets = Sockets(lambda: None)
+    nursery.start_soon(sockets.run)
+    return PlainWire(sockets, near, Frames(), lambda frames: None, begun).write
+
+
+def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
+    """What writes where there is TLS, or a tape."""
+    connection = Connection(trio.SocketStream(trio.socket.from_stdlib_socket(near)), None, None)
+    nursery.start_soon(connection.run, lambda frames: None, begun)
+    return connection.write
+
+
+@pytest.mark.parametrize("wire", [_plain, _streamed], ids=["plain", "streamed"])
+def test_a_request_has_begun_although_the_socket_is_never_empty(
+    wire: Callable[..., Callable[[list[Send]], int]],
+) -> None:
+    """It keeps its megabyte until then: on a busy connection that would be all that was ever sent."""
+    size = 1 << 20
+    begun: list[int] = []
+
+    async def play() -> None:
+        near, far = socket.socketpair()
+        with near, trio.socket.from_stdlib_socket(far) as other:
+            async with trio.open_nursery() as nursery:
+                write = wire(near, begun.append, nursery)
+                given, taken = 0, 0
+                while given < 20:
+                    while given * size - taken < 3 * size:
+                        begun.append(write([Send(1, Pieces([bytes(size)]))]))
+                        given += 1
+                    taken += len(await other.recv(size))
+                    # what the socket has, and the one that it is about to take
+                    assert sum(begun) * size > taken - size
+                assert sum(begun) >= given - 3
+                nursery.cancel_scope.cancel()
+
+    trio.run(play)
 
 
 def test_frames_are_told_whole_whatever_pieces_they_came_in() -> None:
@@ -56,7 +101,7 @@ def test_frames_are_told_whole_whatever_pieces_they_came_in() -> None:
         near.setblocking(False)
         with near, trio.socket.from_stdlib_socket(far) as other:
             sockets = Sockets(lambda: None)
-            wire = PlainWire(sockets, near, Frames(), got.extend, lambda: None)
+            wire = PlainWire(sockets, near, Frames(), got.extend, lambda count: None)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sockets.run)
                 nursery.start_soon(wire.run)

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recorder.report.plots.drawing import svg
-from recorder.report.plots.dumbbells import MOST_ROWS, Pair, decades, domain, dumbbells
+from recorder.report.plots.dumbbells import MOST_ROWS, Pair, decades, domain, dumbbells, stepped
 from tests.hostile_text import TEXT
 from tests.recorder.report.pages import Page, fetched, obeyed
 
@@ -25,17 +25,17 @@ def layers(spec: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     return [(mark, at["x"]["field"], at.get("x2", {}).get("field")) for mark, at in found]
 
 
-def test_a_line_goes_from_the_recorded_point_to_the_replayed_one() -> None:
+def test_a_line_goes_from_the_first_point_to_the_second_one() -> None:
     assert layers(dumbbells("p50", PAIRS, OVER)) == [
-        ("rule", "recorded", "replayed"),
-        ("point", "recorded", None),
-        ("point", "replayed", None),
+        ("rule", "first", "second"),
+        ("point", "first", None),
+        ("point", "second", None),
     ]
 
 
 def test_both_points_are_told_apart_without_colours() -> None:
-    _, recorded, replayed = (layer["mark"] for layer in dumbbells("p50", PAIRS, OVER)["layer"])
-    assert (recorded["filled"], replayed["filled"]) == (False, True)
+    _, first, second = (layer["mark"] for layer in dumbbells("p50", PAIRS, OVER)["layer"])
+    assert (first["filled"], second["filled"]) == (False, True)
 
 
 def test_rows_stand_in_the_order_in_which_they_are_given() -> None:
@@ -87,6 +87,16 @@ def test_names_in_a_drawing_are_text() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=MOST_ROWS, max_size=MOST_ROWS))
+@example(["if"] * MOST_ROWS)
 def test_any_name_can_be_drawn(names: list[str]) -> None:
     """A character that XML lacks would end the process, so would a lone surrogate."""
     assert svg(dumbbells(names[0], [Pair(name, 1.0, 2.0) for name in names], OVER), names[0]).startswith("<svg")
+
+
+@given(st.lists(MILLISECONDS, min_size=1, max_size=5))
+def test_an_axis_of_steps_has_all_values_between_two_of_its_labels(values: list[float]) -> None:
+    first, last = stepped(values)
+    labels = decades((first, last))
+    assert first <= min(values) <= max(values) < last
+    assert len(labels) >= 2
+    assert (min(labels) <= min(values)) == (first in labels)

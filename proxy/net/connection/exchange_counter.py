@@ -1,4 +1,4 @@
-"""Counts one connection's traffic for the metrics."""
+"""Counts one connection's chunks and exchanges for the metrics."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from proxy.metrics.traffic import Traffic
 clock = time.monotonic_ns
 
 
-class Account:
-    """One connection's account. An exchange is counted when its chunk has been sent, or by `close`.
+class ExchangeCounter:
+    """Counts an exchange once its last chunk is sent, or in `close` if the connection ends before.
 
     The relay sets both attributes before it sends a chunk; they are empty again once the chunk is sent.
 
-    finished: exchanges whose responses end in the chunk for the client.
-    one_way: exchanges that get no response, of the chunk for the broker.
+    unsent_finished: exchanges whose response ends in the chunk for the client.
+    unsent_one_way: exchanges without a response whose request ends in the chunk for the broker.
     """
 
-    __slots__ = ("_arriving", "_traffic", "finished", "one_way")
+    __slots__ = ("_arriving", "_traffic", "unsent_finished", "unsent_one_way")
 
     def __init__(self, traffic: Traffic, conversation: Conversation) -> None:
         self._traffic = traffic
         # reads the error codes of responses that span chunks
         self._arriving = Arriving(conversation.responses_side)
-        self.finished: Sequence[Exchange] = ()
-        self.one_way: Sequence[Exchange] = ()
+        self.unsent_finished: Sequence[Exchange] = ()
+        self.unsent_one_way: Sequence[Exchange] = ()
 
     def request_sent(self, step: Step, at_ns: int) -> None:
         """Counts a chunk of requests, which arrived at `at_ns` and has just been sent to the broker."""
@@ -36,7 +36,7 @@ class Account:
         traffic.proxied(Direction.REQUEST, clock() - at_ns)
         if step.one_way:
             traffic.one_way(step.one_way)
-            self.one_way = ()
+            self.unsent_one_way = ()
         if step.opaque:
             traffic.opaque(step.opaque)
 
@@ -45,7 +45,7 @@ class Account:
         traffic, sent_ns = self._traffic, clock()
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         traffic.finished(step.finished, sent_ns, step.data, self._arriving.follow(step))
-        self.finished = ()
+        self.unsent_finished = ()
         if step.unanswered:
             traffic.unanswered(step.unanswered)
 
@@ -54,6 +54,6 @@ class Account:
         self._traffic.unanswered(exchanges)
 
     def close(self) -> None:
-        """Counts the exchanges of chunks that were never sent: as unanswered, or as one-way."""
-        self._traffic.unanswered(self.finished)
-        self._traffic.one_way(self.one_way)
+        """Counts the exchanges of unsent chunks: the finished exchanges as unanswered, the others as one-way."""
+        self._traffic.unanswered(self.unsent_finished)
+        self._traffic.one_way(self.unsent_one_way)

@@ -5,16 +5,16 @@ import time
 from proxy.conversation import Conversation
 from proxy.metrics.traffic import Traffic
 from proxy.net.cluster import routes
-from proxy.net.connection.account import Account
+from proxy.net.connection.exchange_counter import ExchangeCounter
 from proxy.wire.framing import FrameLimits
 from tests.proxy.conversation.script import produce
 from tests.proxy.net.frames import ping, pong
 
 
-class Accounting:
+class Counting:
     def __init__(self) -> None:
         self.talk, self.traffic = Conversation(routes(), FrameLimits()), Traffic()
-        self.account = Account(self.traffic, self.talk)
+        self.counter = ExchangeCounter(self.traffic, self.talk)
 
     def row(self, api: str) -> tuple[int, int, int]:
         row = self.traffic.rows[api, "3"]
@@ -22,30 +22,30 @@ class Accounting:
 
 
 def test_an_exchange_is_counted_once_its_response_has_been_sent():
-    it = Accounting()
+    it = Counting()
     at_ns = time.monotonic_ns()
-    it.account.request_sent(it.talk.requests(ping(1), at_ns), at_ns)
+    it.counter.request_sent(it.talk.requests(ping(1), at_ns), at_ns)
     step = it.talk.responses(pong(1), at_ns)
-    it.account.finished = step.finished
-    it.account.response_sent(step, at_ns)
-    it.account.close()
+    it.counter.unsent_finished = step.finished
+    it.counter.response_sent(step, at_ns)
+    it.counter.close()
     assert it.row("Heartbeat") == (1, 0, 0)
 
 
 def test_a_response_that_the_client_has_not_got_when_the_connection_ends_is_no_answer():
-    it = Accounting()
-    it.account.request_sent(it.talk.requests(ping(1), 1), 1)
-    it.account.finished = it.talk.responses(pong(1), 2).finished
-    it.account.close()
+    it = Counting()
+    it.counter.request_sent(it.talk.requests(ping(1), 1), 1)
+    it.counter.unsent_finished = it.talk.responses(pong(1), 2).finished
+    it.counter.close()
     assert it.row("Heartbeat") == (0, 0, 1)
 
 
 def test_a_one_way_request_is_counted_once_whether_it_was_sent_or_not():
-    it = Accounting()
+    it = Counting()
     for is_sent in (True, False):
         step = it.talk.requests(produce(3, 2, acks=0, tail=b"first"), 1)
-        it.account.one_way = step.one_way
+        it.counter.unsent_one_way = step.one_way
         if is_sent:
-            it.account.request_sent(step, 1)
-    it.account.close()
+            it.counter.request_sent(step, 1)
+    it.counter.close()
     assert it.row("Produce") == (0, 2, 0)

@@ -1,0 +1,236 @@
+"""Two sides -> rows, one function a table. What is worse stands first, then what is new, then what is better."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from recorder.analysis.change.facts import ApiFacts, ErrorFacts, Facts
+from recorder.analysis.change.judged import (
+    ENOUGH,
+    LEAST_MS,
+    Cases,
+    Change,
+    less_is_better,
+    neutral,
+    of_shares,
+    together,
+)
+from recorder.analysis.change.rows import (
+    ClientChange,
+    ErrorChange,
+    FindingChange,
+    LatencyChange,
+    Load,
+    TrafficChange,
+    VersionChange,
+)
+from recorder.analysis.summary.finding import MAX_SUBJECTS, Finding, Findings, Unit
+
+# how a request without an answer stands among the errors
+UNANSWERED = "no answer"
+# Measures that do not grow with the capture's length.
+_COMPARABLE = (Unit.MS, Unit.SHARE, Unit.PER_SECOND, Unit.RATIO)
+Key = TypeVar("Key")
+Side = TypeVar("Side")
+
+
+def _beside(before: Mapping[Key, Side], after: Mapping[Key, Side]) -> Iterator[tuple[Key, Side | None, Side | None]]:
+    """Every key with what either side has of it."""
+    for key in {**before, **after}:
+        yield key, before.get(key), after.get(key)
+
+
+def latency(before: Facts, after: Facts, tolerance: float) -> list[LatencyChange]:
+    """Work and waits, each by API; a longer wait is no worse one."""
+    sides = [{(one.api, one.wait): one for one in side.apis if one.responses} for side in (before, after)]
+    rows = [_latency(*key, old, new, tolerance) for key, old, new in _beside(*sides)]
+    return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.responses))
+
+
+def _latency(
+    api: str, wait: str | None, before: ApiFacts | None, after: ApiFacts | None, tolerance: float
+) -> LatencyChange:
+    if before is None or after is None:
+        return LatencyChange(api, wait, before, after, Change.UNKNOWN)
+    judge = less_is_better if wait is None else neutral
+    found = {}
+    for name, enough in ENOUGH.items():
+        both = getattr(before, name), getattr(after, name)
+        is_enough = min(before.responses, after.responses) >= enough and None not in both
+        found[name] = judge(*both, tolerance, LEAST_MS) if is_enough else Change.UNKNOWN
+    return LatencyChange(api, wait, before, after, together(found.values()), found)
+
+
+def traffic(before: Facts, after: Facts, tolerance: float) -> list[TrafficChange]:
+    """Requests and bytes by API."""
+    rows = [_traffic(*both, tolerance) for both in _beside(_loads(before), _loads(after))]
+    return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.bytes))
+
+
+def _loads(side: Facts) -> dict[str, Load]:
+    requests, sizes = Counter[str](), Counter[str]()
+    for one in side.apis:
+        requests[one.api] += one.requests
+        sizes[one.api] += one.request_bytes + one.response_bytes
+    return {api: load(number, sizes[api], side.seconds) for api, number in requests.items()}
+
+
+def load(requests: int, size: int, seconds: float) -> Load:
+    """A load; a capture of a single moment has no rates."""
+    return Load(requests, size, requests / seconds if seconds else None, size / seconds if seconds else None)
+
+
+def _traffic(api: str, before: Load | None, after: Load | None, tolerance: float) -> TrafficChange:
+    if before is None or after is None:
+        change = Change.NEW if before is None else Change.GONE
+        return TrafficChange(api, before, after, change, change)
+    changes = (
+        _rate(getattr(before, name), getattr(after, name), tolerance)
+        for name in ("requests_a_second", "bytes_a_second")
+    )
+    return TrafficChange(api, before, after, *changes)
+
+
+def _rate(before: float | None, after: float | None, tolerance: float) -> Change:
+    return Change.UNKNOWN if before is None or after is None else neutral(before, after, tolerance)
+
+
+def errors(before: Facts, after: Facts, tolerance: float) -> list[ErrorChange]:
+    """Errors by API and code, and requests without an answer. What is normal is neither good nor bad."""
+    sides = [{(one.api, one.error, one.is_flow): one for one in side.errors} for side in (before, after)]
+    rows = []
+    for (api, error, is_flow), old, new in _beside(*sides):
+        cases = _of_answers(old, before.read.get(api, 0)), _of_answers(new, after.read.get(api, 0))
+        rows.append(ErrorChange(api, error, is_flow, *cases, _error(is_flow, *cases, tolerance)))
+    rows += _unanswered(before, after, tolerance)
+    return _ordered(rows, lambda row: max(row.before.cases, row.after.cases))
+
+
+def _of_answers(found: ErrorFacts | None, read: int) -> Cases:
+    return Cases(found.answers if found else 0, read)
+
+
+def _error(is_flow: bool, before: Cases, after: Cases, tolerance: float) -> Change:
+    change = of_shares(before, after, tolerance)
+    if not is_flow:
+        return change
+    return {Change.WORSE: Change.MORE, Change.BETTER: Change.LESS}.get(change, change)
+
+
+def _unanswered(before: Facts, after: Facts, tolerance: float) -> list[ErrorChange]:
+    rows = []
+    for api, old, new in _beside(_answered(before), _answered(after)):
+        cases = old or Cases(), new or Cases()
+        if any(one.cases for one in cases):
+            rows.append(ErrorChange(api, UNANSWERED, False, *cases, of_shares(*cases, tolerance)))
+    return rows
+
+
+def _answered(side: Facts) -> dict[str, Cases]:
+    """By API the requests without an answer, of all."""
+    cases, of = Counter[str](), Counter[str]()
+    for one in side.apis:
+        cases[one.api] += one.unanswered
+        of[one.api] += one.requests
+    return {api: Cases(cases[api], number) for api, number in of.items()}
+
+
+def versions(before: Facts, after: Facts, tolerance: float) -> list[VersionChange]:
+    """The versions of each API."""
+    rows = []
+    for api, old, new in _beside(_shares(before), _shares(after)):
+        rows.append(VersionChange(api, old or {}, new or {}, _version(old or {}, new or {}, tolerance)))
+    return _ordered(rows, lambda row: 0, lambda row: row.api)
+
+
+def _shares(side: Facts) -> dict[str, dict[int, float]]:
+    found: dict[str, Counter[int]] = defaultdict(Counter)
+    for one in side.versions:
+        found[one.api][one.version] += one.requests
+    return {
+        api: {version: number / counts.total() for version, number in sorted(counts.items())}
+        for api, counts in found.items()
+    }
+
+
+def _version(before: Mapping[int, float], after: Mapping[int, float], tolerance: float) -> Change:
+    if not before or not after:
+        return Change.NEW if not before else Change.GONE
+    moved = sum(abs(before.get(one, 0) - after.get(one, 0)) for one in {*before, *after}) / 2
+    is_same = before.keys() == after.keys() and moved <= tolerance
+    return Change.UNCHANGED if is_same else Change.CHANGED
+
+
+def clients(before: Facts, after: Facts) -> list[ClientChange]:
+    """Client ids and their software. Where a side has more clients than it tells, nobody knows who came or went."""
+    is_cut = [side.clients.total > len(side.clients) for side in (before, after)]
+    rows = []
+    for name, *both in _beside(_software(before), _software(after)):
+        old, new = (counts or Counter() for counts in both)
+        change = _client(old, new, is_cut)
+        rows.append(ClientChange(name, _called(old), _called(new), old.total(), new.total(), change))
+    return _ordered(rows, lambda row: max(row.requests_before, row.requests_after), lambda row: row.client_id or "")
+
+
+def _software(side: Facts) -> dict[str | None, Counter[str | None]]:
+    found: dict[str | None, Counter[str | None]] = defaultdict(Counter)
+    for one in side.clients:
+        found[one.client_id][one.software] += one.requests
+    return found
+
+
+def _called(counts: Counter[str | None]) -> tuple[str, ...]:
+    """The software by its requests; of clients that do not say what they are, ""."""
+    return tuple(software or "" for software, _ in counts.most_common())
+
+
+def _client(old: Counter[str | None], new: Counter[str | None], is_cut: list[bool]) -> Change:
+    if not old:
+        return Change.UNKNOWN if is_cut[0] else Change.NEW
+    if not new:
+        return Change.UNKNOWN if is_cut[1] else Change.GONE
+    return Change.UNCHANGED if old.keys() == new.keys() else Change.CHANGED
+
+
+def findings(before: Facts, after: Facts, tolerance: float) -> list[FindingChange]:
+    """Findings by rule and subject: those that came, went, or stayed."""
+    sides = [{(one.rule, one.subject): one for one in side.findings.found} for side in (before, after)]
+    rows = []
+    for (rule, subject), old, new in _beside(*sides):
+        if old and new:
+            rows.append(FindingChange(rule, subject, old, new, _measured(old, new, tolerance)))
+        else:
+            why = _untold(rule, before.findings if new else after.findings)
+            change = Change.UNKNOWN if why else Change.NEW if new else Change.GONE
+            rows.append(FindingChange(rule, subject, old, new, change, why))
+    return _ordered(rows, lambda row: -row.shown.severity.rank, lambda row: (row.rule, row.subject))
+
+
+def _measured(old: Finding, new: Finding, tolerance: float) -> Change:
+    """A finding fires at a measure's upper end, so less is better."""
+    if old.measure is None or new.measure is None or old.unit is not new.unit or new.unit not in _COMPARABLE:
+        return Change.UNCHANGED
+    return less_is_better(old.measure, new.measure, tolerance)
+
+
+def _untold(rule: str, side: Findings) -> str:
+    """Why the side that lacks a finding of this rule may have it all the same; "" if it does not."""
+    if side.not_judged is not None:
+        return side.not_judged
+    if reason := next((one.reason for one in side.unjudged if one.rule == rule), ""):
+        return reason
+    told = sum(one.rule == rule for one in side.found)
+    is_cut = told >= MAX_SUBJECTS or side.found.total > len(side.found)
+    return f"there, only the first {told} subjects are told" if is_cut else ""
+
+
+def _most(before: Any, after: Any, of: Callable[[Any], int]) -> int:
+    return max(of(side) for side in (before, after) if side is not None)
+
+
+def _ordered(
+    rows: Iterable[Any], size: Callable[[Any], float], name: Callable[[Any], Any] = lambda row: row.api
+) -> list[Any]:
+    return sorted(rows, key=lambda row: (row.change.rank, -size(row), name(row)))

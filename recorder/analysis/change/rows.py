@@ -1,0 +1,95 @@
+"""Rows of two captures side by side. None on one side: there it was not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from recorder.analysis.change.facts import ApiFacts
+from recorder.analysis.change.judged import Cases, Change
+from recorder.analysis.summary.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyChange:
+    """How long an API's answers took. `percentiles`: of those that both sides have, what became of each, by name."""
+
+    api: str
+    wait: str | None
+    before: ApiFacts | None
+    after: ApiFacts | None
+    change: Change
+    percentiles: dict[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests and bytes, both directions, and the same a second."""
+
+    requests: int
+    bytes: int
+    requests_a_second: float | None
+    bytes_a_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficChange:
+    """An API's requests, by their number a second, and its bytes."""
+
+    api: str
+    before: Load | None
+    after: Load | None
+    change: Change
+    bytes_change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorChange:
+    """Answers that hold an error, or requests without an answer, as a share of all that could be looked at."""
+
+    api: str
+    error: str
+    is_flow: bool
+    before: Cases
+    after: Cases
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """The versions of an API's requests, each with its share."""
+
+    api: str
+    before: dict[int, float]
+    after: dict[int, float]
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChange:
+    """A client id: its software by requests, on both sides."""
+
+    client_id: str | None
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    requests_before: int
+    requests_after: int
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class FindingChange:
+    """A finding of one rule about one subject. `why`: the reason, where nobody can tell whether it came or went."""
+
+    rule: str
+    subject: str
+    before: Finding | None
+    after: Finding | None
+    change: Change
+    why: str = ""
+
+    @property
+    def shown(self) -> Finding:
+        """The later of the two."""
+        found = self.after or self.before
+        assert found is not None
+        return found

@@ -1,0 +1,107 @@
+"""Whose checkpoint it is: a stream's checkpoint, output and capture belong together.
+
+Spark looks at none of that. Another capture's checkpoint would go on with windows of other traffic; another output
+would lack the windows of before; and an output of another checkpoint would silently take none of the first batches,
+because its log has batches of these numbers. So a file beside Spark's own says what the checkpoint is of. It is
+written before Spark starts, at once and whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+OWNER = "kafka-wiretap.json"
+# its name until it is whole; Spark passes over names that begin with a dot
+_DRAFT = f".{OWNER}"
+# Spark's log of a file sink, in each table's folder
+_SINK_LOG = "_spark_metadata"
+
+
+class WrongCheckpoint(ValueError):
+    """Checkpoint, output and capture are not of the same stream. The message is one line that says what is right."""
+
+
+def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path], *, write: bool) -> None:
+    """Makes sure that the checkpoint is this stream's, or is to be.
+
+    Args:
+        facts: what must be the same each time, by the names of the command's options and arguments.
+        tables: the folders of the output.
+        write: make a new one this stream's.
+    Errors: WrongCheckpoint, OSError.
+    """
+    owner = _owner(checkpoint)
+    if owner is None or _is_unused(checkpoint, tables):
+        _check_new(checkpoint, tables)
+        if write:
+            _write(checkpoint, facts)
+        return
+    for name, value in facts.items():
+        if owner.get(name) != value:
+            there = _shown(owner.get(name))
+            raise WrongCheckpoint(
+                f"{checkpoint} is the checkpoint of another stream: its {name} is {there}, not {_shown(value)}; "
+                f"right would be {name} {there}, or another --output and --checkpoint"
+            )
+    for name, folder in tables.items():
+        if _has_committed(checkpoint / name / "commits") and not (folder / _SINK_LOG).is_dir():
+            raise WrongCheckpoint(
+                f"{folder} is gone, and {checkpoint} goes on behind it: right would be to remove the checkpoint too"
+            )
+
+
+def _is_unused(checkpoint: Path, tables: Mapping[str, Path]) -> bool:
+    """True if Spark has not begun with it: a stream that did not start binds nobody to its options."""
+    return {one.name for one in checkpoint.iterdir()} <= {OWNER, _DRAFT} and not any(
+        folder.exists() for folder in tables.values()
+    )
+
+
+def _has_committed(commits: Path) -> bool:
+    """True if a batch was written. Spark keeps the newest hundred of their numbers."""
+    with suppress(FileNotFoundError):
+        return any(one.name.isdigit() for one in commits.iterdir())
+    return False
+
+
+def _owner(checkpoint: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads((checkpoint / OWNER).read_text())
+    except FileNotFoundError:
+        return None
+    except (ValueError, UnicodeError):
+        found = None
+    if not isinstance(found, dict):
+        raise WrongCheckpoint(f"{checkpoint / OWNER} is damaged: right would be another --output and --checkpoint")
+    return found
+
+
+def _check_new(checkpoint: Path, tables: Mapping[str, Path]) -> None:
+    with suppress(FileNotFoundError):
+        if any(one.name not in (OWNER, _DRAFT) for one in checkpoint.iterdir()):
+            raise WrongCheckpoint(f"{checkpoint} is no checkpoint of kafka-wiretap: right would be an empty folder")
+    for folder in tables.values():
+        if folder.exists():
+            raise WrongCheckpoint(
+                f"{folder} is there already, of a stream with another checkpoint: right would be that checkpoint, "
+                "or another --output"
+            )
+
+
+def _write(checkpoint: Path, facts: Mapping[str, Any]) -> None:
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    draft = checkpoint / _DRAFT
+    with draft.open("w") as file:
+        json.dump(dict(facts), file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(checkpoint / OWNER)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,242 @@
+"""`spark.read.format("kafka-wiretap")`: tables of a capture that one scan makes, read by Spark's Python workers.
+
+Any session has the format once it is registered. The rows are those of the worker road: planned by the same planner,
+read by the same reader, decoded by the same decoders. Filters are taken from Spark where they concern what a frame's
+head says. They choose files by their hours, row groups by their statistics and then rows, before a frame is opened.
+
+Spark up to 4.3.0 keeps the filters of a DataFrame's last query for its next one, and one side's of a join or a union
+for the other (`job.mixes_up_filters`). There filters are taken on request alone, of a DataFrame for a single query; the
+options `since`, `until` and `apis` choose files, row groups and rows in the same way.
+
+Spark does not tell a Python data source which columns a query uses: the option `columns`, or `.schema(...)`, does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from recorder.analysis.decode.batches import BATCHES
+from recorder.analysis.decode.messages import MESSAGES
+from recorder.analysis.decode.record_rows import RECORDS
+from recorder.analysis.decode.rows import SIDE, Decoder
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.job import mixes_up_filters
+from recorder.analysis.pushed import Condition, taken
+from recorder.analysis.scan import LARGEST_BODY, Piece, Wanted, opened_frames, plain_rows, planned, within
+from recorder.analysis.schema import Column, Table
+from recorder.analysis.tables.frames import EVENTS, FRAMES
+from recorder.capture import frames as c
+from recorder.capture.remote import SCHEME, place_at
+
+NAME = "kafka-wiretap"
+PUSHDOWN = "pushdown"
+OPTIONS = ("path", "table", "columns", "apis", "since", "until", "largest", PUSHDOWN)
+_DECODERS = {one.name: one for one in (MESSAGES, TOPIC_PARTITIONS, BATCHES, RECORDS)}
+_HEADS = {one.name: one for one in (FRAMES, EVENTS)}
+# what the capture calls a column of a table of bodies, where that is another name
+_CAPTURED = {SIDE: c.KIND}
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the format known to the session, and has Spark hand its filters over."""
+    # off by default, and a reader that takes filters fails without it
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(CaptureSource if mixes_up_filters(spark) else PushingSource)
+
+
+class CaptureSource(DataSource):
+    """One table of the capture at `path`. Errors: ValueError for options, in one line."""
+
+    # whether filters are taken unless the option says otherwise
+    pushes = False
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self._asked = asked(options)
+        self._pushes = _is_true(options.get(PUSHDOWN), self.pushes)
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return NAME
+
+    def schema(self) -> str:
+        """The chosen columns in Spark's notation."""
+        return ", ".join(column.ddl for column in self._asked.columns)
+
+    def reader(self, schema: Any) -> CaptureReader:
+        """A reader of the columns of `schema`, which may be fewer than the table has."""
+        fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        found = self._asked._replace(columns=_typed(self._asked.table, fields))
+        return PushingReader(found) if self._pushes else CaptureReader(found)
+
+
+class PushingSource(CaptureSource):
+    """The same, for a Spark that keeps each query's filters apart."""
+
+    pushes = True
+
+
+class Question(NamedTuple):
+    """What the options ask for."""
+
+    path: str
+    table: Table
+    columns: tuple[Column, ...]
+    wanted: Wanted
+
+    @property
+    def decoder(self) -> Decoder | None:
+        """What opens frames for the table; None for the capture's own tables."""
+        return _DECODERS.get(self.table.name)
+
+    @property
+    def head(self) -> dict[str, Column]:
+        """The columns that a filter may concern without a frame being opened, by their names in the table."""
+        own = self.decoder.heads if self.decoder else self.table.columns
+        plain = [column for column in own if column.kind != "binary" and not column.kind.startswith("array")]
+        return {column.name: column._replace(name=_CAPTURED.get(column.name, column.name)) for column in plain}
+
+
+class Task(InputPartition):
+    """The pieces that one of Spark's tasks reads."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(tuple(pieces))
+
+
+class CaptureReader(DataSourceReader):
+    """Plans and reads the rows that are asked for, in the Python processes of the driver and of the executors."""
+
+    def __init__(self, asked: Question) -> None:
+        self._asked = asked
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Spark's tasks."""
+        from recorder.capture.reader import files
+
+        asked, wanted = self._asked, self._asked.wanted
+        folder = place_at(asked.path)
+        kind = asked.table.name if asked.table.name in _HEADS else c.FRAMES_FOLDER
+        there = files(folder, kind)
+        if not there and not files(folder):
+            raise ValueError(f"{folder} holds no frames: right would be a capture's folder, compacted")
+        found = within((str(file.path) for file in there), *wanted.bounds_ns())
+        return [Task(pieces) for pieces in planned(found, os.cpu_count() or 1)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """A task's rows, as Arrow batches."""
+        names = [column.name for column in self._asked.columns]
+        decoder, wanted = self._asked.decoder, self._asked.wanted
+        # without tasks Spark makes one that has no value
+        pieces = partition.value or ()
+        if decoder is None:
+            yield from plain_rows(pieces, names, wanted)
+            return
+        for batch in opened_frames(pieces, decoder, wanted._replace(asked=decoder.asked)):
+            yield batch.select(names)
+
+
+class PushingReader(CaptureReader):
+    """The same reader, which takes the filters of heads."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Takes the filters of heads; returns the others."""
+        found, left = taken(filters, self._asked.head)
+        wanted = self._asked.wanted
+        self._asked = self._asked._replace(wanted=wanted._replace(conditions=(*wanted.conditions, *found)))
+        return left
+
+
+def asked(options: Mapping[str, str]) -> Question:
+    """The question in a reader's options. Errors: ValueError."""
+    for name in options:
+        if name.lower() not in OPTIONS:
+            raise ValueError(f"{name} is no option of {NAME}; right would be {', '.join(OPTIONS)}")
+    table = _table(options.get("table", FRAMES.name))
+    names = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
+    if "path" not in options:
+        raise ValueError(f'no capture: right would be .format("{NAME}").load("/captures/today")')
+    if "://" in options["path"] and not options["path"].startswith(SCHEME):
+        raise ValueError(f"{options['path']} is read by Spark alone: right would be a path, or {SCHEME}BUCKET/FOLDER")
+    # executors may run in another folder
+    path = str(place_at(options["path"]).absolute())
+    since, until = (_ns(options.get(name), name, path) for name in ("since", "until"))
+    apis = _of_apis(options.get("apis", ""))
+    _chosen(table, [condition.column for condition in apis])
+    wanted = Wanted((), _bytes(options.get("largest")), since, until, apis)
+    return Question(path, table, _chosen(table, names or table.names), wanted)
+
+
+def _table(name: str) -> Table:
+    offered = {**_HEADS, **{decoder.name: decoder.table for decoder in _DECODERS.values()}}
+    if name not in offered:
+        raise ValueError(f"{name} is no table of one scan; right would be {', '.join(offered)}; sources.load has all")
+    return offered[name]
+
+
+def _chosen(table: Table, names: Iterable[str]) -> tuple[Column, ...]:
+    columns = {column.name: column for column in table.columns}
+    for name in names:
+        if name not in columns:
+            raise ValueError(f"{table.name} has no column {name}; it has {', '.join(columns)}")
+    return tuple(columns[name] for name in names)
+
+
+def _typed(table: Table, fields: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
+    """The columns of these names, which must have these types."""
+    fields = list(fields)
+    columns = _chosen(table, [name for name, _ in fields])
+    for column, (_, kind) in zip(columns, fields, strict=True):
+        if kind != column.kind.replace(": ", ":").replace(", ", ","):
+            raise ValueError(f"{table.name}: the column {column.name} is {column.kind}, not {kind}")
+    return columns
+
+
+def _of_apis(names: str) -> tuple[Condition, ...]:
+    found = tuple(_api(name.strip()) for name in names.split(",") if name.strip())
+    return (Condition("In", c.API, "string", found),) if found else ()
+
+
+def _api(name: str) -> str:
+    from proxy.wire.kafka07 import RequestType
+    from proxy.wire.renamed import api_today
+
+    today = api_today(name) or next((one.api for one in RequestType if one.api == name), None)
+    if today is None:
+        raise ValueError(f"apis: no API is called {name}; right would be Fetch,Produce")
+    return today
+
+
+def _ns(text: str | None, option: str, path: str) -> int | None:
+    from recorder.capture.reader import last_ns
+    from recorder.moments import read
+
+    if text is None:
+        return None
+    try:
+        moment = read(text)
+    except ValueError:
+        raise ValueError(f"{option} {text!r} is no time; right would be 2026-11-21T13:48, 13:48 or -5m") from None
+    return moment.resolved(lambda: last_ns(place_at(path)))
+
+
+def _bytes(text: str | None) -> int:
+    if text is None:
+        return LARGEST_BODY
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"largest {text!r} is no number of bytes; right would be {LARGEST_BODY}")
+    return int(text)
+
+
+def _is_true(text: str | None, usual: bool) -> bool:
+    if text is None:
+        return usual
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{PUSHDOWN} {text!r} is neither true nor false")
+    return text.lower() == "true"

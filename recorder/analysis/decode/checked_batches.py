@@ -1,0 +1,63 @@
+"""Batches as rules need them: their headers, whether their checksum is right, and what zlib makes of some.
+
+A sixteenth of the batches without a codec is folded, up to 64 KiB of each; the checksum chooses them, which is as good
+as chance, and always the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from proxy.wire import records
+from proxy.wire.budget import Budget
+from proxy.wire.errors import WireError
+from proxy.wire.records import Batch, Compression
+from recorder.analysis.decode.batches import HEADER, HOLDERS, Held, header_row, read_as
+from recorder.analysis.decode.frame import Frame
+from recorder.analysis.decode.rows import Decoder, Group
+from recorder.analysis.decode.topics import PLACE
+from recorder.analysis.schema import Column
+
+# one of so many batches is folded
+SAMPLED = 16
+_MOST_BYTES = 64 << 10
+# as fast as zlib gets
+_LEVEL = 1
+_CHECKED = (
+    Column("crc", "bigint", "the checksum that the header tells: equal batches have equal ones"),
+    Column("is_intact", "boolean", "the checksum is that of the bytes; null where no library can tell"),
+    Column("sampled_bytes", "int", "of a batch in the sample: its bytes that were folded"),
+    Column("folded_bytes", "int", "what zlib made of them"),
+)
+_OWN = (*HEADER, *_CHECKED)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame. Errors: Unreadable."""
+    return read_as(_row, _OWN, frame, budget)
+
+
+def _row(one: Held, batch: Batch) -> tuple[Any, ...]:
+    return (*header_row(batch), batch.crc, _is_intact(one.data, batch), *_folded(one.data, batch))
+
+
+def _is_intact(data: bytes, batch: Batch) -> bool | None:
+    try:
+        records.verify(data, batch)
+    except WireError:
+        return False
+    except ModuleNotFoundError:
+        return None
+    return True
+
+
+def _folded(data: bytes, batch: Batch) -> tuple[int | None, int | None]:
+    if batch.codec is not Compression.NONE or batch.control or batch.crc % SAMPLED:
+        return None, None
+    sample = data[batch.start : min(batch.end, batch.start + _MOST_BYTES)]
+    return len(sample), len(zlib.compress(sample, _LEVEL))
+
+
+CHECKED_BATCHES = Decoder("checked_batches", "a record batch, checked", HOLDERS, PLACE, _OWN, read)

@@ -1,0 +1,81 @@
+"""Rows of `cloudevents`: the events among the records of all batches, with the clauses of the binding that they break.
+
+Records are read as `records` reads them, and most are no events: only these become rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from proxy.wire.budget import Budget
+from proxy.wire.records import Record
+from recorder.analysis.decode import record_rows
+from recorder.analysis.decode.batches import HOLDERS
+from recorder.analysis.decode.cloudevents import MANDATORY, OPTIONAL, PARTITION_KEY, Event, event_in
+from recorder.analysis.decode.frame import NO_CODEC, Frame
+from recorder.analysis.decode.rows import Decoder, Group
+from recorder.analysis.decode.topics import PLACE
+from recorder.analysis.schema import TEXTS, Column
+
+_NAMED = (*MANDATORY, *OPTIONAL)
+_OWN = (
+    Column("offset", "bigint", "of its record in the partition; in Produce requests within the batch"),
+    Column("timestamp_ms", "bigint", "of its record; null for none", is_never_negative=True),
+    Column(
+        "mode",
+        "string",
+        "`binary`; `structured`; `batch`, which Kafka lacks; `incomplete`: as binary, without all mandatory attributes",
+    ),
+    Column("format", "string", "of a structured event, as its content-type says: `json`, `avro`, ..."),
+    *(Column(name, "string", "the attribute; null: not there, or it can't be read") for name in _NAMED),
+    Column("extensions", TEXTS, "all other attributes"),
+    Column("data_bytes", "bigint", "of its data; null for none, and in formats other than JSON"),
+    Column("is_tombstone", "boolean", "a binary event without data: compaction deletes its key"),
+    Column("key", "binary", "of its record; null for none"),
+    Column("key_is_partitionkey", "boolean", "the key is the attribute `partitionkey`; null without that attribute"),
+    Column("violations", "array<string>", "clauses of the Kafka binding that it breaks"),
+    Column("reasons", "array<string>", "how, the first of each clause"),
+)
+_NOTHING = (None,) * len(_OWN)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The events in a frame. Errors: Unreadable."""
+    for group in record_rows.read(frame, budget):
+        place = group.shared[: len(PLACE)]
+        if group.unread:
+            yield Group(place, [_NOTHING], group.unread)
+        else:
+            yield _events(place, cast(Sequence[Record], group.rows), group.size)
+
+
+def _events(place: tuple[Any, ...], found: Sequence[Record], size: int) -> Group:
+    try:
+        rows = [_row(record, event) for record in found if (event := event_in(record))]
+    except ModuleNotFoundError:
+        return Group(place, [_NOTHING], NO_CODEC)
+    return Group(place, rows, size=size if rows else 0)
+
+
+def _row(record: Record, event: Event) -> tuple[Any, ...]:
+    own = {**event.attributes}
+    named = [own.pop(name, None) for name in _NAMED]
+    partition_key = own.get(PARTITION_KEY)
+    return (
+        record.offset,
+        record.timestamp,
+        event.mode.value,
+        event.form,
+        *named,
+        [*own.items()],
+        event.data_bytes,
+        event.is_tombstone,
+        record.key,
+        None if partition_key is None else record.key == partition_key.encode(),
+        [clause.value for clause in sorted(event.broken)],
+        [event.broken[clause] for clause in sorted(event.broken)],
+    )
+
+
+CLOUDEVENTS = Decoder("cloudevents", "a CloudEvent in a record", HOLDERS, PLACE, _OWN, read)

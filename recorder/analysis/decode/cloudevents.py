@@ -1,0 +1,329 @@
+"""CloudEvents in records, by the Kafka protocol binding: which mode, which attributes, and what is wrong with them.
+
+The mode is told as the binding tells receivers (section 3): a content-type that begins with `application/cloudevents`
+is structured, also beside ce_ headers; else a record with all four mandatory attributes as headers is binary. Records
+that a strict receiver misses are events too, so that what is wrong with them is told: those with some of the four, with
+headers named as HTTP's (ce-id), and batches. A record without such headers is structured if its value is a JSON object
+with the four: the binding leaves content-type out where there are no headers (before Kafka 0.11), and brokers copy old
+messages into new formats.
+
+What the binding says of implementations, not of messages (key mappers, which modes are supported), no record can break.
+Source: Kafka Protocol Binding for CloudEvents 1.0.3-wip; CloudEvents' JSON format.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
+
+from proxy.wire.records import Record
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+MANDATORY = ("id", "source", "specversion", "type")
+OPTIONAL = ("subject", "time", "datacontenttype", "dataschema")
+PARTITION_KEY = "partitionkey"
+# members of a JSON event that are no attributes
+_DATA, _DATA_BASE64 = "data", "data_base64"
+_MEDIA_TYPE, _BATCH = "application/cloudevents", "application/cloudevents-batch"
+_CONTENT_TYPE, _DATA_TYPE = "content-type", "datacontenttype"
+_NAME = re.compile("[a-z0-9]+")
+# in every structured event of JSON
+_MARK = b'"specversion"'
+_JSON = re.compile(r"(application|text)/([^;]*\+)?json\s*(;|$)")
+# Larger values are not parsed: as members they would take some times as much memory.
+MOST_JSON = 16 << 20
+_NO_JSON = (ValueError, RecursionError)
+
+
+class Mode(StrEnum):
+    """How an event stands in a record. INCOMPLETE: as binary, without all mandatory attributes."""
+
+    BINARY = "binary"
+    STRUCTURED = "structured"
+    BATCH = "batch"
+    INCOMPLETE = "incomplete"
+
+
+class Clause(StrEnum):
+    """Clauses of the binding that a record can break."""
+
+    MODES = "1.3"
+    DATA = "2.1"
+    MANDATORY = "3"
+    CONTENT_TYPE = "3.2.1"
+    DATA_IS_VALUE = "3.2.2"
+    HEADERS = "3.2.3"
+    HEADER_NAMES = "3.2.3.1"
+    MEDIA_TYPE = "3.3.1"
+    EVENT_FORMAT = "3.3.2"
+    SAME_HEADERS = "3.3.3"
+
+
+# what each of them asks for: the page docs/cloudevents.md shows it
+MEANINGS: Mapping[Clause, str] = {
+    Clause.MODES: "Kafka has no batch mode",
+    Clause.DATA: "data is what its media type says: binary events of JSON hold JSON in UTF-8",
+    Clause.MANDATORY: "all of id, source, specversion and type are there",
+    Clause.CONTENT_TYPE: "datacontenttype is the header `content-type`, never `ce_datacontenttype`",
+    Clause.DATA_IS_VALUE: "data is the record's value, never a header",
+    Clause.HEADERS: "each attribute is one header, in UTF-8",
+    Clause.HEADER_NAMES: "its name is `ce_` and the attribute's: `ce_id`, neither `ce-id` nor `CE_Id`",
+    Clause.MEDIA_TYPE: "a structured event's content-type, if any, is that of a format: `application/cloudevents+json`",
+    Clause.EVENT_FORMAT: "a structured event has a value, and the value is an event in that format",
+    Clause.SAME_HEADERS: "a structured event's ce_ headers say what the event says",
+}
+Broken = dict[Clause, str]
+
+
+@dataclass(slots=True)
+class Event:
+    """An event in a record. `form`: of a structured one, such as json or avro. `attributes`: as text, all that can be
+    read. `data_bytes`: None for no data, or where nobody can tell. `broken`: clauses, each with the first reason.
+    """
+
+    mode: Mode
+    form: str | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+    data_bytes: int | None = None
+    is_tombstone: bool = False
+    broken: Broken = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a record's headers say of an event. `names`: of attributes, also of those that can't be read."""
+
+    content_name: str = _CONTENT_TYPE
+    content_type: str = ""
+    names: set[str] = field(default_factory=set)
+    attributes: dict[str, str] = field(default_factory=dict)
+    broken: Broken = field(default_factory=dict)
+
+    @property
+    def is_event(self) -> bool:
+        return not self.names.isdisjoint(MANDATORY)
+
+
+def event_in(record: Record) -> Event | None:
+    """The event in a record; None if it holds none. Errors: ModuleNotFoundError, where JSON has no reader."""
+    _, _, _, value, headers, _, _ = record
+    # nearly all records end here
+    if not headers and (value is None or _MARK not in value):
+        return None
+    told = _told(record)
+    media_type = told.content_type.lower()
+    if media_type.startswith(_BATCH):
+        return Event(Mode.BATCH, broken={Clause.MODES: f"content-type {told.content_type}"})
+    if media_type.startswith(_MEDIA_TYPE):
+        return _structured(value, told, _form(media_type))
+    if told.is_event:
+        return _binary(value, told)
+    if value is None or _MARK not in value or len(value) > MOST_JSON:
+        return None
+    members = _members(value)
+    if members is None or not members.keys() >= {*MANDATORY}:
+        return None
+    return _structured(value, told, "json" if not media_type else None, members)
+
+
+def _told(record: Record) -> _Told:
+    told = _Told()
+    for name, value in record.headers:
+        lower = name.lower()
+        if lower == _CONTENT_TYPE:
+            told.content_name, told.content_type = name, _text(told, name, value) or ""
+        elif lower.startswith(("ce_", "ce-")):
+            _add(told, name, lower[3:], value)
+    return told
+
+
+def _add(told: _Told, name: str, attribute: str, value: bytes | None) -> None:
+    if attribute in (_DATA, _DATA_BASE64):
+        _breaks(told.broken, Clause.DATA_IS_VALUE, f"header {name}")
+        return
+    if attribute == _DATA_TYPE:
+        _breaks(told.broken, Clause.CONTENT_TYPE, f"header {name}")
+    elif name != f"ce_{attribute}" or not _NAME.fullmatch(attribute):
+        _breaks(told.broken, Clause.HEADER_NAMES, f"header {name}")
+    if attribute in told.names:
+        _breaks(told.broken, Clause.HEADERS, f"{attribute} stands twice")
+    told.names.add(attribute)
+    text = _text(told, name, value)
+    if text is not None:
+        told.attributes[attribute] = text
+
+
+def _text(told: _Told, name: str, value: bytes | None) -> str | None:
+    try:
+        if value is not None:
+            return value.decode()
+    except UnicodeDecodeError:
+        _breaks(told.broken, Clause.HEADERS, f"header {name} is not UTF-8")
+        return None
+    _breaks(told.broken, Clause.HEADERS, f"header {name} is null")
+    return None
+
+
+def _breaks(broken: Broken, clause: Clause, reason: str) -> None:
+    broken.setdefault(clause, reason)
+
+
+def _msgspec() -> Any:
+    """The reader of JSON, which Spark's executors may lack: imported where an event needs it."""
+    import msgspec
+
+    return msgspec
+
+
+def _binary(value: bytes | None, told: _Told) -> Event:
+    missing = [name for name in MANDATORY if name not in told.names]
+    size = None if value is None else len(value)
+    event = Event(Mode.INCOMPLETE if missing else Mode.BINARY, None, told.attributes, size, value is None, told.broken)
+    if missing:
+        _breaks(event.broken, Clause.MANDATORY, f"no {', '.join(missing)}")
+    if told.content_name != _CONTENT_TYPE:
+        _breaks(event.broken, Clause.CONTENT_TYPE, f"header {told.content_name}")
+    if told.content_type:
+        event.attributes[_DATA_TYPE] = told.content_type
+    if value and _JSON.match(event.attributes.get(_DATA_TYPE, "").lower()) and not _is_json(value):
+        _breaks(event.broken, Clause.DATA, f"the value is no {event.attributes[_DATA_TYPE]}")
+    return event
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        value.decode()
+        _msgspec().json.decode(value, type=_msgspec().Raw)
+    except _NO_JSON:
+        return False
+    return True
+
+
+def _form(media_type: str) -> str | None:
+    """The event format that a media type names: application/cloudevents+json; charset=UTF-8 -> json."""
+    suffix = media_type.removeprefix(_MEDIA_TYPE).split(";")[0].strip()
+    return suffix[1:] if suffix.startswith("+") and len(suffix) > 1 else None
+
+
+def _structured(value: bytes | None, told: _Told, form: str | None, members: Mapping[str, Raw] | None = None) -> Event:
+    event = Event(Mode.STRUCTURED, form, broken=told.broken)
+    if form is None:
+        _breaks(event.broken, Clause.MEDIA_TYPE, f"content-type {told.content_type}")
+    elif told.content_name != _CONTENT_TYPE:
+        _breaks(event.broken, Clause.MEDIA_TYPE, f"header {told.content_name}")
+    if value is None:
+        _breaks(event.broken, Clause.EVENT_FORMAT, "the value is null")
+    elif members is not None or (form == "json" and len(value) <= MOST_JSON):
+        _read_json(event, members if members is not None else _members(value))
+    _compare(event, told)
+    return event
+
+
+def _members(value: bytes) -> dict[str, Raw] | None:
+    """The members of a JSON object, each as it stands; those that are null are not there. None for all else."""
+    try:
+        # what stands inside strings is looked at by nobody else
+        value.decode()
+        members: dict[str, Raw] = _msgspec().json.decode(value, type=GenericAlias(dict, (str, _msgspec().Raw)))
+    except _NO_JSON:
+        return None
+    return {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
+
+
+def _read_json(event: Event, members: Mapping[str, Raw] | None) -> None:
+    """Reads an event in the JSON format."""
+    if members is None:
+        _breaks(event.broken, Clause.EVENT_FORMAT, "the value is no JSON object")
+        return
+    for name, raw in members.items():
+        if name not in (_DATA, _DATA_BASE64):
+            _read_attribute(event, name, _value(raw))
+    missing = [name for name in MANDATORY if not event.attributes.get(name)]
+    if missing:
+        _breaks(event.broken, Clause.EVENT_FORMAT, f"no {', '.join(missing)}")
+    event.data_bytes = _data_bytes(event, members)
+
+
+def _value(raw: Raw) -> Any:
+    """A member's value; strings with wrong escapes, which nobody has looked at yet, are no string.
+
+    Arrays and objects stay as they stand: no attribute is one, and as values they take twenty times their bytes.
+    """
+    standing = bytes(raw)
+    if standing.startswith((b"[", b"{")):
+        return standing
+    try:
+        return _msgspec().json.decode(raw)
+    except _NO_JSON:
+        return standing
+
+
+def _read_attribute(event: Event, name: str, value: Any) -> None:
+    if not _NAME.fullmatch(name):
+        _breaks(event.broken, Clause.EVENT_FORMAT, f"{name} is no attribute's name")
+    is_text = isinstance(value, str)
+    is_right = is_text if name in (*MANDATORY, *OPTIONAL) else isinstance(value, str | bool | int)
+    if not is_right:
+        _breaks(event.broken, Clause.EVENT_FORMAT, f"{name} has a wrong type")
+    event.attributes[name] = value if is_text else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """What is no text, as it stands in JSON."""
+    found: bytes = value if isinstance(value, bytes) else _msgspec().json.encode(value)
+    return found.decode()
+
+
+def _data_bytes(event: Event, members: Mapping[str, Raw]) -> int | None:
+    """The bytes of an event's data: of JSON as it stands in the event, of text its UTF-8."""
+    data, packed = (members.get(name) for name in (_DATA, _DATA_BASE64))
+    if data is not None and packed is not None:
+        _breaks(event.broken, Clause.EVENT_FORMAT, "data and data_base64")
+    if packed is not None:
+        return _unpacked(event, _value(packed))
+    if data is None:
+        return None
+    is_json = _JSON.match(event.attributes.get(_DATA_TYPE, "application/json").lower())
+    text = None if is_json else _value(data)
+    return len(text.encode()) if isinstance(text, str) else len(bytes(data))
+
+
+def _unpacked(event: Event, packed: Any) -> int | None:
+    try:
+        return len(b64decode(packed, validate=True))
+    except (TypeError, ValueError, binascii.Error):
+        _breaks(event.broken, Clause.EVENT_FORMAT, "data_base64 is no base64")
+        return None
+
+
+def _compare(event: Event, told: _Told) -> None:
+    """Headers may say the same again; they are all that is known of an event that can't be read."""
+    if not event.attributes:
+        event.attributes = told.attributes
+        return
+    for name in _different(event.attributes, told.attributes):
+        _breaks(event.broken, Clause.SAME_HEADERS, f"{name} differs")
+
+
+def _different(attributes: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[str]:
+    for name, value in headers.items():
+        own = attributes.get(name)
+        if own != value and not (own is not None and name == "time" and _moment(own) == _moment(value)):
+            yield name
+
+
+def _moment(text: str) -> datetime | str:
+    """A time may be written in several ways."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text

@@ -1,0 +1,59 @@
+"""Rows of how many bytes a frame's integers take, and would take in other encodings (KAFKA-9927): a row a field.
+
+One row stands for the whole body; its path is null. Headers keep their encoding in the proposal, and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from proxy.wire.budget import Budget
+from proxy.wire.catalog import Codec
+from proxy.wire.integers import Encoding
+from proxy.wire.sizes import Sizer
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened_by
+from recorder.analysis.decode.rows import SIDE, Asked, Decoder, Group
+from recorder.analysis.schema import Column
+from recorder.capture import frames as c
+
+API = Column(c.API, "string", "the api's name")
+OF_SIDE = Column(SIDE, "string", "`request` or `response`")
+VERSION = Column(c.API_VERSION, "smallint", "of the message; a broker that lacks the request's answers with another")
+PATH = Column("path", "string", "the field's names, with dots between; null: the whole body")
+SENT = Column("sent_bytes", "bigint", "of the bodies as they were sent; null for a field")
+BYTES = {
+    encoding: Column(f"{encoding.value}_bytes", "bigint", f"with {meaning}")
+    for encoding, meaning in {
+        Encoding.FIXED: "integers of fixed length, as Kafka has them",
+        Encoding.SIGNED: "integers as signed varints",
+        Encoding.UNSIGNED: "integers as unsigned varints",
+    }.items()
+}
+
+
+@cache
+def _sizer(codec: Codec) -> Sizer:
+    return Sizer(codec.message, codec.version)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The frame's body, and its fields of integers. Errors: Unreadable."""
+    values, codec, body = opened_by(frame, budget)
+    sizer = _sizer(codec)
+    found = [sizer.sizes(values, encoding) for encoding in BYTES]
+    rows: list[tuple[Any, ...]] = [(None, len(frame.data) - body, *(one.total for one in found))]
+    rows += [(path, None, *(one.fields[path] for one in found)) for path in found[0].encodings if found[0].fields[path]]
+    yield Group((codec.version,), rows)
+
+
+FIELD_SIZES = Decoder(
+    "field_sizes",
+    "a field of integers in a frame",
+    (Asked(REQUEST, None), Asked(RESPONSE, None)),
+    (VERSION,),
+    (PATH, SENT, *BYTES.values()),
+    read,
+    (API, OF_SIDE),
+)

@@ -1,0 +1,65 @@
+"""What Fetch requests ask for, and the fetch sessions by which they leave the rest unsaid (KIP-227, version 7 on).
+
+A request of a session names the partitions that are new or whose offset has changed, and those to be forgotten. Each
+request has a row of its own, without a partition, and one for each partition that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proxy.wire import keys
+from proxy.wire.budget import Budget
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import PLACE, id_text, places, topic_name
+from recorder.analysis.schema import Column
+
+_SESSION = (
+    Column("fetch_session", "int", "the session's id; 0 for none; null before version 7"),
+    Column("fetch_epoch", "int", "counts the session's requests: 0 opens one, -1 closes it"),
+)
+_ASKED = (
+    *PLACE,
+    Column("fetch_offset", "bigint", "the first offset asked for"),
+    Column("is_forgotten", "boolean", "the partition leaves the session"),
+)
+_TOLD = (
+    Column("told_session", "int", "the session's id; 0 for none"),
+    Column("told_error", "smallint", "the answer's own error"),
+)
+_NOTHING = (None,) * len(_ASKED)
+
+
+def read_asked(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The request's own row, and those of its partitions. Errors: Unreadable."""
+    values = opened(frame, budget)
+    asked = [
+        (*place.named, none_if_negative(place.values["fetch_offset"]), False)
+        for place in places(frame.side, frame.api_key, values)
+    ]
+    forgotten = [
+        (topic_name(topic), id_text(topic.get("topic_id")), partition, None, True)
+        for topic in values.get("forgotten_topics_data") or ()
+        for partition in topic["partitions"]
+    ]
+    yield Group((values.get("session_id"), values.get("session_epoch")), [_NOTHING, *asked, *forgotten])
+
+
+def read_told(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The session that the answer names. Errors: Unreadable."""
+    values = opened(frame, budget)
+    yield Group((), [(values.get("session_id"), values.get("error_code"))])
+
+
+FETCH_ASKED = Decoder(
+    "fetch_asked",
+    "a Fetch request, or its partition",
+    (Asked(REQUEST, (keys.FETCH,)),),
+    _SESSION,
+    _ASKED,
+    read_asked,
+)
+FETCH_TOLD = Decoder(
+    "fetch_told", "an answer to such a request", (Asked(RESPONSE, (keys.FETCH,)),), (), _TOLD, read_told
+)

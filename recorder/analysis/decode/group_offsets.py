@@ -1,0 +1,135 @@
+"""What happens to the offsets of groups: commits, in transactions too; what brokers tell of them; what is deleted.
+
+A commit has a row a partition on both sides. Answers to OffsetFetch tell offsets, whoever committed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from proxy.wire import keys
+from proxy.wire.budget import Budget
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
+from recorder.analysis.decode.group_rows import (
+    COLUMNS,
+    COMMIT,
+    DELETE,
+    END_TXN,
+    FETCH_OFFSETS,
+    GroupRow,
+    text,
+)
+from recorder.analysis.decode.memberships import CLASSIC_STEPS
+from recorder.analysis.decode.memberships import read as read_membership
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import id_text, topic_name
+
+Rows = Iterator[GroupRow]
+
+
+def _placed(values: Values) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """The place of each partition, as columns, and its struct."""
+    for topic in values.get("topics") or ():
+        name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
+        for one in topic["partitions"]:
+            index = one["partition_index"]
+            yield {"topic": name, "topic_id": topic_id, "partition": index, "part": f"{name or topic_id}/{index}"}, one
+
+
+def _commits(values: Values) -> Rows:
+    generation = values.get("generation_id_or_member_epoch", -1)
+    for place, one in _placed(values):
+        yield GroupRow(
+            **place,
+            step=COMMIT,
+            group_id=values["group_id"],
+            member_id=text(values.get("member_id")),
+            instance_id=values.get("group_instance_id"),
+            generation=none_if_negative(generation),
+            committed_offset=none_if_negative(one["committed_offset"]),
+            transactional_id=values.get("transactional_id"),
+        )
+
+
+def _committed(values: Values) -> Rows:
+    overall = values.get("error_code", 0)
+    for place, one in _placed(values):
+        yield GroupRow(part=place["part"], error_code=overall or one["error_code"])
+
+
+def _asks_for_offsets(values: Values) -> Rows:
+    """A row a group: from version 8 on there may be several."""
+    for one in values.get("groups") or ():
+        yield GroupRow(part=one["group_id"], step=FETCH_OFFSETS, group_id=one["group_id"])
+    if "groups" not in values:
+        yield GroupRow(step=FETCH_OFFSETS, group_id=values["group_id"])
+
+
+def _told_offsets(values: Values) -> Rows:
+    for group in values.get("groups", [values]):
+        for place, one in _placed(group):
+            told = place | {
+                "part": group.get("group_id", ""),
+                "committed_offset": none_if_negative(one["committed_offset"]),
+            }
+            yield GroupRow(**told, error_code=group.get("error_code", 0) or one["error_code"])
+
+
+def _deletes_offsets(values: Values) -> Rows:
+    for place, _ in _placed(values):
+        yield GroupRow(**place, step=DELETE, group_id=values["group_id"])
+
+
+def _deletes_groups(values: Values) -> Rows:
+    for name in values["groups_names"]:
+        yield GroupRow(part=name, step=DELETE, group_id=name)
+
+
+def _deleted_groups(values: Values) -> Rows:
+    for one in values["results"]:
+        yield GroupRow(part=one["group_id"], error_code=one["error_code"])
+
+
+def _ends(values: Values) -> Rows:
+    yield GroupRow(step=END_TXN, transactional_id=values["transactional_id"], is_news=values["committed"])
+
+
+def _ended(values: Values) -> Rows:
+    yield GroupRow(error_code=values["error_code"])
+
+
+_READERS: Mapping[tuple[str, int], Callable[[Values], Rows]] = {
+    (REQUEST, keys.OFFSET_COMMIT): _commits,
+    (RESPONSE, keys.OFFSET_COMMIT): _committed,
+    (REQUEST, keys.TXN_OFFSET_COMMIT): _commits,
+    (RESPONSE, keys.TXN_OFFSET_COMMIT): _committed,
+    (REQUEST, keys.OFFSET_FETCH): _asks_for_offsets,
+    (RESPONSE, keys.OFFSET_FETCH): _told_offsets,
+    (REQUEST, keys.OFFSET_DELETE): _deletes_offsets,
+    (RESPONSE, keys.OFFSET_DELETE): _committed,
+    (REQUEST, keys.DELETE_GROUPS): _deletes_groups,
+    (RESPONSE, keys.DELETE_GROUPS): _deleted_groups,
+    (REQUEST, keys.END_TXN): _ends,
+    (RESPONSE, keys.END_TXN): _ended,
+}
+_KEYS = (*CLASSIC_STEPS, *dict.fromkeys(key for _, key in _READERS))
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """What the frame says of a group's members or offsets. Errors: Unreadable."""
+    found = _READERS.get((frame.side, frame.api_key))
+    if found is None:
+        yield from read_membership(frame, budget)
+    else:
+        yield Group((), [*found(opened(frame, budget))])
+
+
+GROUP_STEPS = Decoder(
+    "group_steps",
+    "a side of a group's step, heartbeats left out",
+    (Asked(REQUEST, _KEYS), Asked(RESPONSE, _KEYS)),
+    (),
+    COLUMNS,
+    read,
+)

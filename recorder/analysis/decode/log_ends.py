@@ -1,0 +1,112 @@
+"""What frames tell of the ends of partitions' logs: watermarks, ends that were asked for, offsets of produced records.
+
+A Produce answer tells the first offset alone, and its request how many records there are: each side is a row. So are
+ListOffsets requests that ask for the end of all records, since their answers don't say what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from proxy.wire import keys, records
+from proxy.wire.budget import Budget
+from proxy.wire.errors import WireError
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import PLACE, Place, places
+from recorder.analysis.schema import Column
+
+# ListOffsets' timestamp of the log's end, and the isolation level whose end is the watermark
+_LATEST, _UNCOMMITTED = -1, 0
+
+
+class LogEnd(NamedTuple):
+    """What a frame tells of a partition: values of the columns behind PLACE."""
+
+    end_offset: int | None = None
+    stable_offset: int | None = None
+    first_offset: int | None = None
+    offsets: int | None = None
+    is_asked: bool | None = None
+    control_offsets: list[int] | None = None
+
+
+_OWN = (
+    Column("end_offset", "bigint", "the high watermark"),
+    Column("stable_offset", "bigint", "behind the last offset without an open transaction"),
+    Column("first_offset", "bigint", "of produced records, or found by ListOffsets"),
+    Column("offsets", "bigint", "that produced records take; null where only unfolding would tell"),
+    Column("is_asked", "boolean", "of ListOffsets requests: true, for the end is asked for"),
+    Column("control_offsets", "array<bigint>", "of the control batches in an answer"),
+)
+
+
+def _fetched(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+    if told["error_code"]:
+        return None
+    controls: list[int] = []
+    # what can be read of the records up to a fault is good: the watermark stands before them
+    with suppress(WireError):
+        controls.extend(one.last_offset for one in records.batches(told["records"] or b"") if one.control)
+    stable = told.get("last_stable_offset", -1)
+    return LogEnd(_known(told["high_watermark"]), _known(stable), control_offsets=controls)
+
+
+def _produces(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+    counts: list[int | None] = [None]
+    with suppress(WireError):
+        counts = [one.count for one in records.batches(told["records"] or b"")]
+    return LogEnd(offsets=None if None in counts else sum(count or 0 for count in counts))
+
+
+def _produced(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+    return None if told["error_code"] else LogEnd(first_offset=_known(told["base_offset"]))
+
+
+def _asks(values: Values, told: Mapping[str, Any]) -> LogEnd | None:
+    is_end = told["timestamp"] == _LATEST and values.get("isolation_level", _UNCOMMITTED) == _UNCOMMITTED
+    return LogEnd(is_asked=True) if is_end else None
+
+
+def _found(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+    old = told.get("old_style_offsets") or [-1]
+    return None if told["error_code"] else LogEnd(first_offset=_known(told.get("offset", old[0])))
+
+
+def _known(offset: int) -> int | None:
+    return None if offset < 0 else offset
+
+
+_READERS: Mapping[tuple[str, int], Callable[[Values, Mapping[str, Any]], LogEnd | None]] = {
+    (RESPONSE, keys.FETCH): _fetched,
+    (REQUEST, keys.PRODUCE): _produces,
+    (RESPONSE, keys.PRODUCE): _produced,
+    (REQUEST, keys.LIST_OFFSETS): _asks,
+    (RESPONSE, keys.LIST_OFFSETS): _found,
+}
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """What the frame tells of each partition's end. Errors: Unreadable."""
+    values, tell = opened(frame, budget), _READERS[frame.side, frame.api_key]
+    found = ((place, tell(values, place.values)) for place in places(frame.side, frame.api_key, values))
+    yield Group((), [(*_named(place), *told) for place, told in found if told is not None])
+
+
+def _named(place: Place) -> tuple[Any, ...]:
+    return place.named
+
+
+_PAIRED = (keys.PRODUCE, keys.LIST_OFFSETS)
+_COLUMNS = (*PLACE, *_OWN)
+FETCHED_ENDS = Decoder("fetched_ends", "a log's end in a Fetch", (Asked(RESPONSE, (keys.FETCH,)),), (), _COLUMNS, read)
+PAIRED_ENDS = Decoder(
+    "paired_ends",
+    "a side of what tells a log's end",
+    (Asked(REQUEST, _PAIRED), Asked(RESPONSE, _PAIRED)),
+    (),
+    _COLUMNS,
+    read,
+)

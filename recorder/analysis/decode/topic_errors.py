@@ -1,0 +1,59 @@
+"""Rows of codes other than 0 that stand at a topic, or at one of its partitions, in answers of any api that names them.
+
+All other codes are the whole answer's, or a group's: the exchange knows them, and no row is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.wire import keys
+from proxy.wire.budget import Budget
+from recorder.analysis.decode.frame import RESPONSE, Frame, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import PLACE, PLACES, Where, around_topics, id_text, number_of, topic_name
+from recorder.analysis.schema import Column
+
+_CODES = ("error_code", "partition_error_code")
+# where answers of the api name their topics, besides those of PLACES
+_TOPICS: Mapping[int, Where] = {
+    keys.METADATA: Where(("topics",), "partitions"),
+    keys.DESCRIBE_TOPIC_PARTITIONS: Where(("topics",), "partitions"),
+    keys.CREATE_TOPICS: Where(("topics",), ""),
+    keys.DELETE_TOPICS: Where(("responses",), ""),
+    keys.CREATE_PARTITIONS: Where(("results",), ""),
+}
+_WHERE = {key: where for (side, key), where in PLACES.items() if side == RESPONSE} | dict(_TOPICS)
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The codes in the answer that have a topic. Errors: Unreadable."""
+    where = _WHERE[frame.api_key]
+    rows: list[tuple[str | None, str | None, int | None, int]] = []
+    for around in around_topics(opened(frame, budget), where):
+        topic = around[-1]
+        name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
+        if code := _code(topic):
+            rows.append((name, topic_id, None, code))
+        parts = ((one, _code(one)) for one in topic.get(where.partitions) or ())
+        rows.extend((name, topic_id, number_of(one), code) for one, code in parts if code)
+    yield Group((), rows)
+
+
+def _code(told: Mapping[str, Any]) -> int | None:
+    return next((told[name] for name in _CODES if name in told), None)
+
+
+TOPIC_ERRORS = Decoder(
+    "topic_errors",
+    "a code other than 0 that stands at a topic, or at its partition",
+    (Asked(RESPONSE, tuple(_WHERE)),),
+    (),
+    (
+        *PLACE[:2],
+        Column("partition", "int", "its number; null where the code is the topic's"),
+        Column("error_code", "smallint", "the code"),
+    ),
+    read,
+)

@@ -1,0 +1,156 @@
+"""The steps of transactions: requests that begin, fill and end one, their answers, and the markers that brokers write.
+
+A producer's first request with a transactional id may be a Produce request (version 12 on) or AddPartitionsToTxn. Rows
+of Produce requests are those of their transactional batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from proxy.wire import keys, records
+from proxy.wire.budget import Budget
+from proxy.wire.errors import WireError
+from recorder.analysis.decode.batches import batches_of, held, held_in
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
+from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.topics import PLACE, PLACES, id_text, places, topic_name
+from recorder.analysis.schema import Column
+
+_KEYS = (
+    keys.PRODUCE,
+    keys.INIT_PRODUCER_ID,
+    keys.ADD_PARTITIONS_TO_TXN,
+    keys.ADD_OFFSETS_TO_TXN,
+    keys.END_TXN,
+    keys.TXN_OFFSET_COMMIT,
+)
+_PRODUCER = (
+    Column("transactional_id", "string", "the producer's name"),
+    Column("producer_id", "bigint", "its number"),
+    Column("producer_epoch", "smallint", "its epoch"),
+)
+_STEP = (
+    *PLACE,
+    Column("records", "bigint", "produced"),
+    Column("bytes", "bigint", "produced"),
+    Column("group_id", "string", "the group whose offsets are part of the transaction"),
+    Column("is_commit", "boolean", "of EndTxn: false asks to abort"),
+    Column("timeout_ms", "int", "of InitProducerId"),
+)
+_ANSWER = (
+    Column("is_refused", "boolean", "nothing of what the request asked for was done"),
+    Column("error_code", "smallint", "why; null without an error"),
+    Column("told_producer_id", "bigint", "of InitProducerId and EndTxn 5"),
+    Column("told_producer_epoch", "smallint", "of InitProducerId and EndTxn 5"),
+)
+_NOWHERE = (None,) * len(PLACE)
+# records, bytes, group_id, is_commit, timeout_ms
+_NO_FACTS = (None,) * (len(_STEP) - len(PLACE))
+
+
+def read_steps(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """What the request does in a transaction. Errors: Unreadable."""
+    if frame.api_key == keys.PRODUCE:
+        yield from _produced(frame, budget)
+        return
+    values = opened(frame, budget)
+    if frame.api_key == keys.ADD_PARTITIONS_TO_TXN:
+        yield from _added(values)
+        return
+    yield Group(_producer(values), [*_rows(frame, values)])
+
+
+def _rows(frame: Frame, values: Values) -> Iterator[tuple[Any, ...]]:
+    group = values.get("group_id")
+    yield (*_NOWHERE, None, None, group, values.get("committed"), values.get("transaction_timeout_ms"))
+
+
+def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """A row for each transactional batch."""
+    values = opened(frame, budget)
+    name = values.get("transactional_id")
+    for one in held_in(frame, values) if name else ():
+        for batch in batches_of(frame, one)[0]:
+            if batch.transactional:
+                facts = batch.count, batch.end - batch.start, None, None, None
+                yield Group((name, batch.producer_id, batch.producer_epoch), [(*one.place.named, *facts)])
+
+
+def _added(values: Values) -> Iterator[Group]:
+    """The partitions of AddPartitionsToTxn: version 4 on has those of several transactions, and is sent by brokers."""
+    for one in values.get("transactions") or ():
+        if not one["verify_only"]:
+            yield Group(_producer(one), [*_partitions(one["topics"])])
+    old = {key.removeprefix("v3_and_below_"): value for key, value in values.items()}
+    yield Group(_producer(old), [*_partitions(old.get("topics") or ())])
+
+
+def _partitions(topics: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    for topic in topics:
+        named = topic_name(topic), id_text(topic.get("topic_id"))
+        yield from ((*named, number, *_NO_FACTS) for number in topic["partitions"])
+
+
+def _producer(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The producer, as far as the request knows it: InitProducerId asks for its number."""
+    return values.get("transactional_id") or None, *_numbers(values)
+
+
+def _numbers(values: Mapping[str, Any]) -> Iterator[int | None]:
+    """The producer's id and epoch."""
+    return (none_if_negative(values.get(name)) for name in ("producer_id", "producer_epoch"))
+
+
+def read_answers(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """Whether the step was done. Errors: Unreadable."""
+    values = opened(frame, budget)
+    codes = [*_codes(frame, values)]
+    is_refused = bool(codes) and all(codes)
+    yield Group((), [(is_refused, next(filter(None, codes), None), *_numbers(values))])
+
+
+def _codes(frame: Frame, values: Values) -> Iterator[int]:
+    """The answer's codes, those of no error included."""
+    if "error_code" in values and (values["error_code"] or (RESPONSE, frame.api_key) not in PLACES):
+        yield values["error_code"]
+    elif (RESPONSE, frame.api_key) in PLACES:
+        for place in places(RESPONSE, frame.api_key, values):
+            yield place.values.get("error_code", place.values.get("partition_error_code", 0))
+
+
+_MARKER = (
+    *PLACE,
+    Column("producer_id", "bigint", "whose transaction ended"),
+    Column("producer_epoch", "smallint", "of the marker: from Kafka 4 on, one above the transaction's"),
+    Column("marker", "string", "`commit` or `abort`"),
+)
+
+
+def read_markers(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The markers in an answer to Fetch. Errors: Unreadable."""
+    for one in held(frame, budget):
+        ends = [batch for batch in batches_of(frame, one)[0] if batch.control and batch.transactional]
+        if ends:
+            rows = [(*one.place.named, end.producer_id, end.producer_epoch, _end(one.data, end)) for end in ends]
+            yield Group((), rows)
+
+
+def _end(data: bytes, batch: records.Batch) -> str | None:
+    try:
+        first = next(iter(records.read_batch(data, batch)), None)
+    except WireError:
+        return None
+    return None if first is None or first.control is None else first.control.value
+
+
+TRANSACTION_STEPS = Decoder(
+    "transaction_steps", "a step of a transaction", (Asked(REQUEST, _KEYS),), _PRODUCER, _STEP, read_steps
+)
+TRANSACTION_ANSWERS = Decoder(
+    "transaction_answers", "an answer to such a step", (Asked(RESPONSE, _KEYS),), (), _ANSWER, read_answers
+)
+MARKERS = Decoder(
+    "markers", "the end of a transaction in a log", (Asked(RESPONSE, (keys.FETCH,)),), (), _MARKER, read_markers
+)

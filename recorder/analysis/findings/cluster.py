@@ -1,0 +1,127 @@
+"""Rules on the brokers: replicas that are not in sync, nodes that carry more than others, records that were deleted.
+
+A partition's state is what answers to Metadata tell. It holds from the answer that tells it first up to the next state,
+the last one up to the capture's end.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire import keys
+from recorder.analysis import columns as t
+from recorder.analysis.decode.frame import REQUEST, RESPONSE
+from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.expressions import ns
+from recorder.analysis.findings.counting import Words, counted, evidence, inside, said
+from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
+from recorder.analysis.findings.tables import PEER, Tables
+from recorder.analysis.tables.exchanges import both_sizes
+from recorder.capture import frames as c
+
+# two nodes are never even, and nobody cares how little is spread
+MIN_NODES = 3
+MIN_BYTES_A_SECOND = 100_000
+OUT_OF_RANGE = 1
+_PARTITION = [c.CLUSTER, "topic", "partition"]
+_IN_ORDER = [c.AT, c.SESSION, c.CONNECTION, c.SEQUENCE]
+
+
+def under_replicated(tables: Tables) -> DataFrame:
+    """How many partitions lack a replica in sync, by the node that is missing; and how many have no leader."""
+    told = tables.changes.filter(F.col("partition").isNotNull())
+    of_partition = Window.partitionBy(*_PARTITION)
+    next_at = F.lead(c.AT).over(of_partition.orderBy(F.col("leader_epoch").asc_nulls_first(), *_IN_ORDER))
+    lacks = F.array_except("replicas", "isr").cast("array<string>")
+    missing = F.when(F.col("leader").isNull(), F.array(F.lit("a leader"))).otherwise(
+        F.transform(lacks, lambda node: F.concat(F.lit("node "), node))
+    )
+    states = told.withColumn("_next", next_at).withColumn("_missing", F.explode(missing))
+    found = inside(_in_windows(states, tables))
+    first = F.min_by(evidence(found, ns(c.AT)), F.struct(c.AT, "topic", "partition"))
+    window_ns = F.col(WINDOW) * tables.windows.length_ns
+    rows = found.groupBy(c.CLUSTER, "_missing", WINDOW).agg(
+        F.count_distinct("topic", "partition").alias(CASES),
+        F.min(F.concat_ws(" ", "topic", F.col("partition").cast("string"))).alias("_example"),
+        first.alias(EVIDENCE),
+    )
+    own = {OF: F.lit(None), MEASURE: F.col(CASES), FROM_NS: window_ns, TO_NS: window_ns + tables.windows.length_ns}
+    return said(rows.withColumns(own), "_missing", {"example": "_example"})
+
+
+def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
+    """A row for each window in which a state holds."""
+    last_us = max((last for _, last in tables.windows.spans.values()), default=0) // 1000
+    length_us = tables.windows.length_ns // 1000
+    first = F.floor(F.unix_micros(c.AT) / length_us)
+    last = F.floor(F.coalesce(F.unix_micros("_next") - 1, F.lit(last_us)) / length_us)
+    numbers = F.when(last >= first, F.sequence(first, last))
+    spread = states.withColumn("_window", F.explode(numbers))
+    at = F.timestamp_micros((F.col("_window") * length_us).cast("bigint"))
+    return tables.windows.put(spread.withColumn("_at", at), "_at")
+
+
+def uneven_nodes(tables: Tables) -> DataFrame:
+    """How many times its even share of what is produced and fetched a node carries."""
+    data = inside(tables.exchanges).filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.FETCH) & F.col(c.NODE).isNotNull())
+    sized = data.withColumn("_size", both_sizes())
+    of_window = Window.partitionBy(c.CLUSTER, WINDOW)
+    carried = sized.groupBy(c.CLUSTER, c.NODE, WINDOW).agg(F.sum("_size").alias("_bytes"))
+    every = carried.withColumn("_all", F.sum("_bytes").over(of_window))
+    busy = every.filter(F.col("_all") >= MIN_BYTES_A_SECOND * tables.windows.seconds)
+    nodes = tables.changes.filter(F.col("told_node").isNotNull()).agg(F.count_distinct("told_node").alias("_nodes"))
+    found = counted(sized, [c.CLUSTER, c.NODE], worst=F.col("_size")).drop(OF)
+    both = found.join(busy, [c.CLUSTER, c.NODE, WINDOW]).join(F.broadcast(nodes)).filter(F.col("_nodes") >= MIN_NODES)
+    times = F.col("_bytes") * F.col("_nodes") / F.col("_all")
+    part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
+    words: Words = {"part": part, "nodes": "_nodes", "node": c.NODE}
+    subject = F.concat(F.lit("node "), c.NODE)
+    return said(both.withColumns({MEASURE: times, OF: F.lit(None)}), subject, words)
+
+
+def expired(tables: Tables) -> DataFrame:
+    """Records that were deleted before they were read: a log began above a group's commit, or a Fetch was told that its
+    offset is not there."""
+    return _deleted(tables).unionByName(_out_of_range(tables))
+
+
+def _deleted(tables: Tables) -> DataFrame:
+    committed = _commits(tables)
+    by_group = Window.partitionBy("_group", *_PARTITION)
+    next_at = F.lead(c.AT).over(by_group.orderBy(*_IN_ORDER))
+    held = committed.withColumn("_next", next_at)
+    starts = tables.partitions.filter(F.col("log_start_offset").isNotNull() & F.col("topic").isNotNull())
+    moves = starts.groupBy(*_PARTITION, F.col("log_start_offset").alias("_start")).agg(F.min(c.AT).alias("_moved"))
+    is_meant = (F.col("_moved") > F.col(c.AT)) & (F.col("_next").isNull() | (F.col("_moved") < F.col("_next")))
+    lost = held.join(moves, _PARTITION).filter(is_meant & (F.col("_start") > F.col("committed_offset")))
+    how = F.concat(F.lit("its log begins at "), "_start", F.lit(" above the commit at "), "committed_offset")
+    return _lost(lost.withColumn("_how", how), F.col("_group"))
+
+
+def _commits(tables: Tables) -> DataFrame:
+    """What groups have committed, as commits and answers to OffsetFetch tell. A group without a name is its client."""
+    asked = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "OffsetCommit")
+    told = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetFetch") & (F.col("error_code") == 0)
+    named_ones = F.col("committed_offset").isNotNull() & F.col("topic").isNotNull()
+    found = tables.named_partitions.filter((asked | told) & named_ones)
+    return found.withColumn("_group", F.coalesce(F.concat(F.lit("group "), "group_id"), PEER))
+
+
+def _out_of_range(tables: Tables) -> DataFrame:
+    """Fetches that were told so. An offset that is not below the log's beginning was never there: it is no loss."""
+    fetches = tables.named_partitions.filter((F.col(c.API) == "Fetch") & F.col("topic").isNotNull())
+    wrong = fetches.filter((F.col(SIDE) == RESPONSE) & (F.col("error_code") == OUT_OF_RANGE)).drop("fetch_offset")
+    place = [*t.KEYS, "topic", "partition"]
+    asked = fetches.filter(F.col(SIDE) == REQUEST).select(*place, "fetch_offset")
+    starts = fetches.groupBy(*_PARTITION).agg(F.max("log_start_offset").alias("_start"))
+    known = wrong.join(asked, place, "left").join(starts, _PARTITION, "left")
+    lost = known.filter(F.coalesce(F.col("fetch_offset") < F.col("_start"), F.lit(True)))
+    return _lost(lost.withColumn("_how", F.lit("it asked for an offset that is not there")), F.col(PEER))
+
+
+def _lost(found: DataFrame, who: Column) -> DataFrame:
+    cases = counted(found.withColumns({"_who": who, WINDOW: F.lit(0)}), ["_who", "topic"])
+    how = found.withColumn("_who", who).groupBy("_who", "topic").agg(F.min_by("_how", c.AT).alias("_how"))
+    told = cases.join(how, ["_who", "topic"]).withColumn(MEASURE, F.col(CASES))
+    return said(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})

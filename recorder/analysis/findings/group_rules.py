@@ -1,0 +1,122 @@
+"""The rules on consumer groups and their members: part of RULES."""
+
+from __future__ import annotations
+
+from proxy.wire import keys
+from recorder.analysis.findings import groups, peers, speed
+from recorder.analysis.findings.rule import Need, Rule
+from recorder.analysis.findings.stale_leaders import stale_leaders
+from recorder.analysis.summary.finding import Severity, Unit
+
+_ONCE_IN_BODIES = (Need.BODIES,)
+_LONG_IN_BODIES = (Need.LONG, Need.BODIES)
+_MEMBERSHIPS = (
+    keys.JOIN_GROUP,
+    keys.CONSUMER_GROUP_HEARTBEAT,
+    keys.SHARE_GROUP_HEARTBEAT,
+    keys.STREAMS_GROUP_HEARTBEAT,
+)
+
+GROUP_RULES = (
+    Rule(
+        "rebalances",
+        "Which groups don't come to rest?",
+        groups.rebalances,
+        Severity.WARNING,
+        3,
+        Unit.RATIO,
+        "Group {subject} rebalances again and again ({causes}): {measure} in ten windows",
+        "Lost: the poll loop, or session.timeout.ms. Fenced: two members of one group.instance.id. Joined: members "
+        "that begin and end; give them a group.instance.id, or keep them.",
+        _ONCE_IN_BODIES,
+        _MEMBERSHIPS,
+    ),
+    Rule(
+        "silent_leave",
+        "Who ends without leaving its group?",
+        groups.silent_leaves,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Group {subject} has lost members that ended without leaving it, and their partitions waited for the session "
+        "timeout (members: {cases})",
+        "Close the consumer when its process ends, also on a signal; or give it a group.instance.id, if it comes back.",
+        _ONCE_IN_BODIES,
+        _MEMBERSHIPS,
+    ),
+    Rule(
+        "stalled",
+        "Which members stand still?",
+        groups.stalled(has_members=True),
+        Severity.CRITICAL,
+        1,
+        Unit.COUNT,
+        "Group {group} has members, but has committed nothing new of {topic} ({partitions}) for ten windows, and is "
+        "{measure} records behind",
+        "Look at the record behind the commit: one that can't be processed is tried again and again.",
+        _LONG_IN_BODIES,
+        (keys.FETCH,),
+    ),
+    Rule(
+        "abandoned",
+        "Which groups does nobody read for?",
+        groups.stalled(has_members=False),
+        Severity.NOTICE,
+        1,
+        Unit.COUNT,
+        "Group {group} has no members, and is {measure} records behind on {topic} ({partitions})",
+        "Start its consumers, or delete the group: its records may be deleted unread. Consumers that choose their "
+        "partitions themselves (assign) are no members: see whether such a one stands still.",
+        _LONG_IN_BODIES,
+        (keys.FETCH,),
+    ),
+    Rule(
+        "falls_behind",
+        "Which groups are too slow?",
+        groups.falls_behind,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Group {group} falls behind on {topic}: by {measure} records in ten windows, to {lag}",
+        "Add members, up to one a partition; or make processing faster: larger batches, less waiting for others.",
+        _LONG_IN_BODIES,
+        (keys.FETCH,),
+    ),
+    Rule(
+        "overcommit",
+        "Who commits each record?",
+        peers.overcommits,
+        Severity.WARNING,
+        10,
+        Unit.PER_SECOND,
+        "{subject} commits its offsets {measure}, at least once for each batch that it fetches",
+        "Commit by time (enable.auto.commit, or every few seconds): each commit is a write to all replicas.",
+        (Need.TIME, Need.BODIES),
+        (keys.FETCH,),
+    ),
+    Rule(
+        "slow_consumer",
+        "Who is slow to take what it fetched?",
+        speed.slow_consumers,
+        Severity.WARNING,
+        0.05,
+        Unit.SHARE,
+        "{subject} lingers over {measure} of its Fetches, up to {longest}",
+        "Take fewer bytes a poll (max.partition.fetch.bytes), or process records beside the poll loop; else look at "
+        "the network.",
+        (),
+    ),
+    Rule(
+        "stale_leader",
+        "Who does not follow leaders?",
+        stale_leaders,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "{client} sends {api} for {topic} {partition} to node {node}, long after it was told that node {leader} leads "
+        "it (cases: {cases})",
+        "A client that does not use the Metadata that it asks for has a fault: upgrade it.",
+        _ONCE_IN_BODIES,
+        (keys.METADATA, keys.PRODUCE, keys.FETCH),
+    ),
+)

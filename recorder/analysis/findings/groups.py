@@ -1,0 +1,137 @@
+"""Rules on consumer groups: how often they rebalance, who ends without a word, who is behind and stays so.
+
+Lag is that of `tables.lag`, in the windows of the rules. What stands still, or keeps growing, does so for ten windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.decode import group_rows as g
+from recorder.analysis.expressions import ns
+from recorder.analysis.findings.counting import Words, beside, evidence, said
+from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
+from recorder.analysis.findings.tables import Tables
+from recorder.analysis.findings.windows import LONG
+from recorder.analysis.tables.group_events import COUNTS_FROM
+from recorder.analysis.tables.lag import KEY, WINDOW_END
+from recorder.analysis.tables.rebalance_causes import JOINED, LOST, UNKNOWN, WAS_FENCED
+from recorder.analysis.tables.rebalances import SILENT_S, lives
+from recorder.capture import frames as c
+
+# nobody wants these
+BAD_CAUSES = (LOST, WAS_FENCED, UNKNOWN)
+_GROUP = [c.CLUSTER, "group_id"]
+_TOPIC = [*_GROUP, "topic"]
+
+Find = Callable[[Tables], DataFrame]
+
+
+def rebalances(tables: Tables) -> DataFrame:
+    """How often a group rebalanced within ten windows because members were lost or fenced, or for no known reason; or
+    how many times as many members joined as there are.
+    """
+    numbered = tables.rebalances.withColumn(WINDOW, tables.windows.number("from_at"))
+    near = Window.partitionBy(*_GROUP).orderBy(WINDOW).rangeBetween(1 - LONG, 0)
+    is_bad, is_join = F.col(c.CAUSE).isin(*BAD_CAUSES), F.col(c.CAUSE) == JOINED
+    bad, joins = (F.count_if(which).over(near) for which in (is_bad, is_join))
+    peak = F.greatest(F.max(F.size("members")).over(near), F.lit(1))
+    causes = F.array_join(F.array_sort(F.collect_set(F.when(is_bad | is_join, F.col(c.CAUSE))).over(near)), ", ")
+    found = numbered.withColumns({MEASURE: F.greatest(bad, joins / peak), "_causes": causes, CASES: F.lit(1)})
+    return said(_at(found.filter(is_bad | is_join), "from_at"), "group_id", {"causes": "_causes"})
+
+
+def silent_leaves(tables: Tables) -> DataFrame:
+    """Members of a group that were lost though their connection had been closed before: they ended without leaving.
+    Static members do so on purpose. Only a group that goes on without them shows that they were lost.
+    """
+    lost = tables.rebalances.select(*_GROUP, "from_at", F.explode("lost").alias("who"))
+    last = (
+        lives(tables.group_events)
+        .filter(~F.col("is_static"))
+        .withColumnsRenamed({"last_session": c.SESSION, "last_connection": c.CONNECTION})
+    )
+    number = tables.windows.number("closed_at").alias(WINDOW)
+    closed = tables.connections.select(c.SESSION, c.CONNECTION, "closed_at", number)
+    ended = lost.join(last, [*_GROUP, "who"]).join(closed, [c.SESSION, c.CONNECTION])
+    gone = ended.filter(F.col("closed_at") <= F.col("from_at"))
+    return said(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
+
+
+def stalled(*, has_members: bool) -> Find:
+    """A rule's function: the lag of a group that commits nothing new, where it has members, or has none."""
+
+    def find(tables: Tables) -> DataFrame:
+        """The lag of a group's partitions of a topic whose commit has stood still for ten windows."""
+        order = Window.partitionBy(*KEY).orderBy(WINDOW)
+        is_same = F.col("committed_offset") == F.lag("committed_offset").over(order)
+        still = ((F.col("least_lag") > 0) & is_same).cast("int")
+        in_a_row = F.sum(still).over(order.rowsBetween(2 - LONG, 0))
+        hot = tables.lag.withColumn("_still", in_a_row).filter(F.col("_still") >= LONG - 1)
+        behind = hot.groupBy(*_TOPIC, WINDOW, WINDOW_END).agg(
+            F.sum("lag").alias(MEASURE),
+            F.count("*").alias("_partitions"),
+            F.array_join(F.array_sort(F.collect_set("partition")), ", ").alias("_numbers"),
+        )
+        known = _with_members(behind, tables).filter(F.col("_has_members") == has_members)
+        return _of_lag(known, tables, {"topic": "topic", "partitions": "_numbers"})
+
+    return find
+
+
+def falls_behind(tables: Tables) -> DataFrame:
+    """By how many records a group has fallen behind in ten windows, in each of which its least lag on a topic was
+    above that of the one before, though it went on committing.
+    """
+    sums = tables.lag.groupBy(*_TOPIC, WINDOW, WINDOW_END).agg(
+        F.sum("least_lag").alias("_least"), F.sum("commits").alias("_commits")
+    )
+    order = Window.partitionBy(*_TOPIC).orderBy(WINDOW)
+    was = F.lag("_least").over(order)
+    rising = sums.withColumn("_rises", F.coalesce((F.col("_least") > was) & (was > 0), F.lit(False)).cast("int"))
+    ten = order.rowsBetween(1 - LONG, 0)
+    facts = {
+        "_ups": F.sum("_rises").over(ten),
+        "_made": F.sum("_commits").over(ten),
+        MEASURE: F.col("_least") - F.lag("_least", LONG).over(order),
+    }
+    hot = rising.withColumns(facts).filter((F.col("_ups") >= LONG) & (F.col("_made") > 0))
+    return _of_lag(hot, tables, {"topic": "topic", "lag": "_least"})
+
+
+def _of_lag(found: DataFrame, tables: Tables, words: Words) -> DataFrame:
+    """Rules' rows of windows of a group's topic; the evidence is the last commit that counts."""
+    counts = tables.group_events.filter((F.col("step") == g.COMMIT) & F.col(COUNTS_FROM).isNotNull())
+    at_ns = ns(c.AT)
+    last = counts.groupBy(*_TOPIC).agg(F.max_by(evidence(counts, at_ns), at_ns).alias(EVIDENCE))
+    end_ns = ns(WINDOW_END)
+    times = {FROM_NS: end_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
+    subject = F.concat("group_id", F.lit(" on "), F.col("topic"))
+    return said(beside(found, last, _TOPIC, "left").withColumns(times), subject, {"group": "group_id", **words})
+
+
+def _with_members(found: DataFrame, tables: Tables) -> DataFrame:
+    """The rows with whether the group has a member at the window's end."""
+    every = (
+        lives(tables.group_events)
+        .groupBy(*_GROUP)
+        .agg(F.collect_list(F.struct("first", "last", "left")).alias("_lives"))
+    )
+    now = F.col(WINDOW_END)
+
+    def is_there(life: Column) -> Column:
+        has_left = F.coalesce(life["left"] <= now, F.lit(False))
+        is_heard = life["last"] >= now - F.expr(f"INTERVAL {SILENT_S} SECONDS")
+        return (life["first"] <= now) & ~has_left & is_heard
+
+    there = F.coalesce(F.exists("_lives", is_there), F.lit(False))
+    return beside(found, every, _GROUP, "left").withColumn("_has_members", there).drop("_lives")
+
+
+def _at(found: DataFrame, at: str) -> DataFrame:
+    """The rows with their moment, and themselves as evidence."""
+    at_ns = ns(at)
+    return found.withColumns({FROM_NS: at_ns, TO_NS: at_ns, OF: F.lit(None), EVIDENCE: evidence(found, at_ns)})

@@ -1,0 +1,162 @@
+"""Rules on logs and on the brokers that keep them: what `rules.py` says of all rules holds for these."""
+
+from __future__ import annotations
+
+from proxy.wire import keys
+from recorder.analysis.findings import answers, cluster, logs, topics, transactions
+from recorder.analysis.findings.rule import Need, Rule
+from recorder.analysis.summary.finding import Severity, Unit
+
+_LASTS = (Need.TIME,)
+_LASTS_IN_BODIES = (Need.TIME, Need.BODIES)
+_LASTS_IN_PRODUCE = (Need.TIME, Need.PRODUCED)
+_ONCE_IN_PRODUCE = (Need.PRODUCED,)
+_ONCE_IN_BODIES = (Need.BODIES,)
+
+LOG_RULES = (
+    Rule(
+        "open_transactions",
+        "Which transactions keep readers waiting?",
+        transactions.open_transactions,
+        Severity.WARNING,
+        60_000,
+        Unit.MS,
+        "{subject} left a transaction open for {measure} without adding to it: readers of committed records wait",
+        "End each transaction where it has begun, also behind an exception; lower transaction.timeout.ms, so that the "
+        "broker ends those of producers that died.",
+        _ONCE_IN_BODIES,
+        (keys.INIT_PRODUCER_ID, keys.ADD_PARTITIONS_TO_TXN, keys.END_TXN),
+    ),
+    Rule(
+        "fenced",
+        "Which producers were replaced?",
+        transactions.fenced,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "{client} is told {error} by {api}: another producer has its transactional.id, or its transaction timed out "
+        "(cases: {cases})",
+        "Give each running instance a transactional.id of its own, and transactions less to do than "
+        "transaction.timeout.ms allows. One that was replaced on purpose ends here.",
+        _ONCE_IN_BODIES,
+    ),
+    Rule(
+        "duplicates",
+        "Which records stand twice in a log?",
+        logs.duplicates,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Batches that stand in {subject} twice, because a retry was stored again: {measure}",
+        "enable.idempotence=true: the broker then knows a retry. Give requests more time too (request.timeout.ms).",
+        _ONCE_IN_PRODUCE,
+    ),
+    Rule(
+        "sequence_gaps",
+        "Which records never came?",
+        logs.sequence_gaps,
+        Severity.CRITICAL,
+        1,
+        Unit.COUNT,
+        "Batches of {client} to {topic} that begin behind records which were never sent: {measure}",
+        "A producer with an id counts its records without a gap: look for a bug in the client, or for frames that "
+        "another road took to the broker.",
+        _ONCE_IN_PRODUCE,
+    ),
+    Rule(
+        "bad_crc",
+        "Which records were damaged?",
+        logs.bad_crcs,
+        Severity.CRITICAL,
+        1,
+        Unit.COUNT,
+        "Batches {subject} that do not match their checksum: {measure}",
+        "Damaged when sent: look at the producer and its network. Damaged when read: look at the disk of the broker "
+        "that served them, and read from another replica.",
+        _ONCE_IN_BODIES,
+        (keys.FETCH, keys.PRODUCE),
+    ),
+    Rule(
+        "uncompressed",
+        "What would compress well, and is not?",
+        topics.uncompressed,
+        Severity.NOTICE,
+        2,
+        Unit.RATIO,
+        "{subject} is {part} of what is written, without compression; zlib makes its batches {measure} smaller",
+        "compression.type=zstd or lz4 in the producers: it spares network, disk and replication.",
+        _LASTS_IN_PRODUCE,
+    ),
+    Rule(
+        "clock",
+        "Whose clock is ahead?",
+        logs.clocks_ahead,
+        Severity.WARNING,
+        60_000,
+        Unit.MS,
+        "Records of {subject} carry times {measure} ahead of the proxy's clock",
+        "Set the clock of that host (NTP), or the timestamps that the application gives: logs are kept and found by "
+        "them.",
+        _LASTS_IN_PRODUCE,
+    ),
+    Rule(
+        "re_reads",
+        "Who reads the same again?",
+        logs.re_reads,
+        Severity.NOTICE,
+        0.2,
+        Unit.SHARE,
+        "{measure} of what {client} reads of {topic} was read before on the same connection",
+        "Look for a seek in a loop, a poll loop that fails and begins anew, or commits that come too rarely.",
+        _LASTS_IN_BODIES,
+        (keys.FETCH,),
+    ),
+    Rule(
+        "expired",
+        "Which records were deleted unread?",
+        cluster.expired,
+        Severity.CRITICAL,
+        1,
+        Unit.COUNT,
+        "Records of {topic} were gone before {who} read them: {how} (cases: {cases})",
+        "Keep records longer than the slowest consumer takes (retention.ms, retention.bytes), and alert on its lag.",
+        _ONCE_IN_BODIES,
+        (keys.FETCH, keys.OFFSET_COMMIT, keys.OFFSET_FETCH),
+    ),
+    Rule(
+        "under_replicated",
+        "Which replicas are not in sync?",
+        cluster.under_replicated,
+        Severity.CRITICAL,
+        1,
+        Unit.COUNT,
+        "Partitions that lack {subject}: {measure}, for example {example}",
+        "Look at that broker: is it up, is its disk full, does it keep up? Until then a further failure loses records, "
+        "or stops producers that ask for acks=all.",
+        _LASTS_IN_BODIES,
+        (keys.METADATA,),
+    ),
+    Rule(
+        "uneven_nodes",
+        "Which node carries the load?",
+        cluster.uneven_nodes,
+        Severity.NOTICE,
+        1.5,
+        Unit.RATIO,
+        "Node {node} carries {part} of what is produced and fetched, {measure} an even share of {nodes} nodes",
+        "Spread the leaders (kafka-leader-election --election-type preferred), or give busy topics more partitions.",
+        _LASTS,
+    ),
+    Rule(
+        "throttled",
+        "Who is slowed down by a quota?",
+        answers.throttled,
+        Severity.WARNING,
+        0.01,
+        Unit.SHARE,
+        "{measure} of the answers to {subject} have it wait for its quota, up to {longest}",
+        "Raise the quota (kafka-configs --entity-type clients), or have the client send less: compress, and make fewer "
+        "requests.",
+        _LASTS_IN_BODIES,
+    ),
+)

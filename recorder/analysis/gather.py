@@ -1,0 +1,115 @@
+"""A capture's side of a comparison, worked out by Spark: the questions of `analyze`, and the rules of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.at_once import ask_all
+from recorder.analysis.bodies import Captured
+from recorder.analysis.change.facts import (
+    ApiFacts,
+    ClientFacts,
+    ErrorFacts,
+    Facts,
+    ManyClients,
+    VersionFacts,
+    together_ns,
+)
+from recorder.analysis.expressions import ns
+from recorder.analysis.findings.judge import judge
+from recorder.analysis.findings.tables import Tables, family
+from recorder.analysis.kept import Kept
+from recorder.analysis.questions.coverage import coverage_by_api
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.questions.sections.bins import firsts
+from recorder.analysis.report import missing
+from recorder.analysis.summary.finding import Findings
+from recorder.analysis.tables.errors import FLOW, errors
+from recorder.capture import frames as c
+
+_NO_FRAMES = "the capture holds no frames"
+
+
+def facts(
+    captured: Captured,
+    folder: str,
+    *,
+    own: Mapping[str, float] | None = None,
+    say: Callable[[str], None] = lambda step: None,
+) -> Facts:
+    """The capture's side. `folder`: as the comparison names it; `own`: thresholds by rule; `say`: told each step."""
+    within = replace(captured, kept=Kept())
+    within = replace(within, events=within.once("events", lambda: captured.events))
+    say(f"looking at the time that {folder} spans")
+    held = _held(within, folder)
+    if not held.frames:
+        return replace(held, findings=Findings(not_judged=_NO_FRAMES))
+    tables = Tables(within)
+    say(f"exchanges, errors, clients of {folder}")
+    questions: Mapping[str, Callable[[], Any]] = {
+        "missing": lambda: missing(within.frames, within.events),
+        "apis": lambda: _apis(tables.kept),
+        "read": lambda: _read(tables.kept),
+        "errors": lambda: _errors(tables.kept),
+        "versions": lambda: _versions(tables.clients),
+        "clients": lambda: _clients(tables.clients),
+    }
+    found = dict(zip(questions, ask_all([*questions.values()]), strict=True))
+    say(f"rules on {folder}")
+    return replace(held, findings=judge(tables, own=own or {}), **found)
+
+
+def _held(captured: Captured, folder: str) -> Facts:
+    """How much the capture holds, and when it was recorded."""
+    of_session = captured.chosen.groupBy(c.SESSION).agg(
+        F.min(ns(c.AT)).alias("first"), F.max(ns(c.AT)).alias("last"), F.count("*").alias("n"), F.sum(c.SIZE).alias("b")
+    )
+    rows = of_session.collect()
+    return Facts(
+        capture=folder,
+        first_at_ns=min((row["first"] for row in rows), default=None),
+        recorded_ns=together_ns((row["first"], row["last"]) for row in rows),
+        frames=sum(row["n"] for row in rows),
+        bytes=sum(row["b"] or 0 for row in rows),
+    )
+
+
+def _apis(exchanges: DataFrame) -> tuple[ApiFacts, ...]:
+    return tuple(
+        ApiFacts(
+            row[c.API], row[t.WAIT], row[t.REQUESTS], row[t.RESPONSES], row[t.UNANSWERED],
+            row[t.REQUEST_BYTES], row[t.RESPONSE_BYTES], row[t.P50_MS], row[t.P95_MS], row[t.P99_MS],
+        )
+        for row in latency_by_api(exchanges).filter(F.col(c.API).isNotNull()).collect()
+    )  # fmt: skip
+
+
+def _read(exchanges: DataFrame) -> dict[str, int]:
+    rows = coverage_by_api(exchanges).filter(F.col(c.API).isNotNull()).collect()
+    return {row[c.API]: row[t.READ] for row in rows}
+
+
+def _errors(exchanges: DataFrame) -> tuple[ErrorFacts, ...]:
+    """Codes by API: each stands once in `errors` for an answer, however often it is in there."""
+    name = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY))).alias(c.API)
+    found = errors(exchanges).groupBy(name, t.ERROR, FLOW).agg(F.count("*").alias(t.EXCHANGES)).collect()
+    return tuple(ErrorFacts(row[c.API] or "unknown", row[t.ERROR], row[t.EXCHANGES], bool(row[FLOW])) for row in found)
+
+
+def _versions(clients: DataFrame) -> tuple[VersionFacts, ...]:
+    used = clients.filter(F.col(c.API).isNotNull()).groupBy(c.API, c.API_VERSION)
+    return tuple(VersionFacts(*row) for row in used.agg(F.sum(t.REQUESTS)).collect())
+
+
+def _clients(clients: DataFrame) -> ManyClients:
+    called = F.concat_ws(" ", "software", "software_version")
+    software = F.when(F.col("software").isNotNull(), called).alias("software")
+    used = clients.groupBy(family().alias(c.CLIENT_ID), software).agg(F.sum(t.REQUESTS).alias(t.REQUESTS))
+    rows, total = firsts(used.orderBy(F.desc(t.REQUESTS), c.CLIENT_ID, "software"), ManyClients.most)
+    return ManyClients(tuple(ClientFacts(*row) for row in rows), total)

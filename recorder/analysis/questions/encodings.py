@@ -1,0 +1,40 @@
+"""What the study of encodings is made of: the table's rows, frames that were not read, a sample of those that were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.frame import Frame
+from recorder.analysis.decode.rows import UNREAD, masked_from
+from recorder.analysis.tables.encodings import encodings, sample, sums
+from recorder.capture import frames as c
+from recorder.capture.reading import is_cut
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`rows`: of ENCODINGS; `unread`: frames by the reason; `sample`: some frames of each api and side."""
+
+    rows: Sequence[Mapping[str, Any]]
+    unread: Mapping[str, int]
+    sample: Sequence[Frame] = ()
+
+
+def answer(captured: Captured, *, since_ns: int | None, until_ns: int | None, with_sample: bool) -> Answer:
+    """All of it, of the frames of this time."""
+    within = replace(captured, since_ns=since_ns, until_ns=until_ns).keeping()
+    rows = [row.asDict() for row in encodings(within).collect()]
+    lost = sums(within).filter(F.col(UNREAD).isNotNull()).groupBy(UNREAD).agg(F.sum("messages"))
+    found = sample(within) if with_sample else []
+    return Answer(rows, dict(sorted(map(tuple, lost.collect()))), [_frame(row.asDict(recursive=True)) for row in found])
+
+
+def _frame(row: Mapping[str, Any]) -> Frame:
+    body = bytes(row[c.FRAME] or b"")
+    masked = masked_from(row[c.MASKED])
+    return Frame(row[c.KIND], row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION], body, masked, is_cut(row[c.NOTE]))

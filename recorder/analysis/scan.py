@@ -1,0 +1,173 @@
+"""What a Python worker of Spark reads of a capture by itself: tasks of byte ranges, and their rows. Without Spark.
+
+A task is planned without opening a file: byte ranges of files whose hours may hold wanted rows. It reads the row groups
+that begin in its ranges, one at a time, and of these only those whose statistics leave wanted rows possible. In a group
+the heads choose the rows; frames are loaded where one of them is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+from proxy.wire.error_paths import Unread
+from recorder.analysis.decode.rows import Asked, Decoder, decoded
+from recorder.analysis.pushed import Condition, all_of, bounds_ns
+from recorder.analysis.schema import arrow_type
+from recorder.capture import frames as c
+from recorder.capture.reader import ALL, HEADS, CaptureFile, file_at, files, groups_between, hour_may_hold, row_groups
+from recorder.capture.remote import place_at, size_of
+
+# The capture's row groups, and with them a reader's memory, are bounded by the same number of bytes.
+LARGEST_BODY = 64 << 20
+# bytes of Parquet in a task, about: a row group of small frames has a few MiB
+TASK_BYTES = 16 << 20
+# rows that a worker decodes at a time
+BATCH_ROWS = 4096
+# bytes of an answer within which a code of a fixed place stands: `tables.answers` keeps places as bytes
+BEGINNING = 256
+
+
+class Piece(NamedTuple):
+    """A byte range of a file: the row groups that begin in it."""
+
+    path: str
+    start: int
+    end: int
+
+
+class Wanted(NamedTuple):
+    """Which rows are read: frames that a decoder asks for (none: all rows), of a time, on which conditions hold.
+
+    `largest`: frames of more bytes are not opened.
+    """
+
+    asked: tuple[Asked, ...] = ()
+    largest: int = LARGEST_BODY
+    since_ns: int | None = None
+    until_ns: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def expression(self, *more: Any) -> Any:
+        """All conditions, and these, as pyarrow has them; None: every row is wanted."""
+        import pyarrow.compute as pc
+
+        found = [reduce(or_, map(_asked_one, self.asked))] if self.asked else []
+        found += [] if self.since_ns is None else [pc.field(c.AT_NS) >= self.since_ns]
+        found += [] if self.until_ns is None else [pc.field(c.AT_NS) <= self.until_ns]
+        found += [condition.expression() for condition in self.conditions]
+        found += more
+        return all_of(found) if found else None
+
+    def bounds_ns(self) -> tuple[int | None, int | None]:
+        """The first and the last time that wanted rows may have; None: any."""
+        since, until = bounds_ns(self.conditions)
+        firsts = [one for one in (self.since_ns, since) if one is not None]
+        lasts = [one for one in (self.until_ns, until) if one is not None]
+        return max(firsts, default=None), min(lasts, default=None)
+
+    def readable(self) -> Any:
+        """True for frames that are whole, and not too large to be opened: `bodies.is_readable`."""
+        import pyarrow.compute as pc
+
+        whole = (pc.field(c.STORED) == pc.field(c.SIZE)) & (pc.field(c.SIZE) <= self.largest)
+        return pc.coalesce(whole, pc.scalar(False))
+
+
+def files_in(folder: str) -> dict[str, list[str]]:
+    """The files of a capture by table, in a folder or behind `s3://`. Errors: as of `reader.files`."""
+    return {
+        kind: [str(file.path) for file in files(place_at(folder), kind)] for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
+    }
+
+
+def within(paths: Iterable[str], since_ns: int | None, until_ns: int | None) -> Iterator[tuple[str, int]]:
+    """The files whose hours may hold rows of this time: path and size."""
+    for path in paths:
+        file = file_at(place_at(path))
+        if is_within(file, since_ns, until_ns):
+            yield path, size_of(file.path)
+
+
+def is_within(file: CaptureFile, since_ns: int | None, until_ns: int | None) -> bool:
+    """True if the hour of the file's folder may hold rows of this time."""
+    return hour_may_hold(file.hour_ns, since_ns, until_ns)
+
+
+def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
+    """Tasks of about TASK_BYTES, in the order of the files (path, size); `least`: so many, where that can be."""
+    sizes = list(files)
+    room = max(min(TASK_BYTES, -(-sum(size for _, size in sizes) // max(least, 1))), 1)
+    tasks: list[list[Piece]] = []
+    left = 0
+    for path, size in sizes:
+        for start in range(0, max(size, 1), room):
+            piece = Piece(path, start, min(start + room, size))
+            if left < piece.end - piece.start or not tasks:
+                tasks.append([])
+                left = room
+            tasks[-1].append(piece)
+            left -= piece.end - piece.start
+    return tasks
+
+
+def opened_frames(task: Sequence[Piece], decoder: Decoder, wanted: Wanted) -> Iterator[Any]:
+    """The rows of a decoder's table, as Arrow batches: of all frames that it asks for, those not opened last."""
+    readable = wanted.readable()
+    for piece in task:
+        yield from decoded(_batches(piece, wanted.expression(readable), decoder.reads), decoder)
+        for batch in _batches(piece, wanted.expression(~readable), [*{*decoder.copied, c.SIZE, c.STORED}]):
+            yield _unopened(batch, decoder)
+
+
+def plain_rows(task: Sequence[Piece], columns: Sequence[str], wanted: Wanted) -> Iterator[Any]:
+    """These columns of a capture's own table, as Arrow batches."""
+    for piece in task:
+        yield from _batches(piece, wanted.expression(), columns)
+
+
+def heads(task: Sequence[Piece], keys: Sequence[int]) -> Iterator[Any]:
+    """All columns of frames, as Arrow batches, with the beginnings of answers to these APIs in place of frames.
+
+    Of all other frames no byte is read: FRAME is null.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_begun = pc.coalesce((pc.field(c.KIND) == c.RESPONSE) & pc.field(c.API_KEY).isin(list(keys)), pc.scalar(False))
+    at = ALL.index(c.FRAME)
+    for piece in task:
+        for batch in _batches(piece, is_begun, ALL):
+            yield batch.set_column(at, c.FRAME, pc.binary_slice(batch[c.FRAME], 0, BEGINNING))
+        for batch in _batches(piece, ~is_begun, HEADS):
+            nothing = pa.nulls(len(batch), pa.binary())
+            yield pa.RecordBatch.from_arrays([*batch.columns[:at], nothing, *batch.columns[at:]], ALL)
+
+
+def _asked_one(one: Asked) -> Any:
+    import pyarrow.compute as pc
+
+    found = (pc.field(c.KIND) == one.side) & (pc.field(c.DIALECT) == one.dialect)
+    key = pc.field(c.API_KEY)
+    found &= key.is_valid() if one.api_keys is None else key.isin(list(one.api_keys))
+    return found if one.versions is None else found & pc.field(c.API_VERSION).isin(list(one.versions))
+
+
+def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
+    file = file_at(place_at(piece.path))
+    for number in groups_between(file, piece.start, piece.end, where):
+        for table in row_groups(file, columns, where=where, only=number):
+            yield from table.to_batches(BATCH_ROWS)
+
+
+def _unopened(batch: Any, decoder: Decoder) -> Any:
+    """A row for each frame that is not opened: its head, and why."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nulls = [pa.nulls(len(batch), arrow_type(column.kind)) for column in (*decoder.shared, *decoder.own)]
+    is_cut_short = pc.fill_null(pc.not_equal(batch[c.STORED], batch[c.SIZE]), True)
+    reason = pc.if_else(is_cut_short, Unread.OMITTED.value, Unread.TOO_LARGE.value)
+    return pa.RecordBatch.from_arrays([*(batch[name] for name in decoder.copied), *nulls, reason], decoder.table.names)

@@ -1,0 +1,99 @@
+"""How long record batches took: from the Produce request to the first answer to Fetch, and from their timestamp on.
+
+A batch is known by its place: cluster, topic, partition, base offset. What is produced at a place that was fetched
+before is another batch, of a topic that was made anew; a producer with an id tells that by its sequence too. Both
+moments are the proxy's, by one clock: last byte of the request, last byte of the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.batches import BATCHES
+from recorder.analysis.decode.frame import REQUEST
+from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.batches import FETCHED, PRODUCED, batches
+from recorder.analysis.tables.names import CLUSTER_CALLED
+from recorder.capture import frames as c
+
+_PRODUCED_BATCHES = replace(BATCHES, name="produced_batches", asked=(PRODUCED,))
+_FETCHED_BATCHES = replace(BATCHES, name="fetched_batches", asked=(FETCHED,))
+_PRODUCER = ["producer_id", "producer_epoch", "base_sequence"]
+_PLACE = [c.CLUSTER, "_topic", "partition", "base_offset", *_PRODUCER]
+_FRAME = [c.AT, c.CLIENT, c.CLIENT_ID, c.SESSION, c.CONNECTION, c.EXCHANGE]
+_BATCH = ["topic", "topic_id", "records", "bytes", "max_timestamp_ms"]
+
+DELIVERIES = Table(
+    "deliveries",
+    "a record batch that was produced, fetched, or both",
+    (
+        CLUSTER_CALLED,
+        Declared("topic", "string", "its name; null where its id was never named"),
+        Declared("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
+        Declared("partition", "int", "its number"),
+        Declared("base_offset", "bigint", "of its first record"),
+        Declared("records", "int", "the number of records; null where only unfolding would tell"),
+        Declared("bytes", "int", "as on the wire, header included"),
+        Declared("produced_at", "timestamp", "the Produce request arrived; null: not seen"),
+        Declared("fetched_at", "timestamp", "the first answer to Fetch with it arrived; null: not seen"),
+        Declared("delivery_ms", "double", "from the one to the other"),
+        Declared("age_ms", "double", "from the latest of its records' own timestamps to the Fetch"),
+        Declared("producer", "string", "its client id"),
+        Declared("consumer", "string", "the client id of the first one"),
+        *(Declared(name, "bigint", "of the Produce request") for name in (c.CONNECTION, c.EXCHANGE)),
+        Declared(c.SESSION, "string", "of the Produce request"),
+        *(Declared(f"fetched_{name}", "bigint", "of the answer") for name in (c.CONNECTION, c.EXCHANGE)),
+        Declared("fetched_session", "string", "of the answer"),
+    ),
+    needs_bodies=True,
+)
+
+
+def deliveries(captured: Captured) -> DataFrame:
+    """One row a batch: the columns of DELIVERIES. Batches that brokers wrote are left out."""
+    produced = batches(captured, offsets=True, of=_PRODUCED_BATCHES)
+    fetched = batches(captured, of=_FETCHED_BATCHES)
+    return delivered(produced.unionByName(fetched))
+
+
+def delivered(found: DataFrame) -> DataFrame:
+    """The same of batches with their offsets (`tables.batches`)."""
+    known = found.filter(F.col("base_offset").isNotNull() & ~F.col("is_control"))
+    placed = known.withColumn("_topic", F.coalesce("topic", "topic_id"))
+    is_produced = F.col(SIDE) == REQUEST
+    ours = F.struct(*_FRAME, *_BATCH)
+    both = (
+        _with_lives(placed)
+        .groupBy(*_PLACE, "_life")
+        .agg(F.min(F.when(is_produced, ours)).alias("_produced"), F.min(F.when(~is_produced, ours)).alias("_fetched"))
+    )
+    return _told(both).select(*DELIVERIES.names)
+
+
+def _with_lives(placed: DataFrame) -> DataFrame:
+    """The batches with a number: another one for what is produced where something else was fetched."""
+    is_fetch = (F.col(SIDE) != REQUEST).cast("int")
+    in_order = Window.partitionBy(*_PLACE).orderBy(c.AT, is_fetch, c.SESSION, c.CONNECTION, c.EXCHANGE)
+    begins = (is_fetch == 0) & (F.lag(is_fetch).over(in_order) == 1) & F.col("producer_id").isNull()
+    marked = placed.withColumn("_begins", F.coalesce(begins, F.lit(False)).cast("int"))
+    return marked.withColumn("_life", F.sum("_begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
+
+
+def _told(both: DataFrame) -> DataFrame:
+    produced, fetched, either = F.col("_produced"), F.col("_fetched"), F.coalesce("_produced", "_fetched")
+    took = (F.unix_micros(fetched[c.AT]) - F.unix_micros(produced[c.AT])) / 1000
+    # as the log has it: brokers may set the time
+    stamped = F.coalesce(fetched["max_timestamp_ms"], produced["max_timestamp_ms"])
+    columns = {name: either[name] for name in ("topic", "topic_id", "records", "bytes")}
+    columns |= {name: produced[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)}
+    columns |= {f"fetched_{name}": fetched[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)}
+    columns |= {"produced_at": produced[c.AT], "fetched_at": fetched[c.AT], "delivery_ms": took}
+    columns |= {"age_ms": F.unix_micros(fetched[c.AT]) / 1000 - stamped}
+    columns |= {"producer": produced[c.CLIENT_ID], "consumer": fetched[c.CLIENT_ID]}
+    return both.withColumns(columns)

@@ -1,0 +1,160 @@
+"""Fetch sessions (KIP-227): which partitions a client's Fetch requests stand for, though they name few or none.
+
+A session lives on a node. Its requests are counted by an epoch: 0 opens a session, whose id the answer tells; -1, or
+another 0 with its id, closes it; errors 70, 71 and 106 end it. A partition's stay lasts from the request that names it
+to the one that forgets it, or to the session's end.
+
+    streams    the requests of one session, or a request without one. What a request leaves unsaid was said
+               in its stream
+    stays      a partition's stay in a session
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, rows
+from recorder.analysis.decode.fetch_sessions import FETCH_ASKED, FETCH_TOLD
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.batches import topic_key
+from recorder.analysis.tables.names import CLUSTER_CALLED, named
+from recorder.capture import frames as c
+
+# session not found, its epoch is wrong, the ids of its topics changed
+LOST = (70, 71, 106)
+FORGOTTEN, CLOSED, REPLACED, ERROR = "forgotten", "closed", "replaced", "error"
+STREAM, RUN = "stream", "run"
+# the columns that requests are ordered by; those of one connection have numbers
+ORDER = [c.AT, c.SESSION, c.CONNECTION, c.EXCHANGE]
+_SESSION, _EPOCH, _OPENED, _CAUSE = "fetch_session", "fetch_epoch", "_opened", "_cause"
+# a session, as far as its id tells: ids are chosen by each node, and may come again
+_ONE = "_one"
+_FACTS = [c.CLUSTER, c.NODE, c.CLIENT, c.CLIENT_ID]
+
+FETCH_SESSIONS = Table(
+    "fetch_sessions",
+    "a partition's stay in a fetch session",
+    (
+        CLUSTER_CALLED,
+        Declared(c.NODE, "int", "the broker's node id; null while unknown"),
+        Declared(c.CLIENT, "string", "the client's address and port"),
+        Declared(c.CLIENT_ID, "string", "as its requests say"),
+        Declared(_SESSION, "int", "the fetch session's id, as the broker chose it"),
+        Declared("opened_at", "timestamp", "the session was asked for; null: that was not seen"),
+        Declared("unseen", "bigint", "requests of the session, among those seen, that are not in the capture"),
+        Declared("topic", "string", "its name; null where its id was never named"),
+        Declared("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
+        Declared("partition", "int", "its number"),
+        Declared("from_at", "timestamp", "the request that named it first; null: that was not seen"),
+        Declared("to_at", "timestamp", "the request that ended its stay; null: it goes on, as far as was seen"),
+        Declared("ended_by", "string", f"`{FORGOTTEN}`, `{CLOSED}`, `{REPLACED}`, `{ERROR}`; null: nothing seen"),
+        Declared("first_offset", "bigint", "the first offset asked for"),
+        Declared("last_offset", "bigint", "the last one"),
+        Declared(c.SESSION, "string", "the capture's session, of the first request"),
+        Declared(c.CONNECTION, "bigint", "of the first request"),
+        Declared("from_exchange", "bigint", "of the first request"),
+        Declared("to_exchange", "bigint", "of the request that ended the stay; null: it goes on"),
+    ),
+    needs_bodies=True,
+)
+
+
+def fetch_sessions(captured: Captured) -> DataFrame:
+    """One row a stay: the columns of FETCH_SESSIONS."""
+    asked = named(captured, FETCH_ASKED)
+    requests = streams(asked, captured).filter(F.col(_SESSION).isNotNull())
+    found = _stays(asked, requests).join(_sessions(requests), STREAM)
+    end = F.coalesce("_forgotten", "_end")
+    own = {
+        "opened_at": F.col(_OPENED)[c.AT],
+        "from_at": F.col("_from")[c.AT],
+        "from_exchange": F.col("_from")[c.EXCHANGE],
+        "to_at": end[c.AT],
+        "to_exchange": end[c.EXCHANGE],
+        "ended_by": F.when(F.col("_forgotten").isNotNull(), FORGOTTEN).otherwise(F.col(_CAUSE)),
+    }
+    return found.withColumns(own).select(*FETCH_SESSIONS.names)
+
+
+def streams(asked: DataFrame, captured: Captured) -> DataFrame:
+    """The requests to fetch, each with STREAM; and RUN, which is another behind requests of the session that were not
+    seen. A request that closes a session is a row of that session too, with a cause. Needs the rows of FETCH_ASKED.
+    """
+    told = rows(captured.later, FETCH_TOLD).select(*t.KEYS, "told_session", "told_error")
+    own = asked.filter(F.col("partition").isNull() & F.col("unread").isNull())
+    both = own.select(*t.KEYS, c.AT, *_FACTS, _SESSION, _EPOCH).join(told, t.KEYS, "left")
+    used, closed = both.withColumns(_of_use()), both.filter(F.col(_SESSION) > 0).withColumns(_of_close())
+    events = used.unionByName(closed.filter(F.col(_CAUSE).isNotNull())).withColumn(_ONE, _one())
+    in_order = Window.partitionBy(_ONE).orderBy(*ORDER)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    leaps = (F.col("_use") > 0) & (F.lag("_use").over(in_order) + 1 != F.col("_use"))
+    opened = F.last(F.when(F.col("_use") == 0, F.struct(*ORDER)), ignorenulls=True).over(so_far)
+    marked = events.withColumns({"_leaps": F.coalesce(leaps, F.lit(False)).cast("int"), _OPENED: opened})
+    name = F.concat_ws("/", _ONE, *(F.col(_OPENED)[key].cast("string") for key in t.KEYS))
+    return marked.withColumns({RUN: F.sum("_leaps").over(so_far), STREAM: name})
+
+
+def _of_use() -> dict[str, Column]:
+    """The session that the request is part of, and its number there; null without a session."""
+    opens = (F.col(_EPOCH) == 0) & (F.col("told_session") > 0)
+    goes_on = F.col(_EPOCH) > 0
+    lost = F.when(goes_on & F.col("told_error").isin(*LOST), ERROR)
+    return {
+        _SESSION: F.when(goes_on, F.col(_SESSION)).when(opens, F.col("told_session")),
+        "_use": F.when(goes_on | opens, F.col(_EPOCH)),
+        _CAUSE: lost,
+    }
+
+
+def _of_close() -> dict[str, Column]:
+    """The session that the request closes, to open another one or none."""
+    cause = F.when(F.col(_EPOCH) == 0, REPLACED).when(F.col(_EPOCH) < 0, CLOSED)
+    return {"_use": F.lit(None).cast("int"), _CAUSE: cause}
+
+
+def _one() -> Column:
+    on_connection = F.concat_ws("/", c.SESSION, F.col(c.CONNECTION).cast("string"))
+    where = F.coalesce(F.concat(F.lit("node "), F.col(c.NODE)), on_connection)
+    alone = F.concat_ws("/", F.lit("alone"), on_connection, F.col(c.EXCHANGE).cast("string"))
+    return F.coalesce(F.concat(F.coalesce(c.CLUSTER, F.lit("")), F.lit("/"), where, F.lit("/"), _SESSION), alone)
+
+
+def _sessions(requests: DataFrame) -> DataFrame:
+    """How each session began and ended."""
+    event, ends = F.struct(*ORDER), F.col(_CAUSE).isNotNull()
+    spanned = F.max("_use") - F.min("_use") + 1
+    return requests.groupBy(STREAM).agg(
+        F.first(_OPENED).alias(_OPENED),
+        F.min(F.when(ends, event)).alias("_end"),
+        F.min_by(_CAUSE, F.when(ends, event)).alias(_CAUSE),
+        F.coalesce(spanned - F.count_distinct("_use"), F.lit(0)).cast("bigint").alias("unseen"),
+    )
+
+
+def _stays(asked: DataFrame, requests: DataFrame) -> DataFrame:
+    """One row a stay, as far as requests name its partition."""
+    of_request = requests.filter(F.col("_use").isNotNull()).select(*t.KEYS, STREAM, F.col(_SESSION).alias("_id"))
+    named_ones = asked.filter(F.col("partition").isNotNull()).drop(_SESSION)
+    told = named_ones.join(of_request, t.KEYS).withColumnRenamed("_id", _SESSION).withColumn("_topic", topic_key())
+    of_partition = Window.partitionBy(STREAM, "_topic", "partition")
+    # who forgets a topic and names it again in one request means its new id
+    in_order = of_partition.orderBy(*ORDER, F.desc("is_forgotten"))
+    ended = F.coalesce(F.lag("is_forgotten").over(in_order), F.lit(False)).cast("int")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    numbered = told.withColumn("_ended", ended).withColumn("_stay", F.sum("_ended").over(so_far))
+    event, offset = F.struct(*ORDER), F.col("fetch_offset")
+    facts = [*_FACTS, c.SESSION, c.CONNECTION, "topic", "topic_id"]
+    return (
+        numbered.groupBy(STREAM, _SESSION, "_topic", "partition", "_stay")
+        .agg(
+            F.min_by(F.struct(*facts), event).alias("_facts"),
+            F.min(F.when(~F.col("is_forgotten"), event)).alias("_from"),
+            F.min(F.when(F.col("is_forgotten"), event)).alias("_forgotten"),
+            F.min_by(offset, F.when(offset.isNotNull(), event)).alias("first_offset"),
+            F.max_by(offset, F.when(offset.isNotNull(), event)).alias("last_offset"),
+        )
+        .select("*", "_facts.*")
+    )

@@ -1,0 +1,171 @@
+"""What happened to groups: the steps of their members, and what became of their offsets.
+
+A request and its answer become one row, since most answers name no group. Heartbeats without news never leave the scan
+one by one: those of a member in one generation are a single row. Their answers are no rows at all, so the few answers
+with news are told to all tasks, and nothing is shuffled for a heartbeat.
+
+A commit has a row a partition. `counts_from` says from when on the group's offset is the row's: a commit in a
+transaction waits for the transaction's end.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, fresh_rows
+from recorder.analysis.decode import group_rows as g
+from recorder.analysis.decode.frame import REQUEST
+from recorder.analysis.decode.group_offsets import GROUP_STEPS
+from recorder.analysis.decode.group_rows import COLUMNS
+from recorder.analysis.decode.memberships import BEATS, NEWS
+from recorder.analysis.decode.rows import FRAME, SIDE, UNREAD_COLUMN
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.names import with_names
+from recorder.capture import frames as c
+
+ASKED_GENERATION, COUNTS_FROM, LAST_AT, TIMES = "asked_generation", "counts_from", "last_at", "times"
+NEWCOMER = "is_newcomer"
+GROUP_EVENTS = Table(
+    "group_events",
+    "a step of a group's member, or what became of a group's offset for one partition",
+    (
+        *(column for column in FRAME if column.name != SIDE),
+        Declared(t.ANSWERED_AT, "timestamp", "last byte of the answer arrived; null without one"),
+        Declared("group_id", "string", "the group; null where the request could not be read"),
+        Declared(
+            "protocol",
+            "string",
+            f"`{g.CLASSIC}`, `{g.CONSUMER}` (KIP-848), `{g.SHARE}`, `{g.STREAMS}`; null for offsets: all have the same",
+        ),
+        Declared(
+            "step",
+            "string",
+            f"`{g.JOIN}`, `{g.SYNC}`, `{g.LEAVE}`, `{g.HEARTBEAT}` of members; `{g.COMMIT}`, `{g.FETCH_OFFSETS}`, "
+            f"`{g.DELETE}` of offsets",
+        ),
+        Declared("member_id", "string", "the member; as its answer says, where it is given its id there"),
+        Declared("instance_id", "string", "a static member's name"),
+        Declared(NEWCOMER, "boolean", "of joins: whether the member was in no generation before, and has no id yet"),
+        Declared(ASKED_GENERATION, "int", "the generation, or the member's epoch, that the request names"),
+        Declared("generation", "int", "the generation or epoch that the member has from then on"),
+        Declared("assignor", "string", "the assignor that the group has chosen"),
+        Declared("is_leader", "boolean", "of a classic join: whether the member leads the generation"),
+        Declared("members", "array<string>", "of the leader's join: all members, static ones by their names"),
+        Declared("subscription", "array<string>", "the topics that the member wants; `/.../` is an expression"),
+        Declared("owned", "array<string>", "the partitions that the member says to have: `orders-3`; tasks: `0_3`"),
+        Declared("assignment", "array<string>", "the partitions that it gets"),
+        Declared("given", "array<string>", "of the leader's sync: what all members get"),
+        Declared("reason", "string", "why, as the member says"),
+        Declared(t.ERROR_CODE, "smallint", "of the answer; null where it is not known"),
+        Declared("topic", "string", "of offsets: the topic's name"),
+        Declared("topic_id", "string", "of offsets: its id, where the version has it"),
+        Declared("partition", "int", "of offsets"),
+        Declared("committed_offset", "bigint", "of offsets: what is committed, or told; null: none"),
+        Declared("transactional_id", "string", "of commits in a transaction"),
+        Declared(
+            COUNTS_FROM,
+            "timestamp",
+            "of offsets: when the group's offset became this one; null: refused, aborted, or the end is not known",
+        ),
+        Declared(TIMES, "bigint", "heartbeats without news that the row stands for; 1 for all other rows"),
+        Declared(LAST_AT, "timestamp", "the last of them"),
+        UNREAD_COLUMN,
+    ),
+    needs_bodies=True,
+)
+_ASKED = [column.name for column in (*FRAME, *COLUMNS, UNREAD_COLUMN) if column.name != SIDE]
+_TOLD = [column.name for column in (*COLUMNS, UNREAD_COLUMN)]
+# of a heartbeat without news, what tells it from those of other members and generations
+_SAME = [name for name in _ASKED if name not in (c.SEQUENCE, c.EXCHANGE, c.AT)]
+
+
+def group_events(captured: Captured) -> DataFrame:
+    """One row a step: the columns of GROUP_EVENTS. A report keeps it."""
+    return captured.once(GROUP_EVENTS.name, partial(_group_events, captured))
+
+
+def _group_events(captured: Captured) -> DataFrame:
+    told = _with_effect(_merged(_steps(captured).unionByName(_heartbeats(captured))))
+    steps = told.filter(F.coalesce("step", F.lit("")) != g.END_TXN)
+    return with_names(captured, steps, ("owned", "assignment")).select(*GROUP_EVENTS.names)
+
+
+def _steps(captured: Captured) -> DataFrame:
+    """Both sides of all exchanges but heartbeats, as `asked` and `told`."""
+    asked, told = F.struct(*_ASKED), F.struct(F.col(c.AT), *_TOLD)
+    is_asked = F.col(SIDE) == REQUEST
+    # an answer that can't be read belongs to nobody: it is a row of its own
+    is_alone = is_asked | F.col(t.UNREAD).isNotNull()
+    sides = (
+        fresh_rows(captured, GROUP_STEPS)
+        .groupBy(*t.KEYS, "part")
+        .agg(
+            F.first(F.when(is_alone, asked), ignorenulls=True).alias("asked"),
+            F.collect_list(F.when(~is_alone, told)).alias("every"),
+        )
+    )
+    whole = sides.filter(F.col("asked").isNotNull()).select("asked", F.explode_outer("every").alias("told"))
+    return whole.withColumns({TIMES: F.lit(1).cast("bigint"), LAST_AT: F.col(f"asked.{c.AT}")})
+
+
+def _heartbeats(captured: Captured) -> DataFrame:
+    """Heartbeats with news one by one, all others by member and generation."""
+    news = fresh_rows(captured, NEWS).filter(F.col(t.UNREAD).isNull())
+    told = news.select(*t.KEYS, F.struct(F.col(c.AT), *_TOLD).alias("told"))
+    both = fresh_rows(captured, BEATS).join(F.broadcast(told), t.KEYS, "left")
+    is_news = F.coalesce("is_news", F.lit(False)) | F.col("told").isNotNull()
+    single = F.when(is_news, F.col(c.EXCHANGE)).alias("_single")
+    found = both.groupBy(*_SAME, single).agg(
+        F.min_by(F.struct(*_ASKED), c.AT).alias("asked"),
+        F.first("told").alias("told"),
+        F.count("*").alias(TIMES),
+        F.max(c.AT).alias(LAST_AT),
+    )
+    return found.select("asked", "told", TIMES, LAST_AT)
+
+
+def _merged(sides: DataFrame) -> DataFrame:
+    """One row of both sides: each fact as the answer tells it, or else as the request does."""
+    facts = [column.name for column in COLUMNS if column.name not in ("part", "generation", "is_news")]
+    merged = [F.coalesce(F.col(f"told.{name}"), F.col(f"asked.{name}")).alias(name) for name in facts]
+    return sides.select(
+        *(F.col(f"asked.{column.name}") for column in FRAME if column.name != SIDE),
+        F.col(f"told.{c.AT}").alias(t.ANSWERED_AT),
+        *merged,
+        F.when(F.col("asked.step") == g.JOIN, _has_no_id()).alias(NEWCOMER),
+        F.col("asked.generation").alias(ASKED_GENERATION),
+        F.coalesce("told.generation", "asked.generation").alias("generation"),
+        F.col("asked.is_news").alias("is_news"),
+        F.coalesce(f"asked.{t.UNREAD}", f"told.{t.UNREAD}").alias(t.UNREAD),
+        TIMES,
+        LAST_AT,
+    )
+
+
+def _has_no_id() -> Column:
+    """Whether a join is a member's first one: newer protocols' members choose their ids, and join once."""
+    return (F.col("asked.protocol") != g.CLASSIC) | F.col("asked.member_id").isNull()
+
+
+def _with_effect(steps: DataFrame) -> DataFrame:
+    """The rows with COUNTS_FROM."""
+    alone = F.concat_ws("/", c.SESSION, c.CONNECTION, c.EXCHANGE)
+    transaction = F.coalesce("transactional_id", alone)
+    # not the id alone: rows without one would all be in the same partition
+    behind = Window.partitionBy(c.CLUSTER, transaction).orderBy(c.AT).rowsBetween(1, Window.unboundedFollowing)
+    ended = F.struct(F.col("is_news").alias("commits"), t.ERROR_CODE, t.ANSWERED_AT)
+    end = F.first(F.when(F.col("step") == g.END_TXN, ended), ignorenulls=True).over(behind)
+    is_good = F.col(t.ERROR_CODE) == 0
+    is_kept = (F.col("_end")["commits"]) & (F.col("_end")[t.ERROR_CODE] == 0)
+    is_of_offsets = F.col("step").isin(g.COMMIT, g.FETCH_OFFSETS, g.DELETE)
+    counts = (
+        F.when(~is_good | ~is_of_offsets, None)
+        .when(F.col("transactional_id").isNull(), F.col(t.ANSWERED_AT))
+        .when(is_kept, F.col("_end")[t.ANSWERED_AT])
+    )
+    return steps.withColumn("_end", end).withColumn(COUNTS_FROM, counts)

@@ -1,0 +1,52 @@
+"""The ends of partitions' logs over time, as far as frames tell them.
+
+A log's end is the highest watermark in an answer to Fetch, whichever node gave it, or to ListOffsets, or lies behind
+the records that an answer to Produce confirms: so a topic whose consumers stand still is seen to grow.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, fresh_rows
+from recorder.analysis.decode.frame import RESPONSE
+from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
+from recorder.analysis.decode.rows import SIDE, Decoder
+from recorder.analysis.tables.names import with_names
+from recorder.capture import frames as c
+
+_PLACE = [c.CLUSTER, "topic", "partition"]
+_TOLD = [*_PLACE, "topic_id", c.AT, "end_offset", "stable_offset", "control_offsets"]
+
+
+def log_ends(captured: Captured, topics: DataFrame) -> DataFrame:
+    """CLUSTER, `topic`, `topic_id`, `partition`, AT, `end_offset`, `stable_offset`, `control_offsets`.
+
+    `topics`: the wanted ones, as CLUSTER and `topic`; others are left out in the scan.
+    """
+    wanted = F.broadcast(topics.select(c.CLUSTER, "topic").distinct())
+
+    def told(decoder: Decoder) -> DataFrame:
+        return with_names(captured, fresh_rows(captured, decoder)).join(wanted, [c.CLUSTER, "topic"], "left_semi")
+
+    found = told(FETCHED_ENDS).select(*_TOLD).unionByName(_paired(told(PAIRED_ENDS)).select(*_TOLD))
+    return found.filter(F.col("end_offset").isNotNull())
+
+
+def _paired(sides: DataFrame) -> DataFrame:
+    """What both sides of a Produce or of a ListOffsets tell together."""
+    told_at = F.when(F.col(SIDE) == RESPONSE, F.col(c.AT))
+    found = sides.groupBy(*t.KEYS, *_PLACE, c.API).agg(
+        F.max(told_at).alias(c.AT),
+        *(F.max(name).alias(name) for name in ("topic_id", "first_offset", "offsets", "is_asked")),
+    )
+    # of records that only unfolding would count there is at least one
+    behind = F.col("first_offset") + F.greatest(F.coalesce("offsets", F.lit(1)), F.lit(1))
+    # the first offset is where the log ended before
+    produced = F.array("first_offset", behind)
+    asked = F.array(F.when(F.col("is_asked"), F.col("first_offset")))
+    each = F.explode(F.when(F.col(c.API) == "Produce", produced).otherwise(asked)).alias("end_offset")
+    nothing = {"stable_offset": F.lit(None).cast("bigint"), "control_offsets": F.lit(None).cast("array<bigint>")}
+    return found.select(*_PLACE, "topic_id", c.AT, each).withColumns(nothing)

@@ -1,0 +1,75 @@
+"""Why a group rebalanced: the first cause of a list that is true.
+
+A member that left, or was lost, is a cause only for members that are left behind: a group whose members are all new has
+begun again. Members that gave partitions up in one generation get them spread in the next: that one is a follow-up.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.capture import frames as c
+
+LEFT, LOST, JOINED, WAS_FENCED = "left", "lost", "joined", "fenced"
+SUBSCRIPTION, PARTITIONS_ADDED, MOVED = "subscription", "partitions_added", "coordinator_moved"
+FOLLOW_UP, UNKNOWN = "follow_up", "unknown"
+CAUSES = (LEFT, LOST, JOINED, WAS_FENCED, SUBSCRIPTION, PARTITIONS_ADDED, MOVED, FOLLOW_UP, UNKNOWN)
+# fenced instance id, fenced member epoch
+FENCED = (82, 110)
+# not coordinator
+COORDINATOR_MOVED = (16,)
+_GROUP = [c.CLUSTER, "group_id"]
+_GENERATION = [*_GROUP, "life", "generation"]
+_FIRST_GENERATION = 1
+
+
+def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
+    """The generations with `joined`, `left`, `lost`, CAUSE. `highest`: each topic's highest partition in each."""
+    grown = _grown(highest)
+    order = Window.partitionBy(*_GROUP).orderBy("first_told", "life", "generation")
+    was = F.lag(F.struct("members", "revoked")).over(order)
+    known = found.join(grown, _GENERATION, "left").withColumn("_was", was)
+    before = F.col("_was")["members"]
+    told = known.withColumns(
+        {
+            "joined": F.when(before.isNotNull(), F.array_except("members", before)),
+            "_gone": F.when(before.isNotNull(), F.array_except(before, "members")),
+            "_stay": F.when(before.isNotNull(), F.arrays_overlap("members", before)),
+        }
+    ).withColumn("lost", F.array_except("_gone", "left"))
+    return told.withColumn(c.CAUSE, _first_true(_causes()))
+
+
+def _causes() -> dict[str, Column]:
+    """Each cause's condition, in their order; null is no."""
+    before, stay = F.col("_was")["members"], F.coalesce("_stay", F.lit(True))
+    is_first = (F.col("generation") == _FIRST_GENERATION) | (F.col("newcomers") > 0)
+    same = F.array_sort(before) == F.array_sort("members")
+    return {
+        LEFT: (F.size("left") > 0) & stay,
+        LOST: (F.size("lost") > 0) & F.col("_stay"),
+        JOINED: F.when(before.isNull(), is_first).otherwise(F.size("joined") > 0),
+        WAS_FENCED: F.col("fenced") > 0,
+        SUBSCRIPTION: F.col("changed") > 0,
+        PARTITIONS_ADDED: F.coalesce("is_grown", F.lit(False)),
+        MOVED: F.col("moved") > 0,
+        FOLLOW_UP: same & (F.col("_was")["revoked"] > 0),
+        UNKNOWN: F.lit(True),
+    }
+
+
+def _first_true(causes: dict[str, Column]) -> Column:
+    return F.coalesce(*(F.when(condition, F.lit(cause)) for cause, condition in causes.items()))
+
+
+def _grown(highest: DataFrame) -> DataFrame:
+    """Generations in which a topic has a higher partition than ever before; or any, where there was nothing to give."""
+    of_topic, of_group = (
+        Window.partitionBy(*_GROUP, *own).orderBy("told").rowsBetween(Window.unboundedPreceding, -1)
+        for own in (["topic"], [])
+    )
+    nothing = F.max(F.when(F.col("topic").isNull(), F.lit(-1))).over(of_group)
+    grows = F.col("highest") > F.coalesce(F.max("highest").over(of_topic), nothing)
+    found = highest.withColumn("_grows", F.coalesce(grows, F.lit(False)))
+    return found.groupBy(*_GENERATION).agg(F.max("_grows").alias("is_grown"))

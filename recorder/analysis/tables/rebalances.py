@@ -1,0 +1,299 @@
+"""Rebalances: a row for each generation of a group that the capture tells of, with what brought it about.
+
+    classic     from the first JoinGroup, or the first error 27, to the last member's SyncGroup
+    newer ones  from the first answer with a new assignment to the last member's report that it has it
+
+A generation that was overtaken by the next one, before all its members had their assignments, has no end. What happens
+between two generations (a member leaves, is told to join again, is fenced) leads to the second one: the first that is
+told afterwards. A newer protocol's member may have to give partitions back first: it is told so within its old epoch.
+
+A static member that comes back gets its generation as it is: that is no rebalance. The numbers of a group that was
+deleted, or that expired, begin again.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+from pyspark.sql.window import WindowSpec
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured
+from recorder.analysis.decode import group_rows as g
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.group_events import ASKED_GENERATION, LAST_AT, NEWCOMER, group_events
+from recorder.analysis.tables.names import CLUSTER_CALLED
+from recorder.analysis.tables.rebalance_causes import CAUSES, COORDINATOR_MOVED, FENCED, with_causes
+from recorder.capture import frames as c
+
+REBALANCES = Table(
+    "rebalances",
+    "a generation of a group, as its members came to it",
+    (
+        CLUSTER_CALLED,
+        Declared("group_id", "string", "the group"),
+        Declared("protocol", "string", "`classic`, `consumer`, `share`, `streams`"),
+        Declared("generation", "int", "the generation; of newer protocols the epoch"),
+        Declared("from_at", "timestamp", "its beginning"),
+        Declared("to_at", "timestamp", "when all members that the capture tells of had their assignments; null: never"),
+        Declared("duration_ms", "bigint", "in between"),
+        Declared(c.CAUSE, "string", ", ".join(f"`{cause}`" for cause in CAUSES) + ": the first that is true"),
+        Declared("members", "array<string>", "the members, static ones by their names"),
+        Declared("joined", "array<string>", "those that are new"),
+        Declared("left", "array<string>", "those that left before"),
+        Declared("lost", "array<string>", "those that are gone without having left"),
+        Declared("reasons", "array<string>", "what members gave as their reasons"),
+        Declared("assignor", "string", "the assignor, where it is told"),
+        *(Declared(name, "bigint", "where it was told first") for name in (c.CONNECTION, c.EXCHANGE)),
+        Declared(c.SESSION, "string", "where it was told first"),
+    ),
+    needs_bodies=True,
+)
+_REBALANCING = 27
+_GROUP = [c.CLUSTER, "group_id"]
+_GENERATION = [*_GROUP, "life", "generation"]
+# No member that lives is silent for longer: twice the heartbeat interval that brokers tell by default (5 s).
+SILENT_S = 10
+_STEPS_OF_MEMBERS = (g.JOIN, g.SYNC, g.LEAVE, g.HEARTBEAT)
+
+
+def rebalances(captured: Captured) -> DataFrame:
+    """One row a generation: the columns of REBALANCES."""
+    keeping = captured.keeping()
+    return keeping.once(REBALANCES.name, lambda: rebalances_of(group_events(keeping)))
+
+
+def rebalances_of(events: DataFrame) -> DataFrame:
+    """The same, of rows of `group_events`."""
+    # read three times: as it stands, each time from the frames on
+    steps = _leading(_by_member(_steps(events))).localCheckpoint()
+    found = _with_members(_generations(steps), _lives(steps))
+    return with_causes(found, _highest(steps)).select(*REBALANCES.names)
+
+
+def _steps(events: DataFrame) -> DataFrame:
+    """What members do, and what anybody is told of members; `who`: a static member by its name."""
+    tells = F.col(t.ERROR_CODE).isin(_REBALANCING, *COORDINATOR_MOVED, *FENCED)
+    found = events.filter(F.col("group_id").isNotNull() & (F.col("step").isin(*_STEPS_OF_MEMBERS) | tells))
+    name = F.max("instance_id").over(Window.partitionBy(*_GROUP, "member_id"))
+    static = F.coalesce("instance_id", F.when(F.col("member_id").isNotNull(), name))
+    return found.withColumns({"when": F.coalesce(t.ANSWERED_AT, c.AT), "who": F.coalesce(static, F.col("member_id"))})
+
+
+def _in_order(*of: str) -> WindowSpec:
+    """The steps of a group, or of each of its members, in the order in which their answers came."""
+    return Window.partitionBy(*_GROUP, *of).orderBy("when", c.SESSION, c.CONNECTION, c.EXCHANGE)
+
+
+def _is_good() -> Column:
+    return F.col(t.ERROR_CODE) == 0
+
+
+def _is_classic() -> Column:
+    return F.col("protocol") == g.CLASSIC
+
+
+def _by_member(steps: DataFrame) -> DataFrame:
+    """The steps, with what earlier and later steps of the same member say of them.
+
+    `is_told`: the answer brings the member into a generation; `is_changed`: the member wants other topics;
+    `is_revoked`: it gets less than it has; `reported_at`: when it says that it has what it was told.
+    """
+    of_generation = Window.partitionBy(*_GROUP, "generation")
+    synced = F.min(F.when((F.col("step") == g.SYNC) & _is_good(), F.col("when"))).over(of_generation)
+    known = steps.withColumns({"_synced": synced, **_known_before()})
+    found = known.withColumn("is_told", F.coalesce(_is_told() & _is_good(), F.lit(False)))
+    had = F.when(_is_classic(), F.col("_owned")).otherwise(F.col("_had"))
+    facts = {
+        "is_changed": _wanted() != F.col("_wanted"),
+        "is_revoked": F.size(F.array_except(had, "assignment")) > 0,
+        "reported_at": _reported(),
+    }
+    return found.withColumns(facts)
+
+
+def _wanted() -> Column:
+    return F.when(F.col("step") != g.LEAVE, F.col("subscription"))
+
+
+def _known_before() -> dict[str, Column]:
+    """What the member wanted, had been told, and said to own, before the step."""
+    before = _in_order("who").rowsBetween(Window.unboundedPreceding, -1)
+    joined = F.when(F.col("step") == g.JOIN, F.col("owned"))
+    facts = {"_wanted": _wanted(), "_had": F.col("assignment"), "_owned": joined}
+    return {name: F.last(fact, ignorenulls=True).over(before) for name, fact in facts.items()}
+
+
+def _is_told() -> Column:
+    """Whether the answer brings a member into its generation: null is no."""
+    # a static member that comes back when all others have their assignments
+    comes_back = F.coalesce(F.col(c.AT) > F.col("_synced"), F.lit(False))
+    joins = (F.col("step") == g.JOIN) & F.col("generation").isNotNull() & ~comes_back
+    # nothing, to a member that had nothing, is no new assignment
+    is_new = F.col("assignment") != F.coalesce("_had", F.array().cast("array<string>"))
+    return F.when(_is_classic(), joins).otherwise(is_new)
+
+
+def _reported() -> Column:
+    """When the member says that it has its partitions, unless it is told others before."""
+    to_come = _in_order("who").rowsBetween(1, Window.unboundedFollowing)
+    report = F.when(F.col("owned").isNotNull() & (F.col("step") == g.HEARTBEAT), F.col(c.AT))
+    first = F.first(report, ignorenulls=True).over(to_come)
+    told_next = F.first(F.when(F.col("is_told"), F.col("when")), ignorenulls=True).over(to_come)
+    return F.when(first <= F.coalesce(told_next, first), first)
+
+
+def _leading(steps: DataFrame) -> DataFrame:
+    """The steps, each with the `generation` that it leads to, in the `life` of its group."""
+    lives = _numbered(steps.withColumn("_told", F.when(F.col("is_told") & ~_gives_back(), F.col("generation"))))
+    place = F.struct(F.col("_life").alias("life"), F.col("_told").alias("generation"))
+    next_told = F.first(F.when(F.col("_told").isNotNull(), place), ignorenulls=True)
+    own = F.struct(F.col("_life").alias("life"), "generation")
+    is_sync = (F.col("step") == g.SYNC) & _is_good()
+    into = F.when(is_sync, own).otherwise(next_told.over(_in_order().rowsBetween(0, Window.unboundedFollowing)))
+    return lives.withColumn("into", into).drop("generation").select("*", "into.*")
+
+
+def _gives_back() -> Column:
+    """Whether a newer protocol's member is told to give partitions back, before it gets a new epoch."""
+    keeps_epoch = ~_is_classic() & (F.col(ASKED_GENERATION) == F.col("generation"))
+    return F.coalesce(keeps_epoch & F.col("is_revoked"), F.lit(False))
+
+
+def _numbered(steps: DataFrame) -> DataFrame:
+    """The steps with the `_life` of a classic group: how often its generations have begun again."""
+    last = F.last("_told", ignorenulls=True).over(_in_order().rowsBetween(Window.unboundedPreceding, -1))
+    begins_again = F.when(_is_classic() & (F.col("_told") < last), 1).otherwise(0)
+    so_far = _in_order().rowsBetween(Window.unboundedPreceding, 0)
+    return steps.withColumn("_again", begins_again).withColumn("_life", F.sum("_again").over(so_far))
+
+
+def _generations(steps: DataFrame) -> DataFrame:
+    """A row a generation, without its members' lives."""
+    of_member = Window.partitionBy(*_GENERATION, "who")
+    # a member may be told more than once: what to give back, then what it gets; its last report counts
+    last = F.max(F.when(F.col("is_told"), F.struct("when", "reported_at"))).over(of_member)
+    # a static member that comes back gets its assignment again
+    sync = F.min(F.when(_does(g.SYNC) & _is_good(), F.col("when"))).over(of_member)
+    own = {"_report": F.when(F.col("is_told"), last["reported_at"]), "_sync": sync}
+    found = steps.filter(F.col("generation").isNotNull()).withColumns(own)
+    sums = {**_times(), **_people(), **_signs()}
+    grouped = found.groupBy(*_GENERATION).agg(*(column.alias(name) for name, column in sums.items()))
+    return grouped.filter(F.col("first_told").isNotNull())
+
+
+def _times() -> dict[str, Column]:
+    begins = F.when(F.col(t.ERROR_CODE) == _REBALANCING, F.col("when")).when(_does(g.JOIN), F.col(c.AT))
+    told = F.when(F.col("is_told"), F.col("when"))
+    return {
+        "begins": F.min(begins),
+        "first_told": F.min(told),
+        "last_told": F.max(told),
+        "last_sync": F.max("_sync"),
+        "last_report": F.max("_report"),
+        **{name: F.min_by(name, told) for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)},
+    }
+
+
+def _people() -> dict[str, Column]:
+    def who(condition: Column) -> Column:
+        return F.array_sort(F.collect_set(F.when(condition, F.col("who"))))
+
+    return {
+        "leaders_list": F.max_by("members", F.size("members")),
+        "told": who(F.col("is_told")),
+        "synced": who(_does(g.SYNC) & _is_good()),
+        "reporters": who(F.col("is_told") & F.col("_report").isNotNull()),
+        "left": who(_does(g.LEAVE) & _is_good()),
+    }
+
+
+def _signs() -> dict[str, Column]:
+    """What points at causes."""
+    code = F.col(t.ERROR_CODE)
+    return {
+        "protocol": F.max("protocol"),
+        "assignor": F.max("assignor"),
+        "reasons": F.array_sort(F.collect_set("reason")),
+        "newcomers": F.count_if(NEWCOMER),
+        "fenced": F.count_if(code.isin(*FENCED)),
+        "moved": F.count_if(code.isin(*COORDINATOR_MOVED)),
+        "changed": F.count_if("is_changed"),
+        "revoked": F.count_if(_does(g.SYNC) & _is_good() & F.col("is_revoked")),
+    }
+
+
+def _does(step: str) -> Column:
+    return F.col("step") == step
+
+
+def lives(events: DataFrame) -> DataFrame:
+    """When each member in rows of `group_events` was heard first and last, and whether it left then.
+
+    CLUSTER, `group_id`, `who`, `first`, `last`, `left`, `is_static`, `last_session`, `last_connection`.
+    """
+    return _lives(_steps(events))
+
+
+def _lives(steps: DataFrame) -> DataFrame:
+    left = F.when(_does(g.LEAVE) & _is_good(), F.col("when"))
+    heard = F.greatest(LAST_AT, "when")
+    known = steps.filter(F.col("who").isNotNull())
+    found = known.groupBy(*_GROUP, "who").agg(
+        F.min(c.AT).alias("first"),
+        F.max(heard).alias("last"),
+        F.max(left).alias("left"),
+        F.max(F.col("instance_id").isNotNull()).alias("is_static"),
+        *(F.max_by(name, heard).alias(f"last_{name}") for name in (c.SESSION, c.CONNECTION)),
+    )
+    # one that came back has not left
+    return found.withColumn("left", F.when(F.col("left") >= F.col("last"), F.col("left")))
+
+
+def _with_members(found: DataFrame, lives: DataFrame) -> DataFrame:
+    """The generations with `members` (as the leader is told; of newer protocols those that live; else those seen),
+    and with their times."""
+    living = F.array_sort(F.collect_set(F.when(_is_there(), F.col("who")))).alias("living")
+    times = lives.select(*_GROUP, "who", *(F.col(name).alias(f"_{name}") for name in ("first", "last", "left")))
+    alive = found.join(times, _GROUP).groupBy(*_GENERATION).agg(living)
+    seen = F.coalesce("leaders_list", "told")
+    members = F.when(_is_classic(), seen).otherwise(F.coalesce("living", seen))
+    from_at = F.when(_is_classic(), F.col("begins")).otherwise(F.col("first_told"))
+    timed = found.join(alive, _GENERATION, "left").withColumns(
+        {"members": members, "from_at": from_at, "to_at": _ends()}
+    )
+    lasted = F.unix_millis("to_at") - F.unix_millis("from_at")
+    return timed.withColumn("duration_ms", F.when(lasted >= 0, lasted))
+
+
+def _is_there() -> Column:
+    """Whether a member lives in a generation."""
+    silence = F.expr(f"INTERVAL {SILENT_S} SECONDS")
+    has_left = F.coalesce(F.col("_left") <= F.col("first_told"), F.lit(False))
+    is_heard = F.col("_last") >= F.col("first_told") - silence
+    return (F.col("_first") <= F.col("last_told")) & ~has_left & is_heard
+
+
+def _ends() -> Column:
+    """When all members that were told of the generation had their assignments; null: never. Share groups' members
+    report nothing: they have what they are told."""
+    are_synced = F.size(F.array_except("told", "synced")) == 0
+    have_reported = F.size(F.array_except("told", "reporters")) == 0
+    return (
+        F.when(_is_classic(), F.when(are_synced, F.col("last_sync")))
+        .when(F.col("protocol") == g.SHARE, F.col("last_told"))
+        .otherwise(F.when(have_reported, F.col("last_report")))
+    )
+
+
+def _highest(steps: DataFrame) -> DataFrame:
+    """The highest partition of each topic that a generation gives to its members. Of one whose leader has nothing to
+    give, a row without a topic.
+    """
+    nothing = F.array(F.lit(None).cast("string"))
+    each = F.explode(F.when(F.size("given") == 0, nothing).otherwise(F.coalesce("given", "assignment")))
+    found = steps.filter(F.col("generation").isNotNull()).select(*_GENERATION, "when", each.alias("_one"))
+    topic = F.regexp_replace("_one", r"-\d+$", "").alias("topic")
+    number = F.regexp_extract("_one", r"-(\d+)$", 1).cast("int")
+    return found.groupBy(*_GENERATION, topic).agg(F.max(number).alias("highest"), F.min("when").alias("told"))

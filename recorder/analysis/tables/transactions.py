@@ -1,0 +1,184 @@
+"""The transactions of producers: when each began, what it holds, and how it ended.
+
+    begins    with its producer's first step behind the last end, behind InitProducerId, or in another epoch
+    ends      with an EndTxn that was answered without an error; it is repeated until then
+    else      an InitProducerId behind it, without an EndTxn before: the coordinator had aborted the transaction
+    else      a marker that a consumer read: of the next epoch, or of its own where the epoch had no other transaction
+
+Which epoch a marker has: where the client speaks the protocol of Kafka 4 (KIP-890: Produce 12, EndTxn 5) the next one,
+and so where the coordinator aborts by itself (a time-out, another producer); else the transaction's own.
+
+Steps that were refused are no part of a transaction. A step belongs to a producer by its transactional id.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as t
+from recorder.analysis.bodies import Captured, rows
+from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
+from recorder.analysis.schema import Column as Declared
+from recorder.analysis.schema import Table
+from recorder.analysis.tables.names import CLUSTER_CALLED, named
+from recorder.capture import frames as c
+
+COMMITTED, ABORTED = "committed", "aborted"
+# who tells how a transaction ended
+BY_END, BY_INIT, BY_MARKER = "EndTxn", "InitProducerId", "marker"
+# the first versions of a client that speaks KIP-890
+_SECOND = {"Produce": 12, BY_END: 5, "TxnOffsetCommit": 5}
+_ID, _PRODUCER, _EPOCH = "transactional_id", "producer_id", "producer_epoch"
+_OWNER = [c.CLUSTER, _ID]
+_NUMBER, _KIND, _SPEAKS_SECOND = "_number", "_kind", "_second"
+_INIT, _WORK, _END = "init", "work", "end"
+
+TRANSACTIONS = Table(
+    "transactions",
+    "a producer's transaction",
+    (
+        CLUSTER_CALLED,
+        Declared(_ID, "string", "the producer's name"),
+        Declared(_PRODUCER, "bigint", "its number"),
+        Declared(_EPOCH, "smallint", "its epoch while the transaction was open"),
+        Declared("number", "int", "of the transaction within the epoch, from 1 on"),
+        Declared(c.CLIENT, "string", "the client's address and port"),
+        Declared(c.CLIENT_ID, "string", "as the first request says"),
+        Declared("begun_at", "timestamp", "the first request of it that was seen"),
+        Declared("last_at", "timestamp", "the last request that added to it; null where only its end was seen"),
+        Declared(
+            "ended_at",
+            "timestamp",
+            "its EndTxn was answered, or the InitProducerId behind it; null: neither was, or was seen",
+        ),
+        Declared("outcome", "string", f"`{COMMITTED}`, `{ABORTED}`; null: its end was not seen"),
+        Declared("told_by", "string", f"how the outcome is known: `{BY_END}`, `{BY_INIT}`, `{BY_MARKER}`"),
+        Declared("timeout_ms", "int", "the coordinator aborts it after that; null where InitProducerId was not seen"),
+        Declared("partitions", "bigint", "how many partitions it writes to, offsets of groups not counted"),
+        Declared("records", "bigint", "produced, retries included"),
+        Declared("bytes", "bigint", "of their batches"),
+        Declared("groups", "array<string>", "the groups whose offsets are part of it"),
+        Declared(c.SESSION, "string", "of the first request"),
+        Declared(c.CONNECTION, "bigint", "of the first request"),
+        Declared(c.EXCHANGE, "bigint", "of the first request"),
+    ),
+    needs_bodies=True,
+)
+
+
+def transactions(captured: Captured) -> DataFrame:
+    """One row a transaction: the columns of TRANSACTIONS."""
+    found = _with_outcomes(_gathered(_numbered(_steps(captured))))
+    return _with_markers(found, captured).select(*TRANSACTIONS.names)
+
+
+def _steps(captured: Captured) -> DataFrame:
+    """The steps that were not refused, by their kind."""
+    answers = rows(captured.later, TRANSACTION_ANSWERS).select(
+        *t.KEYS, F.col(c.AT).alias(t.ANSWERED_AT), "is_refused", "told_producer_id", "told_producer_epoch"
+    )
+    asked = named(captured, TRANSACTION_STEPS).filter(F.col(_ID).isNotNull())
+    done = asked.join(answers, t.KEYS, "left").filter(~F.coalesce("is_refused", F.lit(False)))
+    is_init, is_answered = F.col(c.API) == BY_INIT, F.col("is_refused").isNotNull()
+    kind = F.when(is_init, _INIT).when((F.col(c.API) == BY_END) & is_answered, _END).otherwise(_WORK)
+    own = {
+        _KIND: kind,
+        _PRODUCER: F.when(is_init, F.col("told_producer_id")).otherwise(F.col(_PRODUCER)),
+        _EPOCH: F.when(is_init, F.col("told_producer_epoch")).otherwise(F.col(_EPOCH)),
+    }
+    return done.withColumns(own).filter(F.col(_PRODUCER).isNotNull())
+
+
+def _numbered(steps: DataFrame) -> DataFrame:
+    """The steps with the number of their transaction; an InitProducerId has that of the one before it."""
+    in_order = Window.partitionBy(*_OWNER).orderBy(c.AT, c.SESSION, c.CONNECTION, c.EXCHANGE)
+    was = {name: F.lag(name).over(in_order) for name in (_KIND, _PRODUCER, _EPOCH)}
+    is_new = (
+        was[_KIND].isNull()
+        | (was[_KIND] == _INIT)
+        | ((was[_KIND] == _END) & (F.col(_KIND) == _WORK))
+        | (was[_PRODUCER] != F.col(_PRODUCER))
+        | (was[_EPOCH] != F.col(_EPOCH))
+    )
+    begins = ((F.col(_KIND) != _INIT) & is_new).cast("int")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    timeout = F.last("timeout_ms", ignorenulls=True).over(so_far)
+    marked = steps.withColumns({"_begins": begins, "timeout_ms": timeout})
+    return marked.withColumn(_NUMBER, F.sum("_begins").over(so_far))
+
+
+def _gathered(steps: DataFrame) -> DataFrame:
+    """One row a transaction."""
+    is_init, is_end = F.col(_KIND) == _INIT, F.col(_KIND) == _END
+    own, at = F.when(~is_init, F.col(c.AT)), F.struct(c.AT, c.SESSION, c.CONNECTION, c.EXCHANGE)
+    first = F.struct(c.CLIENT, c.CLIENT_ID, c.SESSION, c.CONNECTION, c.EXCHANGE, _PRODUCER, _EPOCH, "timeout_ms")
+    is_end_asked = F.col(c.API) == BY_END
+    added = F.when(~is_init & ~is_end_asked, F.col(c.AT))
+    place = F.when(F.col("partition").isNotNull(), F.struct(F.coalesce("topic", "topic_id"), "partition"))
+    found = steps.groupBy(*_OWNER, _NUMBER).agg(
+        F.min_by(first, F.when(~is_init, at)).alias("_first"),
+        F.min(own).alias("begun_at"),
+        F.max(added).alias("last_at"),
+        _ended_at().alias("ended_at"),
+        F.min_by("is_commit", F.when(is_end, at)).alias("is_commit"),
+        F.max(is_end_asked).alias("_asked_to_end"),
+        F.max(is_init).alias("_replaced"),
+        F.max(_speaks_second()).alias(_SPEAKS_SECOND),
+        F.count_distinct(place).alias("partitions"),
+        F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
+        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
+        F.array_sort(F.collect_set("group_id")).alias("groups"),
+    )
+    return found.filter(F.col(_NUMBER) > 0).select("*", "_first.*")
+
+
+def _ended_at() -> Column:
+    """When the transaction had ended at the latest: InitProducerId is answered once what was open has ended."""
+    ended, replaced = (F.min(F.when(F.col(_KIND) == kind, F.col(t.ANSWERED_AT))) for kind in (_END, _INIT))
+    return F.coalesce(ended, replaced)
+
+
+def _speaks_second() -> Column:
+    found = F.lit(False)
+    for api, version in _SECOND.items():
+        found |= (F.col(c.API) == api) & (F.col(c.API_VERSION) >= version)
+    return found
+
+
+def _with_outcomes(found: DataFrame) -> DataFrame:
+    """The rows with their number within the epoch, and the outcomes that requests tell."""
+    of_epoch = Window.partitionBy(*_OWNER, _PRODUCER, _EPOCH)
+    is_known, is_aborted = F.col("is_commit").isNotNull(), F.col("_replaced") & ~F.col("_asked_to_end")
+    outcome = F.when(F.col("is_commit"), COMMITTED).when(is_known | is_aborted, ABORTED)
+    return found.withColumns(
+        {
+            "number": F.row_number().over(of_epoch.orderBy(_NUMBER)),
+            "outcome": outcome,
+            "told_by": F.when(is_known, BY_END).when(is_aborted, BY_INIT),
+            "_of_epoch": F.count("*").over(of_epoch),
+            "_next_epoch": F.lead(_EPOCH).over(Window.partitionBy(*_OWNER, _PRODUCER).orderBy(_NUMBER)),
+        }
+    )
+
+
+def _with_markers(found: DataFrame, captured: Captured) -> DataFrame:
+    """The rows, with the outcomes that only markers tell."""
+    names = {"commit": COMMITTED, "abort": ABORTED}
+    told = F.coalesce(*(F.when(F.col("marker") == marker, outcome) for marker, outcome in names.items()))
+    markers = named(captured, MARKERS).withColumn("_told", told).filter(F.col("_told").isNotNull())
+    by_epoch = markers.groupBy(c.CLUSTER, _PRODUCER, F.col(_EPOCH).cast("int").alias("_marked")).agg(
+        F.max("_told").alias("_told")
+    )
+    is_open, next_epoch = F.col("outcome").isNull(), F.col(_EPOCH).cast("int") + 1
+    is_alone = (F.col("_of_epoch") == 1) & ~F.col(_SPEAKS_SECOND)
+    is_next_free = F.col(_SPEAKS_SECOND) | ~F.col("_next_epoch").eqNullSafe(next_epoch)
+    own_epoch = F.when(is_open & is_alone, F.col(_EPOCH).cast("int"))
+    asked = {"_own": own_epoch, "_after": F.when(is_open & is_next_free, next_epoch)}
+    found = found.withColumns(asked)
+    for name in asked:
+        of_name = by_epoch.withColumnsRenamed({"_marked": name, "_told": f"{name}_told"})
+        found = found.join(of_name, [c.CLUSTER, _PRODUCER, name], "left")
+    by_marker = F.coalesce("_own_told", "_after_told")
+    told_by = F.coalesce("told_by", F.when(by_marker.isNotNull(), BY_MARKER))
+    return found.withColumns({"told_by": told_by, "outcome": F.coalesce("outcome", by_marker)})

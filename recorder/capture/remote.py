@@ -1,0 +1,182 @@
+"""A capture in an S3 bucket, `s3://bucket/folder`, as far as readers need it: what files there are, and their bytes.
+
+pyarrow speaks S3. Credentials are those of the surroundings, as of Amazon's own tools: AWS_ACCESS_KEY_ID and so on, a
+profile, a machine's role. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another store than Amazon's. Each process opens
+a connection of its own, when it needs one.
+
+A path is as much of `pathlib.Path` as readers use. Published files never change, so a size is asked for once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from recorder.capture import frames as c
+
+SCHEME = "s3://"
+# a store that does not answer is given up after so many seconds, and so many tries
+_PATIENCE_S, _TRIES = 10, 3
+# bytes that are fetched at a time, where a reader goes through the heads of pages
+_FETCHED = 1 << 20
+# what AWS's library says before, and around, the reason
+_REASON = re.compile(r".*AWS Error (?P<kind>\w+) during \w+ operation: (?P<why>.*?)( \(Request ID: .*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Path:
+    """A folder or a file in a bucket. `key`: the bucket, and the names below it."""
+
+    key: PurePosixPath
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.key}"
+
+    def __truediv__(self, name: str) -> S3Path:
+        return S3Path(self.key / name)
+
+    @property
+    def name(self) -> str:
+        """The last name."""
+        return self.key.name
+
+    @property
+    def stem(self) -> str:
+        """The last name without its ending."""
+        return self.key.stem
+
+    @property
+    def parent(self) -> S3Path:
+        """The folder."""
+        return S3Path(self.key.parent)
+
+    @property
+    def parents(self) -> list[S3Path]:
+        """The folder, its folder, and so on."""
+        return [S3Path(one) for one in self.key.parents]
+
+    def absolute(self) -> S3Path:
+        """Itself: a URL stands for itself everywhere."""
+        return self
+
+    def open(self, _mode: str = "rb") -> Any:
+        """The file, for reading. Errors: OSError."""
+        return io.BufferedReader(_Blocks(file_system().open_input_file(str(self.key))), 1)
+
+
+class _Blocks(io.RawIOBase):
+    """A stored file in blocks: the one that was read last is kept, because a reader goes from header to header."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._at, self._size = file, 0, file.size()
+        self._number, self._block = -1, b""
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """As of any file."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Where the next byte comes from."""
+        return self._at
+
+    def readinto(self, target: Any) -> int:
+        """The next bytes, up to the end of a block."""
+        number, begin = divmod(self._at, _FETCHED)
+        if number != self._number and self._at < self._size:
+            self._file.seek(number * _FETCHED)
+            self._number, self._block = number, self._file.read(_FETCHED)
+        found = self._block[begin : begin + len(target)] if number == self._number else b""
+        target[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+    def close(self) -> None:
+        """Ends the connection's use of the file."""
+        self._file.close()
+        super().close()
+
+
+Place = Path | S3Path
+_SIZES: dict[str, int] = {}
+
+
+def place_at(text: str) -> Place:
+    """The place of a path or of an `s3://` URL."""
+    if not text.startswith(SCHEME):
+        return Path(text)
+    return S3Path(PurePosixPath(text.removeprefix(SCHEME)))
+
+
+def size_of(place: Place) -> int:
+    """The bytes of a file. Errors: OSError."""
+    if isinstance(place, Path):
+        return place.stat().st_size
+    if str(place) not in _SIZES:
+        with place.open() as file:
+            _SIZES[str(place)] = file.seek(0, io.SEEK_END)
+    return _SIZES[str(place)]
+
+
+def file_system_of(place: Place) -> tuple[Any, str]:
+    """pyarrow's file system of a place, and what the place is called there."""
+    import pyarrow.fs as fs
+
+    return (file_system(), str(place.key)) if isinstance(place, S3Path) else (fs.LocalFileSystem(), str(place))
+
+
+def file_system() -> Any:
+    """pyarrow's S3."""
+    return _opened(os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+
+
+@cache
+def _opened(endpoint: str | None) -> Any:
+    import pyarrow.fs as fs
+
+    return fs.S3FileSystem(
+        endpoint_override=endpoint,
+        connect_timeout=_PATIENCE_S,
+        request_timeout=_PATIENCE_S,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_TRIES),
+    )
+
+
+def published(capture: S3Path, kind: str) -> Iterator[tuple[str, str, S3Path]]:
+    """The files of a table: date, hour, path; hour by hour, never the whole tree. Errors: OSError."""
+    for day in _listed(capture / kind, f"{c.DATE}="):
+        for hour in _listed(S3Path(PurePosixPath(day.path)), f"{c.HOUR}="):
+            for file in _listed(S3Path(PurePosixPath(hour.path)), ""):
+                name = file.base_name
+                if file.size is not None and name.endswith(".parquet") and not name.startswith((".", "_")):
+                    path = S3Path(PurePosixPath(file.path))
+                    _SIZES[str(path)] = file.size
+                    yield day.base_name.partition("=")[2], hour.base_name.partition("=")[2], path
+
+
+def _listed(folder: S3Path, begins: str) -> list[Any]:
+    import pyarrow.fs as fs
+
+    found = file_system().get_file_info(fs.FileSelector(str(folder.key), allow_not_found=True))
+    return sorted((one for one in found if one.base_name.startswith(begins)), key=lambda one: one.base_name)
+
+
+def reason_of(error: OSError) -> str:
+    """What a store, or the way to it, said: in one line, without the library's words around it."""
+    text = " ".join(str(error).split())
+    found = _REASON.fullmatch(text)
+    return f"{found['kind'].lower().replace('_', ' ')}: {found['why']}" if found else text

@@ -1,0 +1,173 @@
+"""`kafka-wiretap compare`: two captures side by side, on the terminal, as one HTML page, as Markdown or as JSON.
+
+Everything that can be wrong is looked at before Spark starts: the options, both folders, the file to write to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from proxy.command_line import folders
+from proxy.terminal import echo, printable
+from recorder import analyze, reporting
+from recorder.report.listings import UNKNOWN, Cell, Listing
+from recorder.terminal import Column, console, fitted
+
+# as in pages, in a terminal's colours
+_STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow"}
+# the columns that a narrow terminal shows too: what became of what
+_ALWAYS = 2
+# how the titles of both sides of a value end, and what stands between them in one column
+_BEFORE, _AFTER, _TO = " before", " after", " \N{RIGHTWARDS ARROW} "
+
+
+@click.command(
+    short_help="Compare two captures: did the change help? Latency, errors, bytes, versions, clients, findings."
+)
+@click.argument("before", shell_complete=folders)
+@click.argument("after", shell_complete=folders)
+@reporting.output_options("a table")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1000),
+    default=20,
+    show_default=True,
+    metavar="PERCENT",
+    help="The difference up to which two latencies, shares or rates are the same.",
+)
+@reporting.THRESHOLDS
+@analyze.spark_options
+def compare(
+    before: str,
+    after: str,
+    output: Path | None,
+    form: str | None,
+    tolerance: float,
+    thresholds: Path | None,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Two captures side by side: what changed from the one in BEFORE to the one in AFTER, worked out by Spark.
+
+    Latency, errors, bytes, versions and clients by API, and the findings that came or went. Counts stand beside their
+    rate a second, since captures differ in length. What has too few exchanges to tell is said, not judged: a p50 takes
+    20 answers on either side, a p95 200, a p99 1,000. Waits that clients asked for stand apart, and are no worse when
+    longer.
+
+    BEFORE and AFTER are folders or URLs, as for `analyze`. Needs Java 17 or newer. The exit code does not depend on
+    what is found: 1 where a file of a capture can't be read, which is named.
+
+    \b
+    On the terminal:         kafka-wiretap compare monday tuesday
+    A page:                  kafka-wiretap compare monday tuesday -o compared.html
+    For a pull request:      kafka-wiretap compare monday tuesday --format markdown
+    """
+    form = form or (reporting.form_of(output) if output else None)
+    reporting.check_output(output, form)
+    analyze.check_spark()
+    own = reporting.own_thresholds(thresholds)
+    places = [analyze.place_of(folder, master, conf) for folder in (before, after)]
+    sides = _sides([place for place, _ in places], (before, after), own)
+    told = [_with_notes(side, place, notes) for side, (place, notes) in zip(sides, places, strict=True)]
+    from recorder.analysis.change.whole import changes
+
+    found = changes(told[0], told[1], tolerance / 100)
+    if form is None:
+        _show(found)
+    else:
+        reporting.write(_rendered(found, form), output)
+    if output is not None:
+        _tell(found, output)
+    analyze.end_with({file: why for place, _ in places for file, why in place.broken.items()})
+
+
+def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> list[Any]:
+    from recorder.analysis.gather import facts
+    from recorder.analysis.running import ask_each
+
+    with console(stderr=True).status("Spark is starting ...") as status:
+
+        def say(step: str) -> None:
+            status.update(f"Spark is at work: {printable(step)} ...")
+
+        questions = [partial(facts, folder=folder, own=own, say=say) for folder in named]
+        return ask_each([*zip(places, questions, strict=True)])
+
+
+def _with_notes(side: Any, place: Any, notes: list[str]) -> Any:
+    """The side with what could not be looked at among what is missing."""
+    return replace(side, missing=replace(side.missing, notes=[*notes, *reporting.left_out(place)]))
+
+
+def _rendered(found: Any, form: str) -> str:
+    from recorder.report.changes import html, markdown
+
+    if form == "json":
+        return str(found.as_json())
+    return html(found) if form == "html" else markdown(found)
+
+
+def _show(found: Any) -> None:
+    """The verdict, both captures, and what changed."""
+    from recorder.report.sections import changes as words
+
+    screen = console()
+    tone = _STYLES.get(words.TONES.get(found.verdict, "warn"), "bold")
+    screen.print(Text(f"{words.verdict(found)}. {words.lead(found)}", tone))
+    for section in words.sections(found):
+        shown = [*words.changed(section)]
+        if not shown:
+            continue
+        screen.print()
+        screen.print(Text(section.title, "bold underline"))
+        for sentence in filter(None, section.lead):
+            screen.print(Text(printable(sentence), "dim"))
+        for listing in shown:
+            screen.print(_table(listing, screen.width))
+
+
+def _table(listing: Listing, width: int) -> RenderableType:
+    """A table in which both sides of a value are one column: a narrow terminal shows both of them, or none."""
+    shown = [*_both_sides(listing)]
+    columns = [Column(title, listing.columns[at[0]].is_number, rank=_rank(listing, at[0])) for title, at in shown]
+    rows = [[_cell([row[one] for one in at]) for _, at in shown] for row in listing.cells]
+    return fitted(listing.title, columns, rows, width)
+
+
+def _both_sides(listing: Listing) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Titles, each with the numbers of its columns: "p50 before" and "p50 after" are "p50"."""
+    titles = [f" {column.title}" for column in listing.columns]
+    for at, title in enumerate(titles):
+        of = title.removesuffix(_BEFORE)
+        if of != title and titles[at + 1 : at + 2] == [f"{of}{_AFTER}"]:
+            yield of.strip() or f"before{_TO}after", (at, at + 1)
+        elif not title.endswith(_AFTER) or f"{title.removesuffix(_AFTER)}{_BEFORE}" not in titles:
+            yield title.strip(), (at,)
+
+
+def _rank(listing: Listing, at: int) -> int:
+    """Of a narrow terminal the last columns are left out first, those that a phone lacks before all others."""
+    if at < _ALWAYS:
+        return 0
+    return at + (len(listing.columns) if listing.columns[at].is_spare else 0)
+
+
+def _cell(cells: list[Cell]) -> Text:
+    if all(one.is_unknown for one in cells):
+        return Text(UNKNOWN)
+    return Text(_TO).join(Text(printable(one.text), _STYLES.get(one.tone, "")) for one in cells)
+
+
+def _tell(found: Any, output: Path) -> None:
+    from recorder.report.sections import changes as words
+
+    echo(f"{words.verdict(found)}. {words.lead(found)}")
+    echo(f"comparison written to {printable(output)}")

@@ -1,0 +1,81 @@
+"""`kafka-wiretap encodings`: the study of KAFKA-9927 over a capture. Spark sums, this process times a sample."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+from proxy.command_line import folders
+from proxy.terminal import echo, harmless_json
+from recorder import analyze
+from recorder.inspect.options import SINCE, UNTIL
+from recorder.terminal import console
+
+# rows of each table on a terminal
+_LIMIT = 20
+
+
+@click.command(short_help="What a capture's integers would take in other encodings (KAFKA-9927).")
+@click.argument("folder", shell_complete=folders)
+@SINCE
+@UNTIL
+@click.option("--no-times", is_flag=True, help="Bytes alone: up to 50 messages of each API are timed otherwise.")
+@click.option("--format", "form", type=click.Choice(["json"]), help="All of it as one JSON object.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=_LIMIT, show_default=True, help="Rows on a terminal.")
+@analyze.spark_options
+def encodings(
+    folder: str,
+    since: Any,
+    until: Any,
+    no_times: bool,
+    form: str | None,
+    limit: int,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """What the integers of the capture in FOLDER take, and would take as varints: by API, and by field.
+
+    KAFKA-9927 proposes groups of 7 bits for integers of 16, 32 and 64 bits. This counts every body in the encodings
+    fixed (as sent), signed and unsigned, and with each field's best and worst one over the capture. Times are ratios,
+    of this program's own functions. The document's own figures stand beside, and where it contradicts itself.
+
+    Needs Java 17 or newer. Exit code 1 where a file can't be read: it is named, and all others are counted.
+
+    \b
+    A capture:                        kafka-wiretap encodings capture
+    All fields, for other programs:   kafka-wiretap encodings capture --format json
+    One by one, on Spark:             kafka-wiretap analyze capture --table encodings
+    """
+    analyze.check_spark()
+    place, _ = analyze.place_of(folder, master, conf)
+    within = analyze.ns_of(since, place), analyze.ns_of(until, place)
+    with console(stderr=True).status("Spark is starting ...") as status:
+        found = _study(place, within, not no_times, lambda step: status.update(f"timing {step} ..."))
+    if form == "json":
+        echo(harmless_json(json.dumps(found.as_json())))
+    else:
+        _show(found, limit)
+    analyze.end_with(place.broken)
+
+
+def _study(place: Any, within: tuple[int | None, int | None], with_times: bool, say: Callable[[str], None]) -> Any:
+    from recorder.analysis.questions.encodings import Answer, answer
+    from recorder.analysis.running import ask
+    from recorder.encodings.study import chosen, study
+    from recorder.encodings.times import measure
+
+    found: Answer = ask(place, partial(answer, since_ns=within[0], until_ns=within[1], with_sample=with_times))
+    times = measure(found.sample, chosen(found.rows), say) if with_times else ()
+    return study(found.rows, found.unread, times)
+
+
+def _show(found: Any, limit: int) -> None:
+    from recorder.encodings.screen import shown
+
+    screen = console()
+    for one in shown(found, screen.width, limit):
+        screen.print(one)

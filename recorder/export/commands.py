@@ -1,0 +1,191 @@
+"""`kafka-wiretap export`: a capture's findings, published as CloudEvents.
+
+Everything that can be wrong is looked at before Spark starts: the options, the packages, the cluster and its topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proxy.command_line import folders, text
+from proxy.schema.addresses import Address
+from proxy.terminal import echo, printable
+from recorder import analyze, reporting
+from recorder.export.message import Mode
+from recorder.export.refused import CantExport
+from recorder.inspect.options import SINCE, UNTIL
+from recorder.terminal import console, count, pip_install
+
+MAPPERS = ("partitionkey",)
+_NEEDED = ("cloudevents", "confluent_kafka")
+# what may stand in a URI
+_URI = re.compile(r"[!#-;=?-Z_a-z~\[\]]+")
+# what Kafka takes as a topic's name
+_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+
+def _topic(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not _TOPIC.fullmatch(value):
+        raise CantExport(f"{value!r} is no topic's name: right would be up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+    return value
+
+
+def _source(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _URI.fullmatch(value):
+        raise CantExport(f"--source: {value!r} is no URI; right would be /wiretap/production")
+    return value
+
+
+def _bootstrap(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    try:
+        return ",".join(str(Address.parse(part)) for part in value.split(","))
+    except ValueError as error:
+        raise CantExport(f"--bootstrap: {error}") from None
+
+
+def _producer(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    return dict(_pair(value, "--producer") for value in values)
+
+
+def _producer_file(_context: click.Context, _option: click.Parameter, path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        lines = [line.strip() for line in path.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise CantExport(f"{printable(path)} can't be read: {getattr(error, 'strerror', None) or error}") from None
+    return dict(_pair(line, str(path)) for line in lines if line and not line.startswith("#"))
+
+
+def _pair(written: str, where: str) -> tuple[str, str]:
+    """A setting. It may be a secret, so the message does not repeat it."""
+    name, sign, value = written.partition("=")
+    if not sign or not name.strip():
+        raise CantExport(f"{printable(where)}: a setting has a name and a value; right would be linger.ms=5")
+    return name.strip(), value.strip()
+
+
+@click.command(short_help="Publish a capture's findings to a topic, as CloudEvents.")
+@click.argument("folder", shell_complete=folders)
+@click.option(
+    "--cloudevents", "topic", required=True, metavar="TOPIC", callback=_topic, type=text, help="The topic; it is there."
+)
+@click.option(
+    "--bootstrap",
+    required=True,
+    metavar="HOST:PORT[,...]",
+    callback=_bootstrap,
+    type=text,
+    help="Where the cluster is; several with commas between.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    default="binary",
+    show_default=True,
+    help="Attributes as headers, or the whole event as JSON: before Kafka 0.11 there is no other way.",
+)
+@click.option("--key", type=text, help="The key of all records. Default: none.")
+@click.option(
+    "--key-mapper",
+    type=click.Choice(MAPPERS),
+    help="Make keys of the events: partitionkey is what a finding is about, so that one partition has all of it.",
+)
+@click.option(
+    "--source",
+    type=text,
+    callback=_source,
+    metavar="URI",
+    help="The events' source. Default: /kafka-wiretap/ and the folder's name.",
+)
+@click.option(
+    "--producer",
+    multiple=True,
+    callback=_producer,
+    type=text,
+    metavar="NAME=VALUE",
+    help="A setting of librdkafka's, such as security.protocol=SSL. Repeatable.",
+)
+@click.option(
+    "--producer-config",
+    type=click.Path(path_type=Path),
+    callback=_producer_file,
+    metavar="FILE",
+    help="The same in a file, a line each: passwords are nobody's to see there.",
+)
+@reporting.THRESHOLDS
+@SINCE
+@UNTIL
+@analyze.spark_options
+def export(
+    folder: str,
+    topic: str,
+    bootstrap: str,
+    mode: str,
+    key: str | None,
+    key_mapper: str | None,
+    source: str | None,
+    producer: dict[str, str],
+    producer_config: dict[str, str],
+    thresholds: Path | None,
+    since: Any,
+    until: Any,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Publish what is wrong in the capture in FOLDER as CloudEvents, one for each finding of `report`.
+
+    An event's type is kafka-wiretap.finding.RULE, its subject what the finding is about, its data the finding as JSON.
+    Of the same capture, times and thresholds its id is the same each time. The topic must be there: it is not created.
+
+    Needs Java 17 or newer. Exit code 2 where the topic can't be written, and nothing is then; 1 where it refuses
+    a later event, or a file of the capture can't be read: both are said.
+
+    \b
+    To a topic:                  kafka-wiretap export capture --cloudevents findings --bootstrap broker:9092
+    By what they are about:      kafka-wiretap export capture --cloudevents findings --bootstrap broker:9092 \\
+                                     --key-mapper partitionkey
+    With a login:                ... --producer-config client.properties
+    """
+    if key is not None and key_mapper is not None:
+        raise CantExport("--key and --key-mapper both say what the key is: right would be one of them")
+    if any(find_spec(name) is None for name in _NEEDED):
+        raise CantExport(f"an export needs more packages: {pip_install('export')}")
+    from recorder.export.events import Form, source_of
+    from recorder.export.publisher import Publisher
+
+    form = Form(source or source_of(str(Path(folder).absolute())), Mode(mode), key, key_mapper is not None)
+    own = reporting.own_thresholds(thresholds)
+    analyze.check_spark()
+    publisher = Publisher(bootstrap, topic, {**producer_config, **producer}, form.mode is Mode.BINARY)
+    publisher.check()
+    place, _ = analyze.place_of(folder, master, conf)
+    found = _findings(place, analyze.ns_of(since, place), analyze.ns_of(until, place), own)
+    _tell(found, topic, publisher.publish([form.message(one) for one in found.in_order]))
+    analyze.end_with(place.broken)
+
+
+def _findings(place: Any, since_ns: int | None, until_ns: int | None, own: Mapping[str, float]) -> Any:
+    from recorder.analysis.running import ask
+    from recorder.analysis.summarize import findings
+
+    with console(stderr=True).status("Spark is judging the capture ..."):
+        return ask(place, partial(findings, since_ns=since_ns, until_ns=until_ns, own=own))
+
+
+def _tell(found: Any, topic: str, partitions: Mapping[int, int]) -> None:
+    if found.not_judged is not None:
+        echo(f"nothing published: {found.not_judged}")
+    elif not partitions:
+        echo("nothing published: there are no findings")
+    else:
+        told = ", ".join(f"{number} ({of_it})" for number, of_it in partitions.items())
+        named = "partition" if len(partitions) == 1 else "partitions"
+        echo(f"published {count(sum(partitions.values()), 'finding')} to {topic}: {named} {told}")

@@ -1,0 +1,162 @@
+"""A topic that messages are published to, by librdkafka.
+
+Whether the topic can be written is found out before there is anything to write: the cluster answers, has the topic, and
+has records with headers where these are wanted. librdkafka drops headers in silence where a broker has none (before
+0.11); those brokers have no idempotent producers either, so such a producer finds it out. The first message is sent
+alone: if it is refused, nothing was written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from recorder.export.message import Message
+from recorder.export.refused import CantExport, PartlyExported
+
+# Seconds until a cluster has answered: a new connection with a login takes less than two.
+PATIENCE = 15.0
+# Seconds in which each broker hears of a topic that was just made.
+_NEWS = 2.0
+# Topics that are named where the wanted one is not there.
+_NAMED = 10
+_POLL = 0.1
+DEFAULTS: Mapping[str, Any] = {"client.id": "kafka-wiretap-export", "acks": "all", "message.timeout.ms": 60_000}
+_WRITABLE = "Assigned"
+_RIGHT_SETTING = "right would be a setting of librdkafka's, as --producer acks=all"
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Where messages go. `settings`: librdkafka's, by the user. `with_headers`: messages lose their meaning without."""
+
+    bootstrap: str
+    topic: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    with_headers: bool = True
+    _producer: Any = None
+    _state: str = ""
+    _trouble: str = ""
+    _delivered: Counter[int] = field(default_factory=Counter)
+
+    def check(self) -> None:
+        """Connects. Errors: CantExport, if the topic can't be written."""
+        try:
+            self._connect()
+        except KafkaException as error:
+            raise CantExport(self._why(error.args[0])) from None
+        except (AttributeError, TypeError, ValueError) as error:  # of settings that are no text
+            raise CantExport(f"{error}: {_RIGHT_SETTING}") from None
+
+    def publish(self, messages: Sequence[Message]) -> Mapping[int, int]:
+        """Writes all messages. Returns how many each partition got. Errors: CantExport, PartlyExported."""
+        try:
+            for some in (messages[:1], messages[1:]):
+                self._send(some)
+        except KafkaException as error:
+            self._producer.purge()
+            raise self._ended(len(messages), error.args[0]) from None
+        return dict(sorted(self._delivered.items()))
+
+    def _connect(self) -> None:
+        # it writes to standard error otherwise
+        quiet = logging.getLogger("kafka-wiretap.export")
+        quiet.propagate = False
+        quiet.addHandler(logging.NullHandler())
+        self._producer = Producer(self._all_settings(), logger=quiet)
+        self._await_topic()
+        if self.with_headers:
+            self._await_headers()
+
+    def _await_topic(self) -> None:
+        """Asks for all topics, because a broker may make one that it is asked for."""
+        until = time.monotonic() + _NEWS
+        while self.topic not in (topics := self._producer.list_topics(timeout=PATIENCE).topics):
+            if time.monotonic() > until:
+                raise CantExport(f"{self.bootstrap} has no topic {self.topic}; right would be {_some(topics)}")
+            self._producer.poll(_POLL)
+        if topics[self.topic].error is not None:
+            raise KafkaException(topics[self.topic].error)
+
+    def _all_settings(self) -> dict[str, Any]:
+        fixed = {"bootstrap.servers": self.bootstrap, "error_cb": self._on_error}
+        if self.with_headers:
+            fixed |= {"enable.idempotence": True, "stats_cb": self._on_statistics, "statistics.interval.ms": 100}
+        return {**DEFAULTS, **self.settings, **fixed}
+
+    def _await_headers(self) -> None:
+        """Waits until brokers have made this an idempotent producer; old ones can't."""
+        until = time.monotonic() + PATIENCE
+        while self._state != _WRITABLE:
+            self._producer.poll(_POLL)
+            if time.monotonic() > until:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no producer id came"))
+
+    def _on_statistics(self, statistics: str) -> None:
+        self._state = json.loads(statistics).get("eos", {}).get("idemp_state", "")
+
+    def _on_error(self, error: Any) -> None:
+        self._trouble = error.str()
+
+    def _send(self, messages: Iterable[Message]) -> None:
+        refused: list[Any] = []
+
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is None:
+                self._delivered[message.partition()] += 1
+            else:
+                refused.append(error)
+
+        for one in messages:
+            self._produce(one, on_delivery)
+        self._finish()
+        if refused:
+            raise KafkaException(refused[0])
+
+    def _produce(self, one: Message, on_delivery: Callable[[Any, Any], None]) -> None:
+        headers = [*one.headers] or None
+        try:
+            self._producer.produce(self.topic, one.value, one.key, headers=headers, on_delivery=on_delivery)
+        except BufferError:  # the user's queue is shorter than the findings are many
+            self._finish()
+            self._producer.produce(self.topic, one.value, one.key, headers=headers, on_delivery=on_delivery)
+
+    def _finish(self) -> None:
+        """Waits until each message is delivered or refused; in short turns, so that Ctrl-C ends it."""
+        while self._producer.flush(_POLL):
+            pass
+
+    def _why(self, error: Any) -> str:
+        if error.code() == KafkaError._UNSUPPORTED_FEATURE:
+            return f"{self.bootstrap} has no record headers (before Kafka 0.11): right would be --mode structured"
+        if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+            if self._producer is not None:
+                self._producer.poll(0)
+            trouble = f" ({self._trouble})" if self._trouble else ""
+            return f"no broker answers at {self.bootstrap}{trouble}; right would be --bootstrap HOST:PORT of one"
+        if error.code() == KafkaError._INVALID_ARG:
+            return f"{error.str()}: {_RIGHT_SETTING}"
+        return f"{self.topic} can't be written: {error.str()}"
+
+    def _ended(self, wanted: int, error: Any) -> click.ClickException:
+        done = sum(self._delivered.values())
+        if not done:
+            return CantExport(f"nothing was published: {self._why(error)}")
+        again = "exporting again is safe, since events keep their ids"
+        return PartlyExported(f"{done} of {wanted} events were published to {self.topic}, then: {error.str()}; {again}")
+
+
+def _some(topics: Iterable[str]) -> str:
+    """Topics that there are: Kafka's own are nobody's to write to."""
+    names = sorted(name for name in topics if not name.startswith("__"))
+    if not names:
+        return "to create it first"
+    return f"to create it, or {', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}"

@@ -1,0 +1,34 @@
+"""The plots of two captures side by side: the latency of work before and after, a drawing for each percentile."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from recorder.analysis.change.judged import ENOUGH
+from recorder.analysis.change.whole import Changes
+from recorder.report.plots.drawing import svg
+from recorder.report.plots.dumbbells import MOST_ROWS, Pair, domain, dumbbells
+from recorder.report.sections.changes import compared
+from recorder.terminal import milliseconds
+
+
+def latency_plots(found: Changes) -> list[Markup]:
+    """Of the percentiles that both captures have enough answers for, all over one domain."""
+    pairs = {field.removesuffix("_ms"): _pairs(found, field) for field in ENOUGH}
+    values = [value for some in pairs.values() for pair in some for value in pair[1:]]
+    if not values:
+        return []
+    over = domain(values)
+    return [svg(dumbbells(name, some, over), _said(name, some)) for name, some in pairs.items() if some]
+
+
+def _pairs(found: Changes, field: str) -> list[Pair]:
+    """A logarithmic axis has no place for 0, which no answer takes."""
+    pairs = [Pair(row.api, before, after) for row, before, after in compared(found, field) if before > 0 and after > 0]
+    return pairs[:MOST_ROWS]
+
+
+def _said(percentile: str, pairs: list[Pair]) -> str:
+    """What a plot shows, in words."""
+    each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
+    return f"{percentile} of the latency, before and after: {', '.join(each)}"

@@ -1,0 +1,338 @@
+"""Two captures side by side in words and tables: for the page, for Markdown, and for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from recorder.analysis.change.facts import Facts
+from recorder.analysis.change.judged import ENOUGH, Cases, Change
+from recorder.analysis.change.rows import FindingChange, LatencyChange
+from recorder.analysis.change.whole import Changes, Verdict
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.words import measure
+from recorder.report.listings import Listing, ListingColumn, bytes_of, listing, name, number, share, short, time_of
+from recorder.report.sections.section import SectionText
+from recorder.report.sections.traffic import lacking
+from recorder.terminal import count, duration, moment, percent, size
+
+# software, versions: as many as a cell has room for
+_MOST_NAMED = 5
+_TONES = {
+    Change.WORSE: "bad",
+    Change.NEW: "bad",
+    Change.MIXED: "warn",
+    Change.BETTER: "good",
+    Change.GONE: "good",
+}
+TONES = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.NO_DIFFERENCE: ""}
+_NO_SOFTWARE = "not told"
+
+
+class _Side(NamedTuple):
+    """A line of the table of both captures."""
+
+    what: str
+    before: str
+    after: str
+
+
+def sections(found: Changes) -> list[SectionText]:
+    """All sections behind the verdict."""
+    return [make(found) for make in (_captures, _findings, _latency, _errors, _traffic, _versions, _clients)]
+
+
+def verdict(found: Changes) -> str:
+    """What the change came to, in a few words."""
+    return found.verdict.value.capitalize()
+
+
+def lead(found: Changes) -> str:
+    """What is better and what is worse, in a sentence."""
+    if found.verdict is Verdict.NOT_COMPARED:
+        return "A capture without frames can't be compared."
+    if found.verdict is Verdict.TOO_LITTLE:
+        return "No rule found anything, and neither latency nor errors have enough exchanges on both sides."
+    errors = [row for row in found.errors if not row.is_flow]
+    told = (
+        counted(found.findings, "findings", {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better"}),
+        counted(found.latency, "APIs", {Change.WORSE: "slower", Change.BETTER: "faster"}),
+        counted(errors, "errors", {Change.NEW: "new", Change.WORSE: "more frequent", Change.BETTER: "rarer"}),
+    )
+    said = "; ".join(one for one in told if one)
+    same = f"Nothing differs by more than {percent(100 * found.tolerance)}, or than by chance."
+    return f"{said[0].upper()}{said[1:]}." if said else same
+
+
+def counted(rows: Iterable[Any], of: str, words: dict[Change, str]) -> str:
+    """How many rows changed and how: "findings: 2 gone, 1 new"."""
+    counts = Counter(row.change for row in rows)
+    said = {**words, Change.GONE: "gone", Change.MIXED: "better and worse"}
+    told = [f"{count(counts[change])} {word}" for change, word in said.items() if counts[change]]
+    return f"{of}: {', '.join(told)}" if told else ""
+
+
+def _change(tones: dict[Change, str] = _TONES) -> ListingColumn:
+    return ListingColumn(
+        "change", lambda row: row.change.value, str, is_fixed=True, tone=lambda row: tones.get(row.change, "")
+    )
+
+
+def _captures(found: Changes) -> SectionText:
+    """When each was recorded, for how long, how much."""
+    rows = Table(tuple(_Side(what, tell(found.before), tell(found.after)) for what, tell in _OF_SIDES.items()))
+    lacks = [
+        f"{which}: {lacking(side.missing)}"
+        for which, side in (("Before", found.before), ("After", found.after))
+        if side.missing
+    ]
+    columns = (
+        name("", lambda row: row.what, is_fixed=True),
+        name("before", lambda row: row.before, is_name=True),
+        name("after", lambda row: row.after, is_name=True),
+    )
+    return SectionText(
+        "captures", "The two captures", tuple(lacks), (listing("Side by side", columns, rows, is_small=True),)
+    )
+
+
+def _rate(number: float, seconds: float, words: Callable[[float], str]) -> str:
+    return f", {words(number / seconds)} a second" if seconds else ""
+
+
+_OF_SIDES: dict[str, Callable[[Facts], str]] = {
+    "capture": lambda side: side.capture,
+    "recorded from": lambda side: moment(side.first_at_ns) if side.first_at_ns is not None else "",
+    "for": lambda side: duration(side.recorded_ns),
+    "exchanges": lambda side: count(side.exchanges) + _rate(side.exchanges, side.seconds, digits),
+    "bytes": lambda side: size(side.bytes) + _rate(side.bytes, side.seconds, size),
+    "missing": lambda side: "not complete" if side.missing else "nothing",
+    "clients": lambda side: count(len({one.client_id for one in side.clients})),
+    "findings": lambda side: count(side.findings.found.total),
+}
+
+
+def digits(value: float) -> str:
+    """A rate, with two digits at least."""
+    return count(round(value)) if value >= 99.5 else f"{value:.2g}"
+
+
+def _section(id: str, title: str, lead: tuple[str, ...], *listings: Listing, nothing: str) -> SectionText:
+    filled = tuple(one for one in listings if one.rows)
+    return SectionText(id, title, lead, filled) if filled else SectionText(id, title, nothing=nothing)
+
+
+def _summed(rows: Iterable[Any], of: str) -> str:
+    """How many rows there are of each change."""
+    counts = Counter(row.change for row in rows)
+    told = [f"{count(counts[change])} {change.value}" for change in Change if counts[change]]
+    return f"{of}: {', '.join(told)}." if told else ""
+
+
+def _findings(found: Changes) -> SectionText:
+    columns = (
+        _change(),
+        name("rule", lambda row: row.rule, is_fixed=True),
+        name("about", lambda row: row.subject, is_name=True),
+        name("before", lambda row: _measure(row.before)),
+        name("after", lambda row: _measure(row.after)),
+        name("why nobody can tell", lambda row: row.why, is_spare=True),
+    )
+    return _section(
+        "findings",
+        "Findings",
+        (_summed(found.findings, "By rule and subject"),),
+        listing("Findings that came, went or stayed", columns, found.findings, is_small=True),
+        nothing="No rule fired, before or after.",
+    )
+
+
+def _measure(one: Finding | None) -> str:
+    if one is None:
+        return ""
+    return measure(one.measure, one.unit) if one.measure is not None else "found"
+
+
+def news(found: Changes) -> list[FindingChange]:
+    """Findings that came, or became worse: what to do about them is told in full."""
+    return [row for row in found.findings if row.change in (Change.NEW, Change.WORSE)]
+
+
+def _percentile(label: str, field: str) -> tuple[ListingColumn, ListingColumn]:
+    """Both sides of a percentile; the later one in the colour of its change. The longest are left out on a phone."""
+    return (
+        time_of(f"{label} before", lambda row: getattr(row.before, field, None), is_spare=field == "p99_ms"),
+        time_of(
+            f"{label} after",
+            lambda row: getattr(row.after, field, None),
+            is_spare=field == "p99_ms",
+            tone=lambda row: _TONES.get(row.percentiles.get(field, Change.UNKNOWN), ""),
+        ),
+    )
+
+
+_LATENCY = (
+    _change(),
+    name("API", lambda row: row.api, is_name=True),
+    *_percentile("p50", "p50_ms"),
+    *_percentile("p95", "p95_ms"),
+    *_percentile("p99", "p99_ms"),
+    number("answers before", lambda row: getattr(row.before, "responses", None), is_spare=True),
+    number("answers after", lambda row: getattr(row.after, "responses", None), is_spare=True),
+)
+_WAITS = {"wait": "waiting", "includes_wait": "waiting or not"}
+_OF_WAITS = (
+    _LATENCY[0],
+    name("API", lambda row: f"{row.api}, {_WAITS.get(row.wait, row.wait)}", is_name=True),
+    *_LATENCY[2:],
+)
+
+
+def _latency(found: Changes) -> SectionText:
+    least = ", ".join(f"{name.removesuffix('_ms')} from {count(number)}" for name, number in ENOUGH.items())
+    return _section(
+        "latency",
+        "Latency",
+        (
+            "From the last byte of the request to the first byte of its response.",
+            f"Percentiles are compared where both captures have enough answers: {least} on.",
+            _summed(found.latency, "APIs"),
+        ),
+        listing("Work, by API", _LATENCY, found.latency, is_small=True),
+        listing("Long polls that may have waited: their time is no work", _OF_WAITS, found.waits, is_small=True),
+        nothing="No request was answered, before or after.",
+    )
+
+
+def compared(found: Changes, field: str) -> list[tuple[LatencyChange, float, float]]:
+    """The work of which both sides have enough answers for a percentile, the most answers first."""
+    rows = [row for row in found.latency if row.percentiles.get(field, Change.UNKNOWN) is not Change.UNKNOWN]
+    both = [(row, getattr(row.before, field), getattr(row.after, field)) for row in rows]
+    return sorted(both, key=lambda one: -(one[0].after.responses if one[0].after else 0))
+
+
+def _errors(found: Changes) -> SectionText:
+    columns = (
+        ListingColumn("change", lambda row: row.change.value, str, is_fixed=True, tone=_error_tone),
+        name("API", lambda row: row.api, is_name=True),
+        name("error", lambda row: f"{row.error} (normal)" if row.is_flow else row.error, is_name=True),
+        number("share before", lambda row: _share(row.before), share),
+        number("share after", lambda row: _share(row.after), share),
+        number("before", lambda row: row.before.cases),
+        number("after", lambda row: row.after.cases),
+        number("of before", lambda row: row.before.of, is_spare=True),
+        number("of after", lambda row: row.after.of, is_spare=True),
+    )
+    real = [row for row in found.errors if not row.is_flow]
+    return _section(
+        "errors",
+        "Errors",
+        (_OF_ERRORS, _summed(real, "Errors")),
+        listing("By API", columns, found.errors, is_small=True),
+        nothing="No answer holds an error, before or after.",
+    )
+
+
+_OF_ERRORS = (
+    "Answers with an error, as a share of all that could be read; requests without an answer, as one of all requests."
+)
+
+
+def _error_tone(row: Any) -> str:
+    return "" if row.is_flow else _TONES.get(row.change, "")
+
+
+def _share(one: Cases) -> float | None:
+    return one.share if one.of else None
+
+
+def _traffic(found: Changes) -> SectionText:
+    columns = (
+        _change(tones={}),
+        name("API", lambda row: row.api, is_name=True),
+        number("/s before", lambda row: getattr(row.before, "requests_a_second", None), digits),
+        number("/s after", lambda row: getattr(row.after, "requests_a_second", None), digits),
+        ListingColumn("of bytes", lambda row: row.bytes_change.value, str, is_fixed=True, is_spare=True),
+        bytes_of("bytes/s before", lambda row: getattr(row.before, "bytes_a_second", None)),
+        bytes_of("bytes/s after", lambda row: getattr(row.after, "bytes_a_second", None)),
+        number("requests before", lambda row: getattr(row.before, "requests", None), is_spare=True),
+        number("requests after", lambda row: getattr(row.after, "requests", None), is_spare=True),
+    )
+    told = (
+        _bytes(found),
+        "More and less are by the second, and neither is better. Bytes are those of both directions.",
+    )
+    return _section(
+        "traffic",
+        "Traffic",
+        told,
+        listing("By API", columns, found.traffic, is_small=True),
+        nothing="No exchange was recorded, before or after.",
+    )
+
+
+def _bytes(found: Changes) -> str:
+    sides = [_of_exchange(side) for side in (found.before, found.after)]
+    return f"An exchange has {sides[0]} before and {sides[1]} after, on average." if all(sides) else ""
+
+
+def _of_exchange(side: Facts) -> str:
+    return size(side.bytes / side.exchanges) if side.exchanges else ""
+
+
+def _versions(found: Changes) -> SectionText:
+    columns = (
+        _change(tones={}),
+        name("API", lambda row: row.api, is_name=True),
+        name("before", lambda row: _of_versions(row.before)),
+        name("after", lambda row: _of_versions(row.after)),
+    )
+    rows = found.versions
+    return _section(
+        "versions",
+        "Versions",
+        (_summed(rows, "APIs by the versions of their requests"),),
+        listing("By API", columns, rows, is_small=True),
+        nothing="No version was seen, before or after.",
+    )
+
+
+def _of_versions(shares: dict[int, float]) -> str:
+    """Versions, the most used first, each with its share if there are several."""
+    first = sorted(shares.items(), key=lambda one: (-one[1], -one[0]))
+    if len(first) == 1:
+        return f"v{first[0][0]}"
+    return ", ".join(f"v{version} {percent(100 * part)}" for version, part in first[:_MOST_NAMED])
+
+
+def _clients(found: Changes) -> SectionText:
+    columns = (
+        _change(tones={}),
+        name("client id", lambda row: row.client_id or "none", is_name=True),
+        name("software before", lambda row: _software(row.before)),
+        name("software after", lambda row: _software(row.after)),
+        number("requests before", lambda row: row.requests_before or None, is_spare=True),
+        number("requests after", lambda row: row.requests_after or None, is_spare=True),
+    )
+    return _section(
+        "clients",
+        "Clients",
+        (_summed(found.clients, "Client ids (a star stands for a number at the end)"),),
+        listing("By client id", columns, found.clients, is_small=True),
+        nothing="No client was seen, before or after.",
+    )
+
+
+def _software(names: tuple[str, ...]) -> str:
+    more = f" and {count(len(names) - _MOST_NAMED)} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(short(one) or _NO_SOFTWARE for one in names[:_MOST_NAMED]) + more
+
+
+def changed(of: SectionText) -> Iterator[Listing]:
+    """A section's tables without the rows that are unchanged."""
+    for one in of.listings:
+        rows = [row for row in one.rows if getattr(row, "change", Change.NEW) is not Change.UNCHANGED]
+        if rows:
+            yield Listing(one.title, one.columns, rows, len(rows) + one.total - len(one.rows), one.note, one.is_small)

@@ -1,0 +1,227 @@
+"""`kafka-wiretap stream`: latency and errors of a capture that is being recorded, window by window, as files.
+
+Options become a `Streamed`; what needs Spark is imported when the options are right.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+
+from proxy.command_line import folders
+from proxy.schema.kinds import TIMES
+from proxy.terminal import echo, printable
+from recorder.analyze import FORMATS, check_reached, check_spark, choosing, for_executors, spark_options
+from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.remote import SCHEME
+from recorder.capture.session import SPOOL_FOLDER
+from recorder.ready import NoCapture, ready
+from recorder.terminal import count
+
+# what a stream can tell apart: columns of heads
+BY = ("api", "version", "client_id", "principal", "node")
+CHECKPOINT = "_checkpoint"
+# 10m, 90s, 1.5h; 10 minutes
+_SPAN = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(?:(ms|s|m|h|d)|(second|minute|hour|day)s?)\s*")
+_SECONDS = TIMES | {"d": 86400.0, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+# Spark reads these as patterns in the path of a stream
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
+# seconds between two looks for a first segment
+_LOOK = 1
+
+
+def _span(_context: click.Context, option: click.Parameter, value: str) -> str:
+    """A duration as Spark has it, in whole milliseconds."""
+    found = _SPAN.fullmatch(value)
+    length = round(float(found[1]) * _SECONDS[found[2] or found[3]] * 1000) if found else 0
+    if not length:
+        raise click.BadParameter(f"{value!r} is no duration; right would be --{option.name} 10m, or 90s")
+    return f"{length} milliseconds"
+
+
+@click.command(short_help="Latency and errors of a capture while it is recorded, window by window, as files.")
+@click.argument("folder", shell_complete=folders)
+@click.option("--output", "-o", required=True, metavar="DIR", shell_complete=folders, help="A folder for each table.")
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    shell_complete=folders,
+    help=f"Where the stream keeps how far it is. Default: {CHECKPOINT} in the output.",
+)
+@click.option("--window", default="1m", show_default=True, callback=_span, help="The length of a window.")
+@click.option(
+    "--watermark",
+    default="10m",
+    show_default=True,
+    callback=_span,
+    help="How long a window waits for late segments. Longer than the recorder's segment_age and its lag.",
+)
+@click.option(
+    "--by",
+    default="api",
+    show_default=True,
+    callback=choosing(BY),
+    metavar="NAMES",
+    help=f"What to tell apart: {', '.join(BY)}.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Of the files."
+)
+@click.option("--trigger", default="10s", show_default=True, callback=_span, help="Between two looks for segments.")
+@click.option("--once", is_flag=True, help="Read what is there, and end: for cron.")
+@spark_options
+def stream(
+    folder: str,
+    output: str,
+    checkpoint: str | None,
+    window: str,
+    watermark: str,
+    by: tuple[str, ...],
+    form: str,
+    trigger: str,
+    once: bool,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Latency and errors by window of the capture in FOLDER, each window once, while a proxy records it.
+
+    DIR/latency_by_api and DIR/errors_by_api have the columns of `analyze --out`, without `unanswered`. A window is
+    written when exchanges have come that are newer than its end by the watermark; what comes later for it is counted
+    and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the checkpoint, and ends with
+    the same files. Read them with Spark, which knows from DIR's logs which ones count.
+
+    \b
+    While it is recorded:  kafka-wiretap stream capture --output windows
+    Every hour, by cron:   kafka-wiretap stream capture --output windows --once
+    By client:             kafka-wiretap stream capture --output windows --by api,client_id --format json
+    """
+    place, output = for_executors(folder), for_executors(output)
+    checkpoint = for_executors(checkpoint) if checkpoint else f"{output.rstrip('/')}/{CHECKPOINT}"
+    _check_folder(place)
+    check_spark()
+    check_reached(master)
+    from recorder.analysis.asked import BY as COLUMNS
+    from recorder.analysis.streaming import Streamed
+
+    every = None if once else trigger
+    asked = Streamed(place, output, checkpoint, tuple(COLUMNS[name] for name in by), window, watermark, form, every)
+    claim = _claim_of(asked)
+    claim()
+    try:
+        _await_segments(place, once=once)
+        claim(write=True)
+        is_stopped = _run(asked, master, conf)
+    except KeyboardInterrupt:
+        is_stopped = True
+    if is_stopped:
+        echo(f"stopped: the same command goes on from {printable(checkpoint)}", err=True)
+
+
+def _check_folder(place: str) -> None:
+    if place.startswith(SCHEME):
+        raise click.UsageError("a stream reads buckets by Spark's own file system: right would be s3a://BUCKET/FOLDER")
+    if "://" in place:
+        return
+    if _PATTERN.search(place):
+        raise click.UsageError(f"{printable(place)}: Spark takes brackets, braces, * and ? in a path for patterns")
+    shown = printable(place)
+    try:
+        is_capture = any((Path(place) / name).is_dir() for name in (FRAMES_FOLDER, SPOOL_FOLDER))
+    except OSError as error:
+        raise NoCapture(f"{shown} can't be read: {error.strerror}") from error
+    if not is_capture:
+        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
+
+
+def _claim_of(asked: Any) -> Callable[..., None]:
+    """What checks that the checkpoint is this stream's, or makes it so. Behind a URL nobody looks."""
+    from recorder.analysis.checkpoint import WrongCheckpoint, claim
+    from recorder.analysis.streaming import QUESTIONS
+
+    facts = {
+        "FOLDER": asked.folder,
+        "--output": asked.output,
+        "--window": asked.window,
+        "--by": list(asked.by),
+        "--format": asked.form,
+    }
+    tables = {name: Path(asked.output) / name for name in QUESTIONS if "://" not in asked.output}
+
+    def claimed(*, write: bool = False) -> None:
+        try:
+            if "://" not in asked.checkpoint:
+                claim(Path(asked.checkpoint), facts, tables, write=write)
+        except WrongCheckpoint as error:
+            raise click.UsageError(printable(str(error))) from error
+        except OSError as error:
+            raise click.UsageError(f"{printable(asked.checkpoint)} can't be written: {error.strerror}") from error
+
+    return claimed
+
+
+def _await_segments(place: str, *, once: bool) -> None:
+    """Compacts what finished sessions left, and waits for a running proxy's first segment."""
+    if "://" in place:
+        return
+    try:
+        ready(Path(place))
+    except NoCapture as error:
+        if once or (Path(place) / FRAMES_FOLDER).is_dir() or not (Path(place) / SPOOL_FOLDER).is_dir():
+            raise
+        echo(f"{error.message}: waiting for the first segment", err=True)
+        while not (Path(place) / FRAMES_FOLDER).is_dir():
+            time.sleep(_LOOK)
+
+
+def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
+    """Runs the stream. Returns True if a signal has ended it."""
+    from recorder.analysis.running import opened
+    from recorder.analysis.streaming import SETTINGS, run
+
+    late = 0
+    with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop:
+        for told in run(spark, asked, stop):
+            late += told.late
+            if told.written or told.late:
+                echo(_line(told), err=True)
+    if late:
+        echo(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
+    return stop.is_set()
+
+
+@contextmanager
+def _signals() -> Iterator[Event]:
+    """What Ctrl-C and SIGTERM set. A second one interrupts. Spark's own handler calls into the JVM at any moment."""
+    stop = Event()
+
+    def asked(_number: int, _frame: Any) -> None:
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, signal.default_int_handler)
+        stop.set()
+
+    before = {one: signal.signal(one, asked) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _line(told: Any) -> str:
+    at = f"{datetime.now(UTC):%H:%M:%S}"
+    late = f"; too late: {_late(told.late)}" if told.late else ""
+    held = f"{told.held:,} wait for the watermark, {told.watermark}"
+    return f"{at}  {told.table}: {count(told.written, 'row')} written, {held}{late}"
+
+
+def _late(rows: int) -> str:
+    return f"exchanges of {count(rows, 'row')} of windows that are written"

@@ -1,0 +1,79 @@
+"""The toolbox on a cluster by `spark-submit`: what it takes, and the program that it runs.
+
+`kafka-wiretap spark-package` writes a zip and a program of three lines, which calls `main`. Master and settings are
+those that `spark-submit` was given.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from proxy.command_line import folders
+from proxy.terminal import echo, printable
+from recorder.analyze import analyze, check_spark, sql
+from recorder.comparing import compare
+from recorder.report.files import put_whole
+from recorder.reporting import report
+from recorder.stream import stream
+
+ZIP, PROGRAM = "kafka_wiretap.zip", "kafka_wiretap_main.py"
+_PROGRAM = '''\
+"""What `spark-submit` runs: spark-submit --py-files kafka_wiretap.zip kafka_wiretap_main.py analyze FOLDER"""
+
+from recorder.submitting import main
+
+main()
+'''
+
+
+@click.command(
+    "spark-package", short_help="Write what spark-submit takes to run analyze, compare, report and the like."
+)
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=folders)
+def spark_package(folder: Path) -> None:
+    """Write a zip and a program for `spark-submit` into FOLDER, which is made if it is not there.
+
+    Driver and executors need Python with pyarrow; the driver with click, rich and msgspec as well. On the cluster's
+    machines a capture has the same path, or a URL.
+
+    \b
+    Write it:       kafka-wiretap spark-package package
+    Run it:         cd package && spark-submit --master spark://host:7077 --py-files kafka_wiretap.zip \\
+                      kafka_wiretap_main.py analyze /captures/today
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, write in _FILES.items():
+            put_whole(folder / name, write)
+    except OSError as error:
+        raise click.UsageError(f"{printable(folder)} can't be written: {error.strerror or error}") from error
+    zipped, program = (shlex.quote(str(folder / name)) for name in _FILES)
+    echo(f"spark-submit --master spark://HOST:7077 --py-files {zipped} {program} analyze FOLDER")
+
+
+def _zip(target: Path) -> None:
+    from recorder.analysis.ship import write_whole
+
+    write_whole(target)
+
+
+def _program(target: Path) -> None:
+    target.write_text(_PROGRAM)
+
+
+_FILES: dict[str, Callable[[Path], None]] = {ZIP: _zip, PROGRAM: _program}
+
+
+def main() -> None:
+    """Runs a command on the cluster that `spark-submit` was given."""
+    check_spark()
+    from recorder.analysis import job
+
+    commands = [analyze, compare, report, sql, stream]
+    group = click.Group("kafka_wiretap_main.py", {command.name or "": command for command in commands})
+    master = job.submitted().get("spark.master")
+    group.main(default_map={name: {"master": master} for name in group.commands} if master else {})

@@ -1,0 +1,142 @@
+"""Groups as a capture tells them, compared with Kafka's own tool at the same moment, all traffic at rest."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.waiting import wait_for
+from tests.clients.harness import PROGRAM, compact, proxied
+from tests.clients.workloads import PATIENCE, confluent, fresh, values
+
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
+PARTITIONS = 2
+
+
+class Member:
+    """A consumer that polls in a thread of its own until it is told to leave; it commits what it has read."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, protocol: str = "classic", *, most: int = 10**9) -> None:
+        settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+        self._consumer: Consumer = confluent.consumer(bootstrap, **settings)
+        self._consumer.subscribe([topic])
+        # (partition, offset) of what it has read, and committed
+        self.read: set[tuple[int, int]] = set()
+        self._most = most
+        self._ends = Event()
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    def leave(self) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            for message in self._consumer.consume(1, 0.2):
+                assert message.error() is None
+                if len(self.read) < self._most:
+                    self._consumer.commit(message, asynchronous=False)
+                self.read.add((message.partition(), message.offset()))
+        self._consumer.close()
+
+
+@contextmanager
+def member(*arguments: object, **settings: object) -> Iterator[Member]:
+    one = Member(*arguments, **settings)
+    try:
+        yield one
+    finally:
+        one.leave()
+
+
+def copies_exactly_once(bootstrap: str, group: str, topic: str) -> None:
+    """Offsets of a transaction that is committed, then others of one that is aborted."""
+    reader = confluent.consumer(bootstrap, **{"group.id": group})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": fresh("transaction")})
+    producer.init_transactions(PATIENCE)
+    for offset, finish in ((7, producer.commit_transaction), (9, producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, b"copy", partition=0)
+        offsets = [TopicPartition(topic, 0, offset)]
+        producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), PATIENCE)
+        finish(PATIENCE)
+    reader.close()
+
+
+def described(cluster: KafkaCluster, what: str) -> list[dict[str, str]]:
+    """What Kafka's tool says of all groups, asked beside the proxy."""
+    where = ["--bootstrap-server", cluster.bootstrap, "--describe", "--all-groups", what]
+    lines = cluster.console("kafka-consumer-groups", *where).stdout.splitlines()
+    rows, names = [], []
+    for line in lines:
+        if line.startswith("GROUP "):
+            names = line.split()
+        elif names and line.strip():
+            rows.append(dict(zip(names, line.split(), strict=False)))
+    return rows
+
+
+def asked(*arguments: str) -> str:
+    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_offsets_lag_and_members_are_those_that_kafkas_tool_tells(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    names = {name: fresh(name) for name in ("classic", "newer", "behind", "gone", "exact")}
+    with proxied(kafka_one, tmp_path) as proxy, ExitStack() as stack:
+        to = proxy.bootstrap
+        topic = confluent.create_topic(to, "groups", partitions=PARTITIONS)
+        confluent.produce(to, topic, values("first", 40), partitions=PARTITIONS)
+        with member(to, names["gone"], topic, most=4) as gone:
+            wait_for(lambda: len(gone.read) == 40, "the first records", seconds=PATIENCE)
+        groups = (
+            (member(to, names["classic"], topic), member(to, names["classic"], topic)),
+            (member(to, names["newer"], topic, "consumer"),),
+            (member(to, names["behind"], topic, most=6),),
+        )
+        readers = [[stack.enter_context(one) for one in group] for group in groups]
+        confluent.produce(to, topic, values("second", 30), partitions=PARTITIONS)
+        copies_exactly_once(to, names["exact"], topic)
+        for group in readers:
+            wait_for(lambda group=group: len(set().union(*(one.read for one in group))) == 71, "all", seconds=PATIENCE)
+        offsets, members = described(kafka_one, "--offsets"), described(kafka_one, "--members")
+        until = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+    compact(proxy.capture)
+    mine = {row["GROUP"] for row in offsets} & set(names.values())
+    assert mine == set(names.values())
+    check_offsets(str(proxy.capture), until, [row for row in offsets if row["GROUP"] in mine])
+    check_members(str(proxy.capture), until, [row for row in members if row["GROUP"] in mine], mine)
+
+
+def check_offsets(capture: str, until: str, told: list[dict[str, str]]) -> None:
+    lines = asked("analyze", capture, "--table", "lag", "--format", "json", "--until", until).splitlines()
+    last: dict[tuple[str, str, str], dict[str, object]] = {}
+    for row in sorted(map(json.loads, lines), key=lambda row: row["window_end"]):
+        last[row["group_id"], row["topic"], str(row["partition"])] = row
+    found = {
+        place: (row["committed_offset"], row["end_offset"], row["lag"])
+        for place, row in last.items()
+        if row["committed_offset"] is not None
+    }
+    assert found == {
+        (row["GROUP"], row["TOPIC"], row["PARTITION"]): tuple(
+            int(row[name]) for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
+        )
+        for row in told
+        if row["CURRENT-OFFSET"] != "-"
+    }
+
+
+def check_members(capture: str, until: str, told: list[dict[str, str]], groups: set[str]) -> None:
+    report = json.loads(asked("report", capture, "--format", "json", "--until", until))
+    found = {row["group"]: row["members"] or 0 for row in report["groups"]["groups"]["rows"]}
+    assert found == {group: sum(row["GROUP"] == group for row in told) for group in groups}

@@ -1,0 +1,35 @@
+"""Hadoop's `s3a://` for Spark, in the single modules of Amazon's SDK that it uses: 15 MB; their bundle has 686 MB.
+
+Spark brings netty, commons-logging and slf4j. Older ones in front of them on the class path keep it from starting.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyspark
+
+from tests.brokers.jars import Artifact, installed
+
+# of the Hadoop that PySpark's wheel carries; the SDK's version is hadoop-aws' own
+HADOOP, SDK = "3.5.0", "2.35.4"
+_SPARKS = ("io.netty:*", "commons-codec:*", "commons-logging:*", "org.slf4j:*")
+_MODULES = ("s3-transfer-manager", "apache-client", "sts")
+_ARTIFACTS = (
+    Artifact("org.apache.hadoop:hadoop-aws", HADOOP, ("software.amazon.awssdk:bundle", *_SPARKS)),
+    *(
+        Artifact(f"software.amazon.awssdk:{name}", SDK, _SPARKS)
+        for name in ("s3-transfer-manager", "apache-client", "sts")
+    ),
+)
+SUMS = Path(__file__).with_name(f"hadoop-aws-{HADOOP}.sha256")
+
+
+def class_path() -> str:
+    """The jars that Spark needs in front of its own. RuntimeError says why they can't be had."""
+    (carried,) = Path(pyspark.__file__).with_name("jars").glob("hadoop-client-api-*.jar")
+    version = re.search(r"api-(.*)[.]jar", carried.name)
+    if version is None or version[1] != HADOOP:
+        raise RuntimeError(f"Spark carries {carried.name}: hadoop-aws {HADOOP} is not for it")
+    return ":".join(map(str, sorted(installed(f"hadoop-aws-{HADOOP}", _ARTIFACTS, SUMS).glob("libs/*.jar"))))

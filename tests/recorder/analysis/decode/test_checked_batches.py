@@ -1,0 +1,47 @@
+"""Batches with their checksum tried, and some of them folded."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from proxy.wire import records
+from proxy.wire.records import Compression
+from recorder.analysis.decode.batches import BATCHES
+from recorder.analysis.decode.checked_batches import CHECKED_BATCHES, SAMPLED
+from tests.recorder.analysis.decode.frames import own, response
+
+
+def fetched(*batches: bytes) -> dict[str, Any]:
+    partition = {"partition_index": 0, "records": b"".join(batches)}
+    return response(1, 12, {"responses": [{"topic": "t", "partitions": [partition]}]})
+
+
+def made(number: int, codec: Compression = Compression.NONE) -> bytes:
+    return records.write_batch([records.Record(number, value=b"%d" % number * 50)], codec=codec)
+
+
+def test_a_damaged_batch_is_told_from_those_around_it() -> None:
+    damaged = bytearray(made(1))
+    damaged[-1] ^= 1
+    old = records.write_message_set([records.Record(3, value=b"v")], magic=1)
+    rows = own(CHECKED_BATCHES, fetched(made(0), bytes(damaged), made(2)), fetched(old))
+    assert [row["is_intact"] for row in rows] == [True, False, True, True]
+
+
+def test_a_row_begins_as_that_of_the_same_batch_in_batches() -> None:
+    frame = fetched(made(0), made(1, Compression.GZIP))
+    checked = {"crc", "is_intact", "sampled_bytes", "folded_bytes"}
+    rows = [{name: row[name] for name in row if name not in checked} for row in own(CHECKED_BATCHES, frame)]
+    assert rows == own(BATCHES, frame)
+
+
+def test_one_of_sixteen_plain_batches_is_folded_and_a_compressed_one_never() -> None:
+    plain = [made(number) for number in range(400)]
+    chosen = [one for one in plain if int.from_bytes(one[17:21]) % SAMPLED == 0]
+    rows = own(CHECKED_BATCHES, fetched(*plain))
+    sampled = [(row["sampled_bytes"], row["folded_bytes"]) for row in rows if "sampled_bytes" in row]
+    assert sampled == [(len(one), len(zlib.compress(one, 1))) for one in chosen]
+    assert 10 < len(sampled) < 50
+    folded = own(CHECKED_BATCHES, fetched(*(made(number, Compression.GZIP) for number in range(100))))
+    assert not any("sampled_bytes" in row for row in folded)

@@ -1,0 +1,129 @@
+"""Replicas out of sync, uneven nodes, expired records and quotas are found; a healthy cluster is not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.findings.judge import judge
+from recorder.analysis.findings.rules import RULES
+from recorder.analysis.summary.finding import Finding
+from recorder.analysis.tables.metadata_changes import METADATA_CHANGES
+from tests.recorder.analysis.by_hand import NOON, Row, each_second, table_of
+
+pytestmark = pytest.mark.real
+NAMES = ("under_replicated", "uneven_nodes", "expired", "throttled")
+FRAME = {"session": "s", "cluster": "main", "connection": 1, "exchange": 3, "sequence": 6}
+
+
+def state(topic: str, partition: int, at: float, isr: list[int], leader: int | None = 1, epoch: int = 0) -> Row:
+    own = {"topic": topic, "partition": partition, "at": NOON + timedelta(seconds=at), "leader": leader, "isr": isr}
+    return FRAME | own | {"replicas": [1, 2, 3], "leader_epoch": epoch}
+
+
+def told(api: str, side: str, topic: str, at: float, **facts: Any) -> Row:
+    own = {"api": api, "side": side, "topic": topic, "at": NOON + timedelta(seconds=at), "client": "10.0.0.1:5"}
+    return FRAME | own | {"partition": 0, "client_id": "app", "error_code": 0} | facts
+
+
+def committed(topic: str, at: float, offset: int, group: str = "g") -> Row:
+    return told("OffsetCommit", "request", topic, at, committed_offset=offset, group_id=group)
+
+
+def begins(topic: str, at: float, offset: int) -> Row:
+    return told("Fetch", "response", topic, at, log_start_offset=offset)
+
+
+STATES = [
+    *(state("t", number, 0, [1, 2, 3]) for number in range(4)),
+    # node 3 is away for 20 s, and node 2 for a moment; one partition has no leader for long
+    *(state("t", number, 20, [1, 2]) for number in range(4)),
+    *(state("t", number, 40, [1, 2, 3]) for number in range(4)),
+    state("t", 0, 50, [1, 3]),
+    state("t", 0, 51, [1, 2, 3]),
+    state("u", 0, 10, [1, 2, 3], leader=None),
+    *(FRAME | {"told_node": number, "at": NOON} for number in (1, 2, 3)),
+]
+PARTITIONS = [
+    begins("kept", 1, 5),
+    committed("kept", 2, 10),
+    begins("kept", 3, 10),
+    # records from 10 to 40 were deleted; the next commit is above that
+    committed("deleted", 2, 10),
+    begins("deleted", 10, 40),
+    committed("deleted", 20, 60),
+    begins("deleted", 30, 60),
+    told("OffsetFetch", "response", "came late", 2, committed_offset=3),
+    begins("came late", 4, 8),
+    # known before the commit: the group has chosen to begin there
+    begins("chosen", 1, 50),
+    committed("chosen", 2, 20),
+    told("Fetch", "request", "gone", 5, error_code=None, fetch_offset=2),
+    told("Fetch", "response", "gone", 5, error_code=1),
+    begins("gone", 6, 8),
+    # an offset behind the end
+    told("Fetch", "request", "never there", 5, error_code=None, fetch_offset=500, exchange=4),
+    told("Fetch", "response", "never there", 5, error_code=1, exchange=4),
+    begins("never there", 6, 8),
+    told("Fetch", "response", "moved", 5, error_code=6),
+]
+
+
+@pytest.fixture(scope="module")
+def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
+    produce = {"api_key": 0, "api": "Produce"}
+    rows = [
+        *each_second(20, node=1, request_size=40_000, **produce),
+        *each_second(20, node=2, request_size=2_000, **produce),
+        *each_second(20, node=1, client_id="throttled", throttle_ms=lambda at: 300 if at % 20 == 0 else 0),
+        *each_second(20, node=1, client_id="seldom", throttle_ms=lambda at: 300 if at % 400 == 0 else 0),
+    ]
+    changes, partitions = table_of(spark, METADATA_CHANGES, STATES), table_of(spark, TOPIC_PARTITIONS.table, PARTITIONS)
+    judged = judge(tables(rows, changes=changes, partitions=partitions), [rule for rule in RULES if rule.name in NAMES])
+    assert not judged.unjudged.rows
+    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+
+
+def test_replicas_that_stay_out_of_sync_are_found_by_their_node_and_so_are_partitions_without_a_leader(
+    found: Any,
+) -> None:
+    measures = {one.subject: one.measure for one in found["under_replicated"]}
+    assert measures == {"node 3": 4, "a leader": 1}
+    node = next(one for one in found["under_replicated"] if one.subject == "node 3")
+    assert node.sentence == "Partitions that lack node 3: 4, for example t 0"
+    assert {piece.exchange for piece in node.evidence} == {3}
+
+
+def test_a_node_that_carries_most_of_the_bytes_is_found(found: Any) -> None:
+    (one,) = found["uneven_nodes"]
+    assert one.subject == "node 1"
+    assert one.measure == pytest.approx(3 * 40 / 42, rel=0.01)
+
+
+def test_frames_of_gigabytes_add_up(tables: Any, spark: SparkSession) -> None:
+    largest = (1 << 31) - 1
+    made = tables(each_second(1, api_key=1, api="Fetch", request_size=largest, response_size=largest))
+    made.changes = table_of(spark, METADATA_CHANGES, [state("t", 0, 1, [1, 2, 3])])
+    (rule,) = (rule for rule in RULES if rule.name == "uneven_nodes")
+    assert judge(made, [rule]).quiet == ("uneven_nodes",)
+
+
+def test_records_that_were_deleted_between_two_commits_are_found_and_those_that_were_read_are_not(found: Any) -> None:
+    assert sorted(one.sentence for one in found["expired"]) == [
+        "Records of came late were gone before app at 10.0.0.1 read them: its log begins at 8 above the commit at 3 "
+        "(cases: 1)",
+        "Records of deleted were gone before group g read them: its log begins at 40 above the commit at 10 (cases: 1)",
+        "Records of gone were gone before app at 10.0.0.1 read them: it asked for an offset that is not there "
+        "(cases: 1)",
+    ]
+
+
+def test_a_client_that_a_quota_holds_back_is_found_and_one_that_it_hardly_does_is_not(found: Any) -> None:
+    (one,) = found["throttled"]
+    assert one.subject == "throttled at 10.0.0.1"
+    assert one.measure == pytest.approx(0.05)
+    assert "up to 300 ms" in one.sentence

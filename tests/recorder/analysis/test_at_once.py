@@ -1,0 +1,59 @@
+"""Questions are asked by several threads; the answers come in the questions' order, or the first error."""
+
+from __future__ import annotations
+
+from functools import partial
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+
+from recorder.analysis import at_once
+from recorder.analysis.at_once import THREADS, ask_all
+
+
+def test_answers_come_in_the_order_of_their_questions_however_late_the_first_one_is() -> None:
+    last_is_answered = Event()
+
+    def first() -> str:
+        assert last_is_answered.wait(60)
+        return "first"
+
+    def last() -> str:
+        last_is_answered.set()
+        return "last"
+
+    assert ask_all([first, last]) == ["first", "last"]
+    assert ask_all([]) == []
+
+
+def test_as_many_questions_as_there_are_threads_are_asked_at_a_time() -> None:
+    all_are_asked = Barrier(THREADS)
+    assert sorted(ask_all([partial(all_are_asked.wait, 60)] * THREADS)) == [*range(THREADS)]
+
+
+def test_an_error_is_raised_and_no_further_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_once, "THREADS", 1)  # so that no question is under way when the error comes
+    asked: list[int] = []
+
+    def wrong() -> None:
+        raise ValueError("no such column")
+
+    with pytest.raises(ValueError, match="no such column"):
+        ask_all([wrong, *(partial(asked.append, number) for number in range(1000))])
+    assert asked == []
+
+
+def test_behind_ctrl_c_nobody_waits_for_the_question_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    jvm_has_ended = Event()
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(at_once, "wait", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask_all([partial(jvm_has_ended.wait, 60)] * 2)
+        assert not jvm_has_ended.is_set()
+    finally:
+        jvm_has_ended.set()

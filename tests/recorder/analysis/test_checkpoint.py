@@ -1,0 +1,94 @@
+"""A stream's checkpoint, output and capture belong together; what does not is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recorder.analysis.checkpoint import OWNER, WrongCheckpoint, claim
+
+FACTS = {"FOLDER": "/captures/a", "--window": "60000 milliseconds", "--by": ["api", "node"]}
+
+
+def tables(folder: Path) -> dict[str, Path]:
+    return {"latency_by_api": folder / "out" / "latency_by_api"}
+
+
+def claimed(folder: Path, **other: object) -> None:
+    claim(folder / "checkpoint", {**FACTS, **other}, tables(folder), write=True)
+
+
+def test_a_new_checkpoint_is_this_streams_from_then_on(tmp_path: Path) -> None:
+    claimed(tmp_path)
+    written = (tmp_path / "checkpoint" / OWNER).read_bytes()
+    claimed(tmp_path)
+    assert [one.name for one in (tmp_path / "checkpoint").iterdir()] == [OWNER]
+    assert (tmp_path / "checkpoint" / OWNER).read_bytes() == written
+
+
+def test_a_look_writes_nothing(tmp_path: Path) -> None:
+    claim(tmp_path / "checkpoint", FACTS, tables(tmp_path), write=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("FOLDER", "/captures/b", "its FOLDER is /captures/a, not /captures/b; right would be FOLDER /captures/a, or"),
+        ("--window", "5000 milliseconds", "its --window is 60000 milliseconds, not 5000 milliseconds"),
+        ("--by", ["api"], "its --by is api,node, not api; right would be --by api,node"),
+    ],
+    ids=["capture", "window", "by"],
+)
+def test_the_checkpoint_of_another_stream_is_refused(tmp_path: Path, name: str, value: object, says: str) -> None:
+    claimed(tmp_path)
+    (tmp_path / "checkpoint" / "latency_by_api").mkdir()
+    with pytest.raises(WrongCheckpoint, match=f"is the checkpoint of another stream: {says}"):
+        claimed(tmp_path, **{name: value})
+
+
+def test_a_stream_that_never_began_binds_nobody_to_its_options(tmp_path: Path) -> None:
+    claimed(tmp_path, **{"--window": "5 minutes"})
+    claimed(tmp_path)
+    assert json.loads((tmp_path / "checkpoint" / OWNER).read_text())["--window"] != "5 minutes"
+
+
+def test_an_output_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
+    tables(tmp_path)["latency_by_api"].mkdir(parents=True)
+    with pytest.raises(WrongCheckpoint, match="is there already, of a stream with another checkpoint: right would be"):
+        claimed(tmp_path)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_folder_of_other_files_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "notes.txt").touch()
+    with pytest.raises(WrongCheckpoint, match="is no checkpoint of kafka-wiretap: right would be an empty folder"):
+        claimed(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff"], ids=["empty", "list", "cut", "no-text"])
+def test_a_damaged_owner_is_refused(tmp_path: Path, content: bytes) -> None:
+    claimed(tmp_path)
+    (tmp_path / "checkpoint" / OWNER).write_bytes(content)
+    with pytest.raises(WrongCheckpoint, match="is damaged"):
+        claimed(tmp_path)
+
+
+def test_a_draft_that_a_kill_left_is_no_strange_file(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / f".{OWNER}").write_bytes(b"{")
+    claimed(tmp_path)
+    claimed(tmp_path)
+
+
+def test_a_checkpoint_whose_output_is_gone_is_refused(tmp_path: Path) -> None:
+    claimed(tmp_path)
+    commits = tmp_path / "checkpoint" / "latency_by_api" / "commits"
+    commits.mkdir(parents=True)
+    # Spark has removed those of the first batches
+    (commits / "107").touch()
+    with pytest.raises(WrongCheckpoint, match=r"latency_by_api is gone, and .* goes on behind it"):
+        claimed(tmp_path)

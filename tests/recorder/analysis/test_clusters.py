@@ -1,0 +1,133 @@
+"""The same answers wherever Spark runs: on threads, on executor processes, on a standalone cluster; by either road."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE
+from tests.recorder.analysis.by_exchange import Talk, batch
+from tests.recorder.analysis.conftest import write_frames
+from tests.recorder.analysis.standalone import SPARK_HOME, standalone
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+MASTERS = ["local[2]", "local-cluster[2,1,1024]", "standalone"]
+REQUESTS = {"Produce": 100, "Fetch": 100, "Heartbeat": 100, "Metadata": 1}
+SMALL = {"spark.executor.memory": "512m"}
+# prints, in a line for each road, all that analyze answers and the rows of two tables
+PROGRAM = """
+import json, sys
+from dataclasses import asdict
+from recorder.analysis import job, sources
+from recorder.analysis.bodies import Road
+from recorder.analysis.report import report
+
+master, folder, file = sys.argv[1:]
+with job.session(master, extra={"spark.executor.memory": "512m"}) as spark:
+    for road in (Road.WORKER, Road.JVM):
+        captured = sources.captured(spark, folder, {"frames": [file], "events": []}, road=road)
+        told = asdict(report(captured))
+        rows = {name: sources.load(captured, name).collect() for name in ("topic_partitions", "records")}
+        told |= {name: [row.asDict() for row in some] for name, some in rows.items()}
+        for some in told.values():
+            if isinstance(some, list):
+                some.sort(key=lambda row: json.dumps(row, default=str, sort_keys=True))
+        print(json.dumps(told, default=str, sort_keys=True))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of three hundred exchanges in several row groups, some of which hold errors."""
+    found = tmp_path_factory.mktemp("capture")
+    talk, records = Talk(), batch(20)
+    rows = []
+    done = {"responses": [{"name": "orders", "partition_responses": [{"index": 0}]}]}
+    named = {"cluster_id": "c", "topics": [{"name": "orders", "partitions": [{}]}]}
+    for number in range(100):
+        partition = {"index": 0, "records": records}
+        written = {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
+        told = {"partition_index": 0, "high_watermark": 20, "records": records}
+        read = {"responses": [{"topic": "orders", "partitions": [told]}]}
+        rows += talk.exchange(PRODUCE, 8, number, written, done)
+        rows += talk.exchange(FETCH, 11, number, {"topics": [{"topic": "orders", "partitions": [{}]}]}, read)
+        rows += talk.exchange(HEARTBEAT, 4, number, {"group_id": "g"}, {"error_code": 25 if number % 10 == 0 else 0})
+    rows += talk.exchange(METADATA, 9, 1, {"topics": None}, named)
+    write_frames(found, rows, 60)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> str:
+    """What one thread answers."""
+    worker, jvm = answers("local[1]", folder)
+    assert worker == jvm
+    return worker
+
+
+def answers(master: str, folder: Path) -> list[str]:
+    """What a process of its own answers by either road."""
+    (file,) = folder.glob("frames/*/*/*.parquet")
+    command = [sys.executable, "-c", PROGRAM, master, str(folder), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_every_master_gives_the_same_answers_by_both_roads(
+    master: str, folder: Path, expected: str, request: pytest.FixtureRequest
+) -> None:
+    address = request.getfixturevalue("cluster") if master == "standalone" else master
+    assert answers(address, folder) == [expected] * 2
+    told = json.loads(expected)
+    assert {row["api"]: row["requests"] for row in told["latency_by_api"]} == REQUESTS
+    assert (len(told["records"]), [row["count"] for row in told["errors_by_api"]]) == (4000, [10])
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """What `kafka-wiretap spark-package` writes."""
+    program = "from recorder.submitting import spark_package; spark_package()"
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "package")], check=True, capture_output=True)
+    return tmp_path / "package"
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["by its path", "by its URL"])
+def test_spark_submit_runs_the_package_alone(cluster: str, folder: Path, package: Path, scheme: str) -> None:
+    """Neither master nor settings are told to the command: they are those of `spark-submit`."""
+    found = submitted(package, cluster, "analyze", f"{scheme}{folder}", "--format", "json")
+    assert found.returncode == 0, found.stderr
+    assert {row["api"]: row["requests"] for row in json.loads(found.stdout)["latency_by_api"]} == REQUESTS
+    assert "Connected to Spark cluster with app ID" in found.stderr
+
+
+def test_what_is_wrong_is_said_by_spark_submit_with_the_same_exit_code(cluster: str, package: Path) -> None:
+    """`spark-submit` sends a program's errors to its standard output."""
+    found = submitted(package, cluster, "analyze", str(package / "none"))
+    assert (found.returncode, found.stdout) == (2, f"Error: {package / 'none'} does not exist\n")
+
+
+def submitted(package: Path, master: str, *arguments: str) -> Any:
+    """What `spark-submit` says; the project is not on Python's path."""
+    settings = [part for name, value in SMALL.items() for part in ("--conf", f"{name}={value}")]
+    zipped, program = package / "kafka_wiretap.zip", package / "kafka_wiretap_main.py"
+    command = [SPARK_HOME / "bin" / "spark-submit", "--master", master, *settings, "--py-files", zipped, program]
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    own |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return subprocess.run(
+        [str(one) for one in (*command, *arguments)], capture_output=True, text=True, env=own, cwd=package, check=False
+    )

@@ -1,0 +1,66 @@
+"""A capture's side of a comparison, as Spark makes it of exchanges that are written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, VersionFacts
+from recorder.analysis.gather import _clients, _errors, _versions, facts
+from tests.recorder.analysis.by_hand import EXCHANGE, NOON
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+
+
+def test_a_side_has_the_answers_of_analyze_and_the_findings_of_a_report(
+    captured: Build, request_row: Build, response_row: Build
+) -> None:
+    rows = [make(number) for number in range(5) for make in (request_row, response_row)][:-1]
+    told: list[str] = []
+    found = facts(captured(*rows, is_tiny=True), "monday", say=told.append)
+    assert found.apis == (ApiFacts("Metadata", None, 5, 4, 0, 100, 400, 5.0, 5.0, 5.0),)
+    assert (found.capture, found.frames, found.bytes, found.exchanges) == ("monday", 9, 500, 5)
+    # from the first request to the last one, which is not answered
+    assert found.seconds == 4
+    assert found.versions == (VersionFacts("Metadata", 12, 5),)
+    assert found.clients.rows == (ClientFacts("app", None, 5),)
+    # their bodies were not kept
+    assert found.read == {"Metadata": 0}
+    assert "gaps" in found.findings.quiet
+    assert told[-1] == "rules on monday"
+
+
+def test_a_capture_without_frames_has_a_side_too(captured: Build) -> None:
+    found = facts(captured(), "empty")
+    assert (found.frames, found.first_at_ns, found.findings.not_judged) == (0, None, "the capture holds no frames")
+
+
+def test_an_error_counts_once_for_each_answer_and_api(tables: Build) -> None:
+    codes = [[], [25], [25, 25, 27], [27]]
+    rows = [EXCHANGE | {"exchange": at, "at": NOON, "error_codes": one} for at, one in enumerate(codes)]
+    found = _errors(tables(rows).kept)
+    assert set(found) == {
+        ErrorFacts("Heartbeat", "UNKNOWN_MEMBER_ID", 2, False),
+        ErrorFacts("Heartbeat", "REBALANCE_IN_PROGRESS", 2, True),
+    }
+
+
+def test_numbers_at_a_client_ids_end_are_one_client(spark: SparkSession) -> None:
+    rows = [
+        ("java", "3", "app-1", "Fetch", 11, 2),
+        ("java", "3", "app-27", "Fetch", 12, 5),
+        ("java", "4", "app-3", "Fetch", 12, 1),
+        (None, None, None, "Fetch", 12, 1),
+    ]
+    schema = "software string, software_version string, client_id string, api string, api_version int, requests bigint"
+    told = spark.createDataFrame(rows, schema)
+    assert _clients(told).rows == (
+        ClientFacts("app-*", "java 3", 7),
+        ClientFacts(None, None, 1),
+        ClientFacts("app-*", "java 4", 1),
+    )
+    assert set(_versions(told)) == {VersionFacts("Fetch", 11, 2), VersionFacts("Fetch", 12, 7)}

@@ -1,0 +1,39 @@
+"""A kept table is made once, whoever asks first."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from recorder.analysis.at_once import THREADS, ask_all
+from recorder.analysis.kept import Kept
+
+
+class Made:
+    """A stand-in for a DataFrame, that counts how often it is worked out."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def localCheckpoint(self, **_: Any) -> Made:  # noqa: N802 - as Spark calls it
+        self.times += 1
+        return self
+
+
+def test_a_table_that_several_threads_ask_for_is_worked_out_once() -> None:
+    kept, made = Kept(), Made()
+    found = ask_all([partial(kept.table, "exchanges", lambda: made)] * (3 * THREADS))  # type: ignore[arg-type, return-value]
+    assert made.times == 1
+    assert all(one is made for one in found)
+
+
+def test_tables_of_other_times_are_other_tables_and_one_may_be_made_of_another() -> None:
+    kept, names, rows = Kept(), Made(), Made()
+
+    def rows_with_names() -> Any:
+        assert kept.table(("names", None), lambda: names) is names  # type: ignore[arg-type, return-value]
+        return rows
+
+    assert kept.table(("rows", 0), rows_with_names) is rows
+    assert kept.table(("rows", 1), rows_with_names) is rows
+    assert (names.times, rows.times) == (1, 2)

@@ -1,0 +1,49 @@
+"""Tasks cover each byte of a capture once, and only files whose hours may hold wanted rows are planned."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.analysis import scan
+from recorder.analysis.scan import is_within, planned
+from recorder.capture.frames import HOUR_NS
+from recorder.capture.reader import file_at
+
+FILES = st.lists(st.tuples(st.uuids().map(str), st.integers(0, 1 << 26)), max_size=20, unique_by=lambda file: file[0])
+TIMES = st.none() | st.integers(-2 * HOUR_NS, 28 * HOUR_NS)
+
+
+@given(FILES, st.integers(1, 8))
+def test_tasks_cover_each_byte_of_each_file_once(files: list[tuple[str, int]], least: int) -> None:
+    pieces = [piece for task in planned(files, least) for piece in task]
+    for path, size in files:
+        ranges = sorted((one.start, one.end) for one in pieces if one.path == path)
+        assert ranges[0][0] == 0
+        assert ranges[-1][1] == size
+        assert all(end == start for (_, end), (start, _) in pairwise(ranges))
+    assert all(sum(one.end - one.start for one in task) <= scan.TASK_BYTES for task in planned(files, least))
+
+
+def test_a_capture_without_files_is_no_task() -> None:
+    assert planned([], 4) == []
+
+
+@given(st.integers(0, 24 * HOUR_NS - 1), TIMES, TIMES)
+def test_the_file_of_a_wanted_row_is_planned(at_ns: int, since_ns: int | None, until_ns: int | None) -> None:
+    file = file_at(Path(f"frames/date=1970-01-01/hour={at_ns // HOUR_NS:02}/s-1-1.parquet"))
+    is_wanted = (since_ns is None or at_ns >= since_ns) and (until_ns is None or at_ns <= until_ns)
+    assert is_within(file, since_ns, until_ns) or not is_wanted
+
+
+def test_files_of_other_hours_are_not_planned() -> None:
+    file = file_at(Path("frames/date=1970-01-02/hour=03/s-1-1.parquet"))
+    begin = 27 * HOUR_NS
+    assert file.hour_ns == begin
+    assert not is_within(file, begin + HOUR_NS, None)
+    assert not is_within(file, None, begin - 1)
+    assert is_within(file, begin + HOUR_NS - 1, None)
+    assert is_within(file, None, begin)

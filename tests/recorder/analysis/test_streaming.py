@@ -1,0 +1,233 @@
+"""A capture that grows: each window is written once, and is what batch says, whoever was killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire import catalog
+from recorder.analysis import sources
+from recorder.analysis.questions.errors import errors_by_api
+from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.streaming import Progress, Streamed, run
+from recorder.capture.compactor import compact
+from recorder.capture.frames import frames_schema
+from recorder.capture.session import SPOOL_FOLDER
+from tests.brokers.children import spawn
+from tests.brokers.waiting import wait_for
+from tests.faults.live import ROOT, LiveProxy, Load, broker, mixed
+from tests.recorder.analysis.conftest import NOON
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+HEARTBEAT = {"api_key": 12, "api": "Heartbeat", "api_version": 4}
+WINDOW = "1 minute"
+# exchanges of the capture by hand, one every 7 s, and how long most of their answers take at most
+EXCHANGES, LATENCIES_MS = 60, (1, 20, 90_000)
+
+
+def beat(number: int, latency_ms: int) -> list[tuple[float, dict[str, Any]]]:
+    """The rows of a heartbeat, each with the second after noon when it arrived; one in five is answered by an error."""
+    frame = catalog.encode_response(12, 4, number, {"error_code": 27 if number % 5 == 0 else 0})
+    asked, told = float(number * 7), number * 7 + latency_ms / 1000
+    answer = {"frame": frame, "size": len(frame), "stored": len(frame), "latency_ns": latency_ms * 10**6}
+    return [(asked, {"kind": "request"}), (told, {"kind": "response", **answer})]
+
+
+@pytest.fixture
+def segments(tmp_path: Path, request_row: Build, response_row: Build) -> list[Path]:
+    """Published files of a capture, one for each minute of arrival, outside of it. Some are asked in one file and
+    answered in another. The last request awaits no answer."""
+    rng = random.Random(5)
+    rows: list[tuple[float, dict[str, Any]]] = []
+    for number in range(EXCHANGES):
+        for second, told in beat(number, rng.choice(LATENCIES_MS) + rng.randrange(9)):
+            build = request_row if told["kind"] == "request" else response_row
+            rows.append((second, build(number, at=NOON + timedelta(seconds=second), **HEARTBEAT, **told)))
+    rows.append((EXCHANGES * 7, request_row(EXCHANGES, at=NOON + timedelta(seconds=EXCHANGES * 7), awaits=False)))
+    last = int(max(second for second, _ in rows)) // 60
+    return [write(tmp_path, at, [row for second, row in rows if second // 60 == at]) for at in range(last + 1)]
+
+
+def write(folder: Path, number: int, rows: list[dict[str, Any]]) -> Path:
+    table = [row | {"at_ns": int(row["at"].timestamp() * 10**6) * 1000} for row in rows]
+    file = folder / "kept" / f"s-{number}-{number}.parquet"
+    file.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(table, frames_schema()), file)
+    return file
+
+
+def publish(files: list[Path], capture: Path) -> None:
+    hour = capture / "frames" / "date=2026-11-21" / "hour=12"
+    hour.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        # as the compactor does it: whole, and then by its name
+        shutil.copy(file, hour / f".{file.name}")
+        (hour / f".{file.name}").rename(hour / file.name)
+
+
+def streamed(folder: Path, **other: Any) -> Streamed:
+    return Streamed(str(folder / "capture"), str(folder / "out"), str(folder / "checkpoint"), **{"every": None} | other)
+
+
+def written(spark: SparkSession, folder: Path, name: str) -> list[str]:
+    return as_text(spark.read.parquet(str(folder / "out" / name)))
+
+
+def as_text(found: DataFrame) -> list[str]:
+    return sorted(str(sorted(row.asDict().items())) for row in found.collect())
+
+
+def in_batch(spark: SparkSession, capture: Path, window: str) -> dict[str, DataFrame]:
+    """What batch says of the exchanges that are answered, or await no answer."""
+    files = {kind: [str(file) for file in capture.glob(f"{kind}/*/*/*.parquet")] for kind in ("frames", "events")}
+    found = sources.all_exchanges(sources.captured(spark, str(capture), files))
+    known = found.filter(F.col("outcome").isin("answered", "by_proxy", "one_way"))
+    latency = latency_by_api(known, window=window).drop("unanswered")
+    return {"latency_by_api": latency, "errors_by_api": errors_by_api(known, window=window)}
+
+
+def test_a_capture_that_grows_has_each_window_once_and_as_batch_has_it(
+    spark: SparkSession, tmp_path: Path, segments: list[Path]
+) -> None:
+    asked = streamed(tmp_path, watermark="2 minutes", window=WINDOW)
+    told: list[Progress] = []
+    # a segment may come before an older one, by less than the watermark
+    for part in ([segments[1], segments[0], *segments[2:5]], segments[5:]):
+        publish(part, tmp_path / "capture")
+        told += run(spark, asked)
+    assert not [one for one in told if one.late]
+    batch = in_batch(spark, tmp_path / "capture", WINDOW)
+    newest = NOON + timedelta(seconds=EXCHANGES * 7)
+    for name, found in batch.items():
+        complete = F.col("window_start") + F.expr("interval 3 minutes") <= F.lit(newest)
+        assert written(spark, tmp_path, name) == as_text(found.filter(complete))
+    assert len(written(spark, tmp_path, "latency_by_api")) > 3
+
+
+def test_what_comes_when_its_window_is_written_is_counted_and_left_out(
+    spark: SparkSession, tmp_path: Path, segments: list[Path]
+) -> None:
+    asked = streamed(tmp_path, watermark="1 minute", window=WINDOW)
+    publish([segments[0], *segments[2:]], tmp_path / "capture")
+    assert not [one for one in run(spark, asked) if one.late]
+    before = written(spark, tmp_path, "latency_by_api")
+    publish([segments[1]], tmp_path / "capture")
+    late = {one.table: one.late for one in run(spark, asked) if one.late}
+    assert late == {"latency_by_api": late["latency_by_api"], "errors_by_api": late["errors_by_api"]}
+    assert written(spark, tmp_path, "latency_by_api") == before
+
+
+# as users run it; a window is short, so that many are written while things are killed
+COMMAND = [sys.executable, "-c", "from proxy.cli import main; main()", "stream"]
+SHORT = ["--window", "1s", "--watermark", "30s", "--trigger", "1s", "--master", "local[2]"]
+# Java is neither written nor compiled for so few rows
+PLAIN = [
+    word for name in ("wholeStage=false", "factoryMode=NO_CODEGEN") for word in ("--conf", f"spark.sql.codegen.{name}")
+]
+TURNS = 5
+# bytes of segments, and some more
+SEGMENT = 3_000_000
+FLAGS = ("--record-spool", "8MiB", "--record-when-full", "wait")
+BATCH = mixed((5, 5, 5, 5, 300, 20_000), 12)
+
+
+@contextmanager
+def stream(folder: Path, *more: str) -> Iterator[subprocess.Popen[Any]]:
+    """The command, killed behind the block with its JVM, if it still runs."""
+    command = [*COMMAND, str(folder / "capture"), "--output", str(folder / "out"), *SHORT, *more]
+    child = spawn(command, output=folder / "stream.log", env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            # the group is the session that it was started in: the command, its JVM and their workers
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+@pytest.mark.long
+def test_a_stream_waits_for_a_first_segment_and_ctrl_c_ends_it_cleanly(
+    tmp_path: Path, segments: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch, log = tmp_path / "scratch", tmp_path / "stream.log"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
+    with stream(tmp_path, *PLAIN) as child:
+        ended = lambda: log.read_text() if child.poll() is not None else None  # noqa: E731
+        wait_for(lambda: "waiting for the first segment" in log.read_text(), "the wait", hopeless=ended)
+        assert not (tmp_path / "out").exists()
+        publish(segments, tmp_path / "capture")
+        wait_for(lambda: "latency_by_api: " in log.read_text(), "a batch", seconds=200, hopeless=ended)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 0
+    first, *batches, last = log.read_text().splitlines()
+    assert first.endswith("holds no frames: waiting for the first segment")
+    assert all(" rows written, " in line or " row written, " in line for line in batches)
+    assert last == f"stopped: the same command goes on from {tmp_path}/out/_checkpoint"
+    assert list(scratch.iterdir()) == []
+
+
+def steps_of(folder: Path) -> int:
+    """How many batches the stream has begun, and how many it has ended."""
+    return len([*folder.glob("out/_checkpoint/*/offsets/[0-9]*"), *folder.glob("out/_checkpoint/*/commits/[0-9]*")])
+
+
+def go_on(load: Load, folder: Path, steps: int) -> None:
+    """Returns when the stream has taken so many steps more; for each of them a segment is filled."""
+    for _ in range(steps):
+        until = steps_of(folder) + 1
+        load.reach(SEGMENT)
+        with load.paused():
+            wait_for(lambda until=until: steps_of(folder) >= until, "a step of the stream", seconds=180)
+
+
+def write_a_day_later(capture: Path, row: dict[str, Any]) -> datetime:
+    """A frame that is newer than all others by more than the watermark. Returns its time."""
+    at = datetime.now(UTC) + timedelta(days=1)
+    hour = capture / "frames" / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
+    hour.mkdir(parents=True)
+    told = row | {"at": at, "at_ns": int(at.timestamp() * 10**6) * 1000}
+    pq.write_table(pa.Table.from_pylist([told], frames_schema()), hour / "z-1-1.parquet")
+    return at
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_proxy_and_stream_killed_at_random_moments_leave_each_window_once_and_as_batch_has_it(
+    spark: SparkSession, tmp_path: Path, request_row: Build
+) -> None:
+    rng, capture = random.Random(11), tmp_path / "capture"
+    with broker() as upstream:
+        for turn in range(TURNS):
+            proxy = LiveProxy(upstream, capture, tmp_path / f"proxy-{turn}.log", *FLAGS)
+            load = Load([*proxy.nodes().values()] * 2, BATCH, turn)
+            with stream(tmp_path):
+                go_on(load, tmp_path, rng.randint(1, 7))
+                proxy.kill()
+            load.stop()
+    assert not compact(capture).failed
+    end = write_a_day_later(capture, request_row(0, awaits=False))
+    with stream(tmp_path, "--once") as last:
+        assert last.wait(300) == 0, (tmp_path / "stream.log").read_text()
+    assert "too late" not in (tmp_path / "stream.log").read_text()
+    for name, found in in_batch(spark, capture, "1 second").items():
+        streamed_rows = written(spark, tmp_path, name)
+        assert streamed_rows == as_text(found.filter(F.col("window_start") < F.lit(end - timedelta(hours=1))))
+        assert len(streamed_rows) > TURNS

@@ -1,0 +1,83 @@
+"""A whole report: how much it asks of Spark, and that its speed changes no answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from proxy.wire import encode_request, encode_response, records
+from recorder.analysis import bodies
+from recorder.analysis.decode.rows import Decoder
+from recorder.analysis.summarize import SECTIONS, summary
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+# Spark's jobs for a report of a small capture: a few more than a section and a rule need at least. They were 148 when
+# each section read the bodies by itself, and shuffled them.
+MOST_JOBS = 85
+
+
+@pytest.fixture
+def rows(request_row: Build, response_row: Build) -> list[dict[str, Any]]:
+    """Two clients that ask for Metadata, write and read a topic."""
+    batch = records.write_batch([records.Record(0, 1000, value=b"v")])
+    partition = {"partition_index": 0, "high_watermark": 1, "records": batch}
+    produced = {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
+    frames = {
+        3: ({"topics": None}, {"cluster_id": "c", "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}),
+        0: (produced, {"responses": [{"name": "t", "partition_responses": [{"index": 0}]}]}),
+        1: ({"topics": [{"topic": "t"}]}, {"responses": [{"topic": "t", "partitions": [partition]}]}),
+    }
+    version, name = {3: 9, 0: 8, 1: 11}, {3: "Metadata", 0: "Produce", 1: "Fetch"}
+    found = []
+    for connection in (1, 2):
+        for number in range(60):
+            key = (3, 0, 1)[number % 3]
+            facts = {"api_key": key, "api": name[key], "api_version": version[key], "connection": connection}
+            request = encode_request(key, version[key], number, "app", frames[key][0])
+            sent = {"frame": request, "size": len(request), "stored": len(request)}
+            found += [
+                request_row(number, **facts, **sent),
+                response_row(number, encode_response(key, version[key], number, frames[key][1]), **facts),
+            ]
+    return found
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
+
+
+def test_a_report_decodes_each_kind_of_frame_once_and_takes_few_jobs(
+    spark: SparkSession, captured: Build, rows: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: Counter[str] = Counter()
+
+    def counting(found: bodies.Captured, decoder: Decoder) -> Any:
+        decoded[decoder.name] += 1
+        return by_workers(found, decoder)
+
+    by_workers = bodies._by_workers
+    monkeypatch.setattr(bodies, "_by_workers", counting)
+    told: list[str] = []
+    before = jobs_so_far(spark)
+    found = summary(captured(*rows, is_tiny=True), "capture", say=told.append)
+    assert found.coverage.exchanges == 120
+    assert [(one.topic, one.writers, one.readers) for one in found.topics.totals] == [("t", 1, 1)]
+    assert len(found.findings.quiet) > 5
+    assert [name for name, times in decoded.items() if times > 1] == []
+    assert set(SECTIONS) < set(told)
+    assert jobs_so_far(spark) - before <= MOST_JOBS
+
+
+@pytest.mark.long
+def test_a_capture_of_any_size_is_told_as_a_tiny_one_is(
+    captured: Build, rows: list[Any], request: pytest.FixtureRequest
+) -> None:
+    tiny = summary(captured(*rows, is_tiny=True), "capture")
+    request.getfixturevalue("as_for_many_rows")
+    assert replace(summary(captured(*rows, row_group_size=50), "capture"), method=tiny.method) == tiny

@@ -1,0 +1,165 @@
+"""What is wrong with an export is one line, before Spark starts and before anything is written; exit code 2."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recorder import analyze
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.export import commands, publisher
+from recorder.export.message import Message
+from recorder.export.publisher import Publisher
+from tests.recorder.running import run
+
+FINDING = Finding("slow", Severity.CRITICAL, "Fetch on node 2", "it was slow", "look", 10**18)
+WHERE = ("--cloudevents", "findings", "--bootstrap", "127.0.0.1:9")
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    hour = tmp_path / "capture" / "frames" / "date=2026-11-21" / "hour=12"
+    hour.mkdir(parents=True)
+    (hour / "a-1-1.parquet").touch()
+    return tmp_path / "capture"
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Spark and the cluster replaced: what was published, and where."""
+    found: list[Any] = []
+
+    def publish(self: Publisher, messages: list[Message]) -> dict[int, int]:
+        found.append((self, messages))
+        return {0: len(messages)} if messages else {}
+
+    monkeypatch.setattr(Publisher, "check", lambda self: None)
+    monkeypatch.setattr(Publisher, "publish", publish)
+    monkeypatch.setattr(commands, "_findings", lambda *_: Findings(found=Table((FINDING,))))
+    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    return found
+
+
+def refused(*arguments: object) -> str:
+    """The one line that an export is refused with."""
+    found = run("export", *arguments)
+    assert found.exit_code == 2
+    (line,) = found.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--cloudevents", "a topic"), "'a topic' is no topic's name: right would be up to 249 of a-z, "),
+        (("--cloudevents", ".."), "'..' is no topic's name: right would be "),
+        (
+            ("--bootstrap", "broker"),
+            "--bootstrap: 'broker' has no port between 0 and 65535; right would be broker-1:9092",
+        ),
+        (
+            ("--key", "k", "--key-mapper", "partitionkey"),
+            "--key and --key-mapper both say what the key is: right would be ",
+        ),
+        (("--producer", "linger"), "--producer: a setting has a name and a value; right would be linger.ms=5"),
+        (
+            ("--producer", "nonsense=1"),
+            'No such configuration property: "nonsense": right would be a setting of librdkafka\'s',
+        ),
+        (
+            ("--producer", "oauth_cb=1"),
+            "expected oauth_cb property as a callable function: right would be a setting of ",
+        ),
+        (
+            ("--producer", "default.topic.config=1"),
+            "'str' object has no attribute 'keys': right would be a setting of ",
+        ),
+        (("--source", "my source"), "--source: 'my source' is no URI; right would be /wiretap/production"),
+        (("--source", ""), "--source: '' is no URI; right would be "),
+        (("--producer-config", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+    ],
+    ids=[
+        "name",
+        "dots",
+        "address",
+        "two keys",
+        "setting",
+        "unknown setting",
+        "function",
+        "no text",
+        "source",
+        "no source",
+        "file",
+    ],
+)
+def test_a_wrong_option_is_one_line(capture: Path, options: tuple[str, ...], says: str) -> None:
+    assert refused(capture, *WHERE, *options).startswith(f"Error: {says}")
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+def test_a_cluster_that_does_not_answer_is_one_line(capture: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setattr(publisher, "PATIENCE", 0.5)
+    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        line = refused(capture, *WHERE, "--bootstrap", address, "--mode", mode)
+    assert line.startswith(f"Error: no broker answers at {address} (")
+    assert line.endswith("); right would be --bootstrap HOST:PORT of one")
+
+
+def test_a_missing_package_is_one_line(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    line = refused(capture, *WHERE)
+    assert line.startswith("Error: an export needs more packages: ")
+    assert line.endswith("-m pip install '.[export]'")
+
+
+def test_a_setting_that_is_a_secret_is_not_repeated(capture: Path, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# mine\n\nsasl.password=hidden\nhunter2\n")
+    line = refused(capture, *WHERE, "--producer-config", file)
+    assert line == f"Error: {file}: a setting has a name and a value; right would be linger.ms=5"
+
+
+def test_settings_are_the_files_and_the_options_win(capture: Path, published: list[Any], tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms = 5\nsasl.password=a=b\n")
+    done = run("export", capture, *WHERE, "--producer-config", file, "--producer", "linger.ms=7")
+    assert done.exit_code == 0, done.output
+    ((where, messages),) = published
+    assert where.settings == {"linger.ms": "7", "sasl.password": "a=b"}
+    assert (where.topic, where.bootstrap, where.with_headers) == ("findings", "127.0.0.1:9", True)
+    assert [message.key for message in messages] == [None]
+    assert done.stdout == "published 1 finding to findings: partition 0 (1)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [((), None), (("--key", "mine"), b"mine"), (("--key-mapper", "partitionkey"), b"Fetch on node 2")],
+    ids=["none", "given", "mapper"],
+)
+def test_the_key_is_the_one_asked_for(
+    capture: Path, published: list[Any], options: tuple[str, ...], key: bytes
+) -> None:
+    run("export", capture, *WHERE, "--mode", "structured", *options)
+    ((where, messages),) = published
+    assert [message.key for message in messages] == [key]
+    assert not where.with_headers
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [(Findings(), "there are no findings"), (Findings(not_judged="no frames"), "no frames")],
+    ids=["quiet", "empty"],
+)
+def test_nothing_found_is_said(
+    capture: Path, published: list[Any], monkeypatch: pytest.MonkeyPatch, found: Findings, says: str
+) -> None:
+    monkeypatch.setattr(commands, "_findings", lambda *_: found)
+    done = run("export", capture, *WHERE)
+    assert (done.exit_code, done.stdout) == (0, f"nothing published: {says}\n")

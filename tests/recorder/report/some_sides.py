@@ -1,0 +1,103 @@
+"""Sides of comparisons: a Monday and a Tuesday that differ in everything, hostile peers, and a capture of nothing."""
+
+from __future__ import annotations
+
+from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, Facts, ManyClients, VersionFacts
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit
+from recorder.missing import Gaps, Missing
+from tests.hostile_text import TEXT
+
+_AT = 1_795_399_675 * 10**9
+_SECOND = 10**9
+
+
+def finding(rule: str, subject: str, measure: float | None, unit: Unit = Unit.MS, **facts: object) -> Finding:
+    """A warning of this rule."""
+    evidence = (Evidence("s", 4, 8, at_ns=_AT),)
+    made = Finding(rule, Severity.WARNING, subject, f"{subject}: {rule}", "mend it", measure=measure, unit=unit)
+    return Finding(**{**{name: getattr(made, name) for name in made.__slots__}, "evidence": evidence, **facts})  # type: ignore[arg-type]
+
+
+def work(api: str, answers: int, p50: float, p95: float, p99: float, **facts: object) -> ApiFacts:
+    """An API's work, of 100 bytes a request and 900 an answer."""
+    made = {"requests": answers, "responses": answers, "request_bytes": 100 * answers, "response_bytes": 900 * answers}
+    return ApiFacts(api, p50_ms=p50, p95_ms=p95, p99_ms=p99, **{**made, **facts})  # type: ignore[arg-type]
+
+
+def monday() -> Facts:
+    """A minute."""
+    return Facts(
+        "captures/monday",
+        _AT,
+        60 * _SECOND,
+        8000,
+        10_200_000,
+        apis=(
+            work("Produce", 1200, 3.1, 9.5, 40.2),
+            work("Fetch", 1200, 1.1, 3.0, 9.0),
+            work("Fetch", 400, 501.0, 502.0, 502.0, wait="wait"),
+            work("InitProducerId", 6, 1.0, 2.0, 2.0),
+        ),
+        read={"Produce": 1200, "Fetch": 1600},
+        errors=(ErrorFacts("Produce", "NOT_LEADER_OR_FOLLOWER", 60), ErrorFacts("Fetch", "FENCED", 40, True)),
+        versions=(VersionFacts("Produce", 9, 1200), VersionFacts("Fetch", 11, 900), VersionFacts("Fetch", 12, 700)),
+        clients=ManyClients((ClientFacts("app-*", "apache-kafka-java 3.9.0", 2000), ClientFacts("legacy", None, 30))),
+        findings=Findings(
+            found=Table(
+                (
+                    finding("small_batches", "orders by app-*", 900, Unit.BYTES),
+                    finding("churn", "worker-*", 3.2, Unit.PER_SECOND),
+                )
+            )
+        ),
+    )
+
+
+def tuesday() -> Facts:
+    """Two minutes: Produce is slower, Fetch faster, clients are newer, and some frames are missing."""
+    return Facts(
+        "captures/tuesday",
+        _AT + 86_400 * _SECOND,
+        120 * _SECOND,
+        15_000,
+        20_000_000,
+        missing=Missing([Gaps("queue_full", 2, 0, 120, 8000)]),
+        apis=(
+            work("Produce", 2400, 5.0, 15.2, 64.3, unanswered=60),
+            work("Fetch", 2400, 1.1, 1.9, 5.6),
+            work("Fetch", 800, 701.0, 702.0, 702.0, wait="wait"),
+        ),
+        read={"Produce": 2340, "Fetch": 3200},
+        errors=(ErrorFacts("Produce", "NOT_LEADER_OR_FOLLOWER", 10), ErrorFacts("Fetch", "UNKNOWN", 90)),
+        versions=(VersionFacts("Produce", 12, 2400), VersionFacts("Fetch", 11, 1800), VersionFacts("Fetch", 12, 1400)),
+        clients=ManyClients(
+            (ClientFacts("app-*", "apache-kafka-java 4.1.0", 4000), ClientFacts("rdkafka", "lib 2", 9))
+        ),
+        findings=Findings(
+            found=Table((finding("churn", "worker-*", 9.2, Unit.PER_SECOND), finding("slow", "Produce on node 1", 410)))
+        ),
+    )
+
+
+def hostile() -> Facts:
+    """Names that mean harm, wherever there are names."""
+    return Facts(
+        f"captures/{TEXT}",
+        _AT,
+        60 * _SECOND,
+        100,
+        1000,
+        missing=Missing(notes=[TEXT], died=[TEXT]),
+        apis=(work(TEXT, 2000, 1.0, 2.0, 3.0, unanswered=500),),
+        read={TEXT: 1000},
+        errors=(ErrorFacts(TEXT, TEXT, 500),),
+        versions=(VersionFacts(TEXT, 1, 9),),
+        clients=ManyClients((ClientFacts(TEXT, TEXT, 9),)),
+        findings=Findings(found=Table((finding(TEXT, TEXT, 1.0),))),
+    )
+
+
+def nothing() -> Facts:
+    """A capture without a frame."""
+    return Facts("captures/empty", findings=Findings(not_judged="the capture holds no frames"))

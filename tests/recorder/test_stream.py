@@ -1,0 +1,77 @@
+"""`kafka-wiretap stream`: what is refused, in a line that says what is right, before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.session import SPOOL_FOLDER
+from recorder.stream import stream
+from tests.recorder.running import run
+
+
+def test_a_folder_that_is_no_capture_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        found = run("stream", folder, "--output", tmp_path / "out")
+        assert (found.exit_code, (tmp_path / "out").exists()) == (2, False)
+        assert f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder}" in found.output
+
+
+def test_once_of_a_capture_without_a_segment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
+    found = run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--once")
+    assert (found.exit_code, (tmp_path / "out").exists()) == (2, False)
+    assert "holds no frames" in found.output
+
+
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "capture[1]"
+    (folder / FRAMES_FOLDER).mkdir(parents=True)
+    found = run("stream", folder, "--output", tmp_path / "out")
+    assert found.exit_code == 2
+    assert "Spark takes brackets, braces, * and ? in a path for patterns" in found.output
+
+
+def test_the_checkpoint_of_another_capture_is_refused(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name / SPOOL_FOLDER).mkdir(parents=True)
+    checkpoint = tmp_path / "out" / "_checkpoint"
+    (checkpoint / "latency_by_api").mkdir(parents=True)
+    owner = '{{"FOLDER": "{}"}}'.format(tmp_path / "one")
+    (checkpoint / "kafka-wiretap.json").write_text(owner)
+    found = run("stream", tmp_path / "other", "--output", tmp_path / "out")
+    assert found.exit_code == 2
+    assert f"its FOLDER is {tmp_path / 'one'}, not {tmp_path / 'other'}" in " ".join(found.output.split())
+    assert (checkpoint / "kafka-wiretap.json").read_text() == owner
+
+
+@pytest.mark.parametrize("option", ["--window", "--watermark", "--trigger"])
+@pytest.mark.parametrize("value", ["0s", "soon", "10", "-1m", "1m1"])
+def test_a_duration_that_is_none_is_refused(option: str, value: str) -> None:
+    found = run("stream", "capture", "--output", "out", option, value)
+    assert found.exit_code == 2
+    assert f"{value!r} is no duration; right would be {option} 10m, or 90s" in found.output
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("10m", 600), ("10 minutes", 600), ("1 second", 1), ("1.5h", 5400), ("2 days", 172_800)]
+)
+def test_a_duration_may_have_its_unit_as_a_word(written: str, seconds: int) -> None:
+    (window,) = (param for param in stream.params if param.name == "window")
+    assert window.callback is not None
+    assert window.callback(click.Context(stream), window, written) == f"{seconds * 1000} milliseconds"
+
+
+def test_what_only_bodies_tell_is_nothing_to_tell_apart() -> None:
+    found = run("stream", "capture", "--output", "out", "--by", "api,topic")
+    assert found.exit_code == 2
+    assert "'topic' is nothing to ask by; right would be api, version, client_id" in found.output
+
+
+def test_a_bucket_by_the_wrong_name_is_refused() -> None:
+    found = run("stream", "s3://bucket/kept", "--output", "out")
+    assert found.exit_code == 2
+    assert "right would be s3a://BUCKET/FOLDER" in found.output

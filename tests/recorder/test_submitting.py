@@ -1,0 +1,105 @@
+"""`kafka-wiretap spark-package`: what spark-submit takes, whole or not at all; a master that is not there."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from recorder import submitting
+from recorder.analysis import job
+from recorder.analyze import analyze
+from tests.recorder.running import run
+
+
+def test_a_package_is_a_zip_and_a_program_with_the_line_that_runs_them(tmp_path: Path) -> None:
+    done = run("spark-package", tmp_path / "new" / "package")
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / "new" / "package"
+    assert sorted(file.name for file in folder.iterdir()) == ["kafka_wiretap.zip", "kafka_wiretap_main.py"]
+    assert {"recorder/submitting.py", "proxy/wire/messages/01_fetch.kafka"} <= {
+        *ZipFile(folder / "kafka_wiretap.zip").namelist()
+    }
+    assert done.stdout == (
+        f"spark-submit --master spark://HOST:7077 --py-files {folder}/kafka_wiretap.zip "
+        f"{folder}/kafka_wiretap_main.py analyze FOLDER\n"
+    )
+
+
+def test_written_again_it_replaces_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "kafka_wiretap.zip").write_text("old")
+    assert run("spark-package", tmp_path).exit_code == 0
+    assert ZipFile(tmp_path / "kafka_wiretap.zip").testzip() is None
+
+
+def test_where_nothing_can_be_written_a_line_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = run("spark-package", tmp_path / "file")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2,
+        f"Error: {tmp_path}/file can't be written: File exists",
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_zip_that_can_not_be_finished_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(target: Path) -> None:
+        target.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "kafka_wiretap.zip").write_text("old")
+    monkeypatch.setitem(submitting._FILES, "kafka_wiretap.zip", full)
+    done = run("spark-package", tmp_path)
+    assert done.exit_code == 2
+    assert "No space left on device" in done.stderr
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kafka_wiretap.zip", "old")]
+
+
+def test_under_spark_submit_the_master_is_the_one_that_was_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(job, "submitted", lambda: {"spark.master": "spark://127.0.0.1:7077"})
+    monkeypatch.setattr("recorder.analyze.check_spark", lambda: None)
+    monkeypatch.setattr(submitting, "check_spark", lambda: None)
+    monkeypatch.setattr("recorder.analyze.place_of", lambda folder, master, conf: seen.append(master) or exit_now())
+    monkeypatch.setattr("sys.argv", ["kafka_wiretap_main.py", "analyze", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        submitting.main()
+    assert seen == ["spark://127.0.0.1:7077"]
+
+
+def exit_now() -> Any:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("analyze",), ("report",), ("sql", "select 1"), ("compare",)],
+    ids=["analyze", "report", "sql", "compare"],
+)
+def test_a_master_that_is_not_there_is_said_at_once_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("recorder.analyze.check_spark", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    name, *rest = command
+    folders = [tmp_path / "none"] * (2 if name == "compare" else 1)
+    done = run(name, *folders, *rest, "--master", f"spark://127.0.0.1:{port}")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: no Spark master answers at 127.0.0.1:{port}: Connection refused; right would be the address that its "
+        "web page shows, or local[*]"
+    )
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_each_command_of_spark_says_how_to_reach_a_cluster() -> None:
+    told = {option for param in analyze.params for option in param.opts}
+    assert {"--master", "--conf"} <= told
+    assert re.search("spark://HOST:PORT", run("analyze", "--help").output)

@@ -1,0 +1,50 @@
+"""An S3 server on loopback, over HTTP as any store: captures are put into its buckets, and read from there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.fs as fs
+from moto.server import ThreadedMotoServer
+
+REGION = "us-east-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": REGION}
+
+
+class Store:
+    """A running server. `environment`: what its clients find in theirs."""
+
+    def __init__(self, port: int) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
+
+    def put(self, capture: Path, bucket: str) -> str:
+        """Copies a capture's Parquet into a bucket. Returns its URL."""
+        system = fs.S3FileSystem(
+            endpoint_override=self.endpoint,
+            region=REGION,
+            access_key="test",
+            secret_key="test",
+            allow_bucket_creation=True,
+        )
+        system.create_dir(bucket)
+        for file in capture.rglob("*.parquet"):
+            with system.open_output_stream(f"{bucket}/kept/{file.relative_to(capture)}") as target:
+                target.write(file.read_bytes())
+        return f"s3://{bucket}/kept"
+
+
+@contextmanager
+def store() -> Iterator[Store]:
+    """A server for the block."""
+    # each request is a line of its log
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        yield Store(server.get_host_and_port()[1])
+    finally:
+        server.stop()
