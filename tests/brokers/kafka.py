@@ -191,6 +191,7 @@ class KafkaCluster:
         settings: Mapping[str, object] | None = None,
         jvm_options: Sequence[str] | None = None,
         release: str = VERSION,
+        one_address: bool = False,
     ) -> None:
         """Reserve every port and write nothing yet.
 
@@ -199,12 +200,18 @@ class KafkaCluster:
             settings: added to server.properties, over this module's.
             jvm_options: for the brokers; default: start from the class archive.
             release: one of `jars.RELEASES` that can do without ZooKeeper; only the default one has a class archive.
+            one_address: all nodes advertise one and the same TAPPED address, which leads to the last of them: as behind
+                a load balancer that always sends a host to the same broker.
         """
         self._folder, self.release = folder, release
         self._settings = dict(settings or {})
         self._jvm_options = self._archive("broker") if jvm_options is None else jvm_options
         self._cluster_id = _uuid()
         tapped = same_port([TAPPED_HOST.format(number) for number in range(1, nodes + 1)])
+        if one_address:
+            for unused in tapped[1:]:
+                unused.release()
+            tapped = tapped[:1] * nodes
         self.nodes = {number: self._node(number, port) for number, port in enumerate(tapped, 1)}
 
     def _node(self, number: int, tapped: Reserved) -> Node:

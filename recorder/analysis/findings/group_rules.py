@@ -108,15 +108,17 @@ GROUP_RULES = (
     ),
     Rule(
         "stale_leader",
-        "Who does not follow leaders?",
+        "Whose requests do not reach the leader?",
         stale_leaders,
         Severity.WARNING,
         1,
         Unit.COUNT,
-        "{client} sends {api} for {topic} {partition} to node {node}, long after it was told that node {leader} leads "
-        "it (cases: {cases})",
-        "A client that does not use the Metadata that it asks for has a fault: upgrade it.",
+        "Node {node} refuses {api} of {client} for {topic} {partition}, long after the client was told that node "
+        "{leader} leads it (cases: {cases})",
+        "Where both are one node, its address leads to other brokers too: give each broker an address of its own "
+        "(advertised.listeners), not that of a load balancer before all of them. Else the client does not use the "
+        "Metadata that it asks for: upgrade it.",
         _ONCE_IN_BODIES,
-        (keys.METADATA, keys.PRODUCE, keys.FETCH),
+        (keys.METADATA, keys.PRODUCE, keys.FETCH, keys.LIST_OFFSETS),
     ),
 )

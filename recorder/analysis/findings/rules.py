@@ -116,10 +116,11 @@ RULES = (
         "Who asks the wrong coordinator?",
         answers.told((16,)),
         Severity.WARNING,
-        1,
+        0.2,
         Unit.PER_SECOND,
         "{client} is told {error} {measure} by {api}, long after it first asked",
-        "A coordinator that keeps moving points at a broker that comes and goes; a client that does not follow is old.",
+        "Give each broker an address of its own (advertised.listeners): behind one load balancer for all of them, "
+        "requests for the coordinator reach any broker. Else look for a broker that comes and goes, or an old client.",
         _LASTS_IN_BODIES,
     ),
     Rule(

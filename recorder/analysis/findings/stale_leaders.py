@@ -1,4 +1,7 @@
-"""A rule on clients that don't follow a partition's leader, though they were told where it is.
+"""A rule on requests that don't reach a partition's leader, though the client was told long before which node leads it.
+
+    astray   the client asks another node: it does not use what it was told
+    misled   the client asks that very node, which refuses: the node's address leads to another broker
 
 Suspects come first: only what a node refused because it does not lead the partition is compared with what the client
 had been told, and when.
@@ -6,7 +9,7 @@ had been told, and when.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode.frame import RESPONSE
@@ -20,27 +23,35 @@ from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
 _NOT_LEADER = 6
-# Clients ask again at once when a node refuses; so long after, they do not use what they were told.
+# what leaders alone answer; a consumer that finds no leader comes no further than ListOffsets
+_OF_LEADERS = ("Produce", "Fetch", "ListOffsets")
+# Clients ask for Metadata at once when a node refuses: who is refused so long after was not helped by it.
 STALE_AFTER_S = 30
 _PLACE = [HOST, c.CLIENT_ID, "topic", "partition"]
 
 
 def stale_leaders(tables: Tables) -> DataFrame:
-    """Produce and Fetch requests that a node refused because it does not lead the partition, 30 s or longer after the
-    client had been told another leader.
+    """Produce, Fetch and ListOffsets requests that a node refused because it does not lead the partition, 30 s or
+    longer after the client had been told another leader; or 30 s or longer after the node refused it first, while the
+    client was told of no other leader.
     """
-    refused = (F.col(SIDE) == RESPONSE) & (F.col("error_code") == _NOT_LEADER) & F.col(c.API).isin("Produce", "Fetch")
+    refused = (F.col(SIDE) == RESPONSE) & (F.col("error_code") == _NOT_LEADER) & F.col(c.API).isin(*_OF_LEADERS)
     suspects = tables.of_bodies(tables.partitions.filter(refused & F.col(c.NODE).isNotNull()))
     leaders = with_peers(named(tables.captured, METADATA_TOLD).filter(F.col("partition").isNotNull()))
     told = leaders.select(*_PLACE, "leader", F.col(c.AT).alias("_told_at"))
     every = told.join(F.broadcast(suspects.select(*_PLACE).distinct()), _PLACE, "left_semi")
     known = every.groupBy(*_PLACE).agg(F.array_sort(F.collect_list(F.struct("_told_at", "leader"))).alias("_told"))
-    both = suspects.join(known, _PLACE)
-    now, before = _leader(F.col(c.AT)), _leader(F.col(c.AT) - F.expr(f"INTERVAL {STALE_AFTER_S} SECONDS"))
-    stale = both.withColumns({"_now": now, "_before": before}).filter(
-        (F.col("_now") != F.col(c.NODE)) & (F.col("_before") != F.col(c.NODE))
+    both = suspects.join(known, _PLACE).withColumns(
+        {
+            "_now": _last_told(F.col(c.AT))["leader"],
+            "_before": _last_told(_stale_before())["leader"],
+            "_told_at": _last_told(F.col(c.AT))["_told_at"],
+            "_otherwise": _last_told_otherwise(),
+        }
     )
-    found = counted(stale, [PEER, c.API, "topic", "partition", c.NODE, "_now"])
+    of_run = Window.partitionBy(*_PLACE, c.NODE, "_otherwise")
+    dated = both.withColumn("_refused_first", F.min(c.AT).over(of_run))
+    found = counted(dated.filter(_is_astray() | _is_misled()), [PEER, c.API, "topic", "partition", c.NODE, "_now"])
     words: Words = {
         "client": PEER,
         "api": c.API,
@@ -53,7 +64,33 @@ def stale_leaders(tables: Tables) -> DataFrame:
     return said(found.withColumn(MEASURE, F.col(CASES)), subject, words)
 
 
-def _leader(at: Column) -> Column:
-    """The leader that the client was told last before a moment."""
-    before = F.filter("_told", lambda one: one["_told_at"] <= at)
-    return F.when(F.size(before) > 0, F.element_at(before, -1)["leader"])
+def _is_astray() -> Column:
+    """Whether the client had long been told another leader."""
+    return (F.col("_now") != F.col(c.NODE)) & (F.col("_before") != F.col(c.NODE))
+
+
+def _is_misled() -> Column:
+    """Whether the node has long refused, and the client, which asked again, was told nothing but that node."""
+    was_told_again = F.col("_told_at") > F.col("_refused_first")
+    return (F.col("_now") == F.col(c.NODE)) & (F.col("_refused_first") <= _stale_before()) & was_told_again
+
+
+def _stale_before() -> Column:
+    return F.col(c.AT) - F.expr(f"INTERVAL {STALE_AFTER_S} SECONDS")
+
+
+def _last_told(at: Column) -> Column:
+    """What the client was told last up to a moment: `_told_at`, `leader`. Null if nothing was."""
+    return _last(F.filter("_told", lambda one: one["_told_at"] <= at))
+
+
+def _last_told_otherwise() -> Column:
+    """When the client was last told that the node does not lead the partition. Null if never."""
+    others = F.filter(
+        "_told", lambda one: (one["_told_at"] <= F.col(c.AT)) & ~one["leader"].eqNullSafe(F.col(c.NODE))
+    )
+    return _last(others)["_told_at"]
+
+
+def _last(told: Column) -> Column:
+    return F.when(F.size(told) > 0, F.element_at(told, -1))

@@ -1,4 +1,4 @@
-"""A client that was told the new leader and still asks the old one becomes a finding."""
+"""A client that was told the new leader and still asks the old one, or whose leader keeps refusing, becomes a finding."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ FRAMES = [
     metadata("back", 0, 2), metadata("back", 35, 1), refused("back", 40, 1),
     metadata("fine", 0, 2), refused("fine", 40, 1, error=0),
     refused("untold", 40, 1),
+    # the leader that it is told keeps refusing
+    metadata("misled", 0, 1), refused("misled", 1, 1), metadata("misled", 2, 1), refused("misled", 40, 1),
+    # as above, but the leader has moved away and back meanwhile; or refuses for a short time; or nobody asked again
+    metadata("moves", 0, 1), refused("moves", 1, 1), metadata("moves", 2, 2), metadata("moves", 20, 1),
+    refused("moves", 40, 1),
+    metadata("settles", 0, 1), refused("settles", 15, 1), metadata("settles", 16, 1), refused("settles", 40, 1),
+    metadata("deaf", 0, 1), refused("deaf", 1, 1), refused("deaf", 40, 1),
 ]  # fmt: skip
 
 
@@ -56,9 +63,20 @@ def found(captured_once: Any) -> list[Finding]:
 
 
 def test_only_who_was_told_another_leader_long_before_is_found(found: Any) -> None:
-    (one,) = found
+    (one,) = [one for one in found if one.subject != "misled at 10.0.0.1: t 0"]
     assert one.subject == "stale at 10.0.0.1: t 0"
     assert one.sentence == (
-        "stale at 10.0.0.1 sends Produce for t 0 to node 1, long after it was told that node 2 leads it (cases: 2)"
+        "Node 1 refuses Produce of stale at 10.0.0.1 for t 0, long after the client was told that node 2 leads it "
+        "(cases: 2)"
+    )
+    assert [piece.exchange for piece in one.evidence] == [40]
+
+
+def test_a_leader_that_keeps_refusing_is_found_and_one_that_moves_away_and_back_is_not(found: Any) -> None:
+    (one,) = [one for one in found if one.subject != "stale at 10.0.0.1: t 0"]
+    assert one.subject == "misled at 10.0.0.1: t 0"
+    assert one.sentence == (
+        "Node 1 refuses Produce of misled at 10.0.0.1 for t 0, long after the client was told that node 1 leads it "
+        "(cases: 1)"
     )
     assert [piece.exchange for piece in one.evidence] == [40]
