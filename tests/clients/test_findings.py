@@ -10,12 +10,20 @@ from types import ModuleType
 
 import pytest
 
+from recorder.analysis.summary.finding import Finding
 from recorder.analysis.summary.whole import Summary
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import Proxied, compact, proxied
 from tests.clients.reports import report_of
-from tests.clients.workloads import misuse, misuse_of_groups, misuse_of_logins, misuse_of_logs, misuse_of_patience
+from tests.clients.workloads import (
+    misuse,
+    misuse_of_addresses,
+    misuse_of_groups,
+    misuse_of_logins,
+    misuse_of_logs,
+    misuse_of_patience,
+)
 from tests.clients.workloads.misuse import Client
 from tests.clients.workloads.misuse_of_logs import THRESHOLDS
 
@@ -152,3 +160,33 @@ def test_a_recorder_whose_queue_is_too_small_is_found(
         misuse.run(proxy.bootstrap, [misuse.sends_in_bursts], 10)
     compact(proxy.capture)
     assert {one.rule for one in report_of(proxy.capture, {}).findings.found} == rules
+
+
+@pytest.fixture(scope="module")
+def kafka_behind_one_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(3, folder=tmp_path_factory.mktemp("kafka") / "one-address", one_address=True) as cluster:
+        yield cluster
+
+
+def test_brokers_that_advertise_one_address_are_found_by_what_they_refuse(
+    kafka_behind_one_address: KafkaCluster, tmp_path: Path
+) -> None:
+    found = routed(kafka_behind_one_address, tmp_path)
+    refused = {rule: {one.subject for one in found if one.rule == rule} for rule in ("stale_leader", "coordinator_moves")}
+    # one of three nodes answers all
+    assert len({one for one in refused["stale_leader"] if one.startswith(misuse_of_addresses.SENDER)}) == 2
+    for groups in (misuse_of_addresses.CONFLUENT_GROUPS, misuse_of_addresses.PYTHON_GROUPS):
+        assert len({f"{group} at 127.0.0.1: JoinGroup" for group in groups} & refused["coordinator_moves"]) == 2
+
+
+def test_brokers_that_advertise_an_address_each_are_not(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    assert [one.sentence for one in routed(kafka_three, tmp_path)] == []
+
+
+def routed(cluster: KafkaCluster, folder: Path) -> list[Finding]:
+    """What is found of clients that want each broker. Where brokers share an address, no tap can tell them apart."""
+    misuse.create_topics(cluster.bootstrap, misuse_of_addresses.TOPICS)
+    with Proxied(cluster, folder) as proxy:
+        misuse.run(proxy.bootstrap, misuse_of_addresses.CLIENTS, SECONDS)
+    compact(proxy.capture)
+    return [*report_of(proxy.capture, {}).findings.found]

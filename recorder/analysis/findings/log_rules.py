@@ -58,9 +58,10 @@ LOG_RULES = (
         Severity.CRITICAL,
         1,
         Unit.COUNT,
-        "Batches of {client} to {topic} that begin behind records which were never sent: {measure}",
-        "A producer with an id counts its records without a gap: look for a bug in the client, or for frames that "
-        "another road took to the broker.",
+        "Batches of {client} to {topic} that begin behind records which never came: {measure}",
+        "Brokers refuse them (OUT_OF_ORDER_SEQUENCE_NUMBER). A client that counts a refused batch as sent does it: have "
+        "none refused (max_request_size below max.message.bytes), make a new producer behind one. Else look for a bug "
+        "in the client, or for frames that another road took to the broker.",
         _ONCE_IN_PRODUCE,
     ),
     Rule(

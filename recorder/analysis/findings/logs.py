@@ -24,6 +24,9 @@ _PRODUCER = [CLUSTER_ID, "producer_id"]
 _CONNECTION = [c.SESSION, c.CONNECTION]
 _IN_ORDER = [c.AT, c.SESSION, c.CONNECTION, c.EXCHANGE, "base_offset"]
 _SIDES = {REQUEST: "sent to", RESPONSE: "read from"}
+# a batch may be in the log though the answer holds one of these: unknown, timed out, too few replicas afterwards, a
+# duplicate, a disk's fault
+_MAY_BE_STORED = (-1, 7, 20, 46, 56)
 
 
 def duplicates(tables: Tables) -> DataFrame:
@@ -69,16 +72,34 @@ def _twice_without_id(data: DataFrame, tables: Tables) -> DataFrame:
 
 
 def sequence_gaps(tables: Tables) -> DataFrame:
-    """Batches of a producer with an id that begin behind records which never came. Producers on whose connections
-    frames are missing are left out."""
+    """Batches of a producer with an id that begin behind records which never came: which it did not send, or which had
+    been refused before it sent the batch. Producers on whose connections frames are missing are left out.
+    """
     sent = tables.batches.filter((F.col(SIDE) == REQUEST) & _has_sequence())
     known = sent.join(F.broadcast(_partly_seen(tables)), _PRODUCER, "left_anti")
     of_log = Window.partitionBy(*_LOG, "producer_id", "producer_epoch").orderBy(*_IN_ORDER)
-    before = F.max(F.col("base_sequence") + F.col("records")).over(of_log.rowsBetween(Window.unboundedPreceding, -1))
-    behind = known.withColumn("_missing", F.col("base_sequence") - before).filter(F.col("_missing") > 0)
-    cases = counted(behind.withColumn(WINDOW, F.lit(0)), [PEER, "topic"], worst=F.col("_missing"))
+    so_far = of_log.rowsBetween(Window.unboundedPreceding, -1)
+    is_refused = F.col("_refused_at").isNotNull()
+    end = F.col("base_sequence") + F.col("records")
+    before = F.max(F.when(~is_refused, end)).over(so_far)
+    told = known.join(_refused(tables), [*t.KEYS, "topic", "partition"], "left")
+    behind = told.withColumns({"_missing": F.col("base_sequence") - before, "_news": F.max("_refused_at").over(so_far)})
+    # what was sent before the client knew of a refusal is no gap of its making
+    knew = F.col("_news").isNull() | (F.col("_news") < F.col(c.AT))
+    cases = counted(
+        behind.filter((F.col("_missing") > 0) & knew).withColumn(WINDOW, F.lit(0)),
+        [PEER, "topic"],
+        worst=F.col("_missing"),
+    )
     words: Words = {"client": PEER, "topic": "topic"}
     return said(cases.withColumn(MEASURE, F.col(CASES)), F.concat(PEER, F.lit(" to "), "topic"), words)
+
+
+def _refused(tables: Tables) -> DataFrame:
+    """The partitions that answers to Produce refuse for sure: KEYS, topic, partition, and `_refused_at`."""
+    answers = tables.partitions.filter((F.col(SIDE) == RESPONSE) & (F.col(c.API) == "Produce"))
+    refused = answers.filter((F.col("error_code") != 0) & ~F.col("error_code").isin(*_MAY_BE_STORED))
+    return refused.select(*t.KEYS, "topic", "partition", F.col(c.AT).alias("_refused_at"))
 
 
 def _partly_seen(tables: Tables) -> DataFrame:

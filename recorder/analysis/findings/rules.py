@@ -213,7 +213,8 @@ RULES = (
         1,
         Unit.COUNT,
         "{client} sends {api} v{v}, which the broker had not offered on that connection (requests: {measure})",
-        "The client guesses instead of asking, or the brokers are of different releases: upgrade whichever is older.",
+        "The client's settings pin a version (api_version): lift that. Else it guesses, or the brokers are of different "
+        "releases: upgrade whichever is older.",
         _ONCE_IN_BODIES,
         (keys.API_VERSIONS,),
     ),

@@ -14,30 +14,32 @@ from tests.clients.workloads.misuse import Client, Work
 
 # a partition for each of three nodes, which lead one each
 TOPICS = {"routed": 3}
-# groups whose offsets three partitions keep: each node coordinates one group
-GROUPS = ("north", "south", "west")
+SENDER = "sender"
+# The groups of each library. Three partitions keep the offsets of all groups, by a hash of their names: so each node
+# coordinates one group of each library.
+CONFLUENT_GROUPS, PYTHON_GROUPS = ("north", "west", "south"), ("east", "billing", "orders")
 
 
 def sends_to_each_leader(work: Work) -> None:
-    producer, number = Producer(work.settings("sender", **{"linger.ms": 0})), 0
+    producer, number = Producer(work.settings(SENDER, **{"linger.ms": 0})), 0
     while work.goes_on(0.2):
         producer.produce("routed", b"value", partition=number % TOPICS["routed"])
         producer.poll(0)
         number += 1
+    # what no leader took is not waited for
     producer.purge()
 
 
-def reads_with_confluent_kafka(work: Work, group: str) -> None:
-    consumer = Consumer(work.settings(f"confluent {group}", **{"group.id": f"{group}"}))
+def reads_by_confluent_kafka(work: Work, group: str) -> None:
+    consumer = Consumer(work.settings(group, **{"group.id": group}))
     consumer.subscribe(["routed"])
     while work.goes_on(0):
         consumer.poll(0.5)
     consumer.close()
 
 
-def reads_with_kafka_python(work: Work, group: str) -> None:
-    own = {"bootstrap_servers": work.bootstrap, "client_id": f"python {group}", "group_id": group}
-    consumer = KafkaConsumer("routed", **own)
+def reads_by_kafka_python(work: Work, group: str) -> None:
+    consumer = KafkaConsumer("routed", bootstrap_servers=work.bootstrap, client_id=group, group_id=group)
     while work.goes_on(0):
         consumer.poll(500)
     consumer.close()
@@ -45,5 +47,6 @@ def reads_with_kafka_python(work: Work, group: str) -> None:
 
 CLIENTS: list[Client] = [
     sends_to_each_leader,
-    *(partial(reads, group=group) for reads in (reads_with_confluent_kafka, reads_with_kafka_python) for group in GROUPS),
+    *(partial(reads_by_confluent_kafka, group=group) for group in CONFLUENT_GROUPS),
+    *(partial(reads_by_kafka_python, group=group) for group in PYTHON_GROUPS),
 ]

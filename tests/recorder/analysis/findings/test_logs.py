@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.windows import Windows
@@ -95,6 +96,8 @@ def scenario() -> list[Row]:
         *(sent("again", 5 + at, **of_producer(3, sequence)) for at, sequence in enumerate((0, 10, 0, 10, 20))),
         *(sent("anew", 5 + at, **of_producer(4, 50 * at, producer_epoch=at)) for at in range(2)),
         *(sent("lost", 5 + at, connection=8, **of_producer(5, 50 * at)) for at in range(2)),
+        # the second batch is refused: at once; after the third was sent; with an error that leaves it open
+        *(sent(topic, 5 + at, **of_producer(6, 10 * at)) for topic in REFUSED for at in range(3)),
         sent("damaged", 5, is_intact=False),
         read("rotten", 5, 0, is_intact=False),
         # much that is large and not compressed; little; and what does not shrink
@@ -111,6 +114,19 @@ def scenario() -> list[Row]:
     ]  # fmt: skip
 
 
+# how the second batch to a topic is refused: seconds after noon, and the error
+REFUSED = {"refused": (6.5, 10), "refused late": (7.5, 10), "timed out": (6.5, 7)}
+
+
+def refusals() -> list[Row]:
+    """The answers' partitions."""
+    own = HEAD | {"side": "response", "api": "Produce", "exchange": 60}
+    return [
+        own | {"topic": topic, "error_code": error, "at": NOON + timedelta(seconds=at)}
+        for topic, (at, error) in REFUSED.items()
+    ]
+
+
 @pytest.fixture(scope="module")
 def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     start = round(NOON.timestamp()) * SECOND
@@ -125,7 +141,8 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     late = EXCHANGE | {"connection": 4, "exchange": 10, "at": NOON, "answered_at": NOON + timedelta(seconds=2)}
     gone = EVENT | {"kind": "half_closed", "connection": 4, "at": NOON + timedelta(seconds=1)}
     gone |= {"detail": '{"by": "client"}'}
-    made = tables([*each_second(1), *asked, late], [gap, gone], checked_batches=batches)
+    partitions = table_of(spark, TOPIC_PARTITIONS.table, refusals())
+    made = tables([*each_second(1), *asked, late], [gap, gone], checked_batches=batches, partitions=partitions)
     made.windows = Windows({"s": (start, start + 60 * SECOND)})
     judged = judge(made, [rule for rule in RULES if rule.name in NAMES])
     assert not judged.unjudged.rows
@@ -138,8 +155,14 @@ def test_batches_that_stand_in_a_log_twice_are_found_and_retries_and_equal_batch
 
 
 def test_a_sequence_that_leaps_is_found_and_a_retry_a_new_epoch_or_a_gap_of_the_capture_is_not(found: Any) -> None:
-    (one,) = found["sequence_gaps"]
+    (one,) = [one for one in found["sequence_gaps"] if one.subject != "app at 10.0.0.1 to refused"]
     assert (one.subject, one.measure) == ("app at 10.0.0.1 to gap", 1)
+    assert [piece.at_ns for piece in one.evidence] == [(NOON_MS + 7000) * 1_000_000]
+
+
+def test_a_sequence_that_goes_on_behind_a_refused_batch_is_found_and_one_that_was_under_way_is_not(found: Any) -> None:
+    (one,) = [one for one in found["sequence_gaps"] if one.subject != "app at 10.0.0.1 to gap"]
+    assert (one.subject, one.measure) == ("app at 10.0.0.1 to refused", 1)
     assert [piece.at_ns for piece in one.evidence] == [(NOON_MS + 7000) * 1_000_000]
 
 
