@@ -172,7 +172,9 @@ def test_brokers_that_advertise_one_address_are_found_by_what_they_refuse(
     kafka_behind_one_address: KafkaCluster, tmp_path: Path
 ) -> None:
     found = routed(kafka_behind_one_address, tmp_path)
-    refused = {rule: {one.subject for one in found if one.rule == rule} for rule in ("stale_leader", "coordinator_moves")}
+    refused = {
+        rule: {one.subject for one in found if one.rule == rule} for rule in ("stale_leader", "coordinator_moves")
+    }
     # one of three nodes answers all
     assert len({one for one in refused["stale_leader"] if one.startswith(misuse_of_addresses.SENDER)}) == 2
     for groups in (misuse_of_addresses.CONFLUENT_GROUPS, misuse_of_addresses.PYTHON_GROUPS):

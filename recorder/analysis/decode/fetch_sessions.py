@@ -1,7 +1,8 @@
 """What Fetch requests ask for, and the fetch sessions by which they leave the rest unsaid (KIP-227, version 7 on).
 
 A request of a session names the partitions that are new or whose offset has changed, and those to be forgotten. Each
-request has a row of its own, without a partition, and one for each partition that it names.
+request has a row of its own, without a partition, and one for each partition that it names (FETCH_ASKED); or the first
+alone, with their number (FETCH_SIZES).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _TOLD = (
     Column("told_session", "int", "the session's id; 0 for none"),
     Column("told_error", "smallint", "the answer's own error"),
 )
+_SIZE = (Column("partitions", "int", "how many partitions the request names"),)
 _NOTHING = (None,) * len(_ASKED)
 
 
@@ -46,6 +48,13 @@ def read_asked(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((values.get("session_id"), values.get("session_epoch")), [_NOTHING, *asked, *forgotten])
 
 
+def read_size(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The request's row, with the number of its partitions. Errors: Unreadable."""
+    values = opened(frame, budget)
+    size = sum(1 for _ in places(frame.side, frame.api_key, values))
+    yield Group((values.get("session_id"), values.get("session_epoch")), [(size,)])
+
+
 def read_told(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The session that the answer names. Errors: Unreadable."""
     values = opened(frame, budget)
@@ -60,6 +69,7 @@ FETCH_ASKED = Decoder(
     _ASKED,
     read_asked,
 )
+FETCH_SIZES = Decoder("fetch_sizes", "a Fetch request", (Asked(REQUEST, (keys.FETCH,)),), _SESSION, _SIZE, read_size)
 FETCH_TOLD = Decoder(
     "fetch_told", "an answer to such a request", (Asked(RESPONSE, (keys.FETCH,)),), (), _TOLD, read_told
 )

@@ -29,7 +29,6 @@ SETTLES_WITHIN_S = 30
 DENIED = (29, 30, 31, 53, 65)
 # illegal generation, unknown member, rebalance in progress
 STALE = (22, 25, 27)
-SESSIONS_LOST = (70, 71)
 # asked before and during a login
 _OF_LOGINS = (keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS)
 _CONNECTION = [c.SESSION, c.CONNECTION]

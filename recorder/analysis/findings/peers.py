@@ -14,7 +14,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, beside, counted, evidence, has_any, inside, rates, said
+from recorder.analysis.findings.counting import Words, beside, counted, evidence, has_any, inside, rates, said, shares
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
@@ -81,6 +81,18 @@ def overcommits(tables: Tables) -> DataFrame:
     both = beside(found, batches, [HOST, c.CLIENT_ID, WINDOW], "left")
     many = both.filter(F.col(CASES) >= F.coalesce("_batches", F.lit(0)))
     return said(rates(many, tables.windows), PEER, {"batches": F.coalesce("_batches", F.lit(0))})
+
+
+def without_sessions(tables: Tables) -> DataFrame:
+    """The share of a client's Fetches that ask for another fetch session, though the client asked for one before on the
+    same connection. Clients that do without are left out."""
+    own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE)
+    # an epoch of -1 wants no session, and one of 0 a new one; others are those of a session
+    asked = tables.fetches.filter(F.col("fetch_epoch") >= 0).withColumn("_number", F.row_number().over(own))
+    asks_again = inside(asked).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
+    found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"))
+    sizes = asks_again.filter("_again").groupBy(PEER, WINDOW).agg(F.max("partitions").alias("_most"))
+    return said(shares(found.join(sizes, [PEER, WINDOW])), PEER, {"partitions": "_most"})
 
 
 def cut_off(tables: Tables) -> DataFrame:

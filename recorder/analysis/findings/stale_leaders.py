@@ -86,9 +86,7 @@ def _last_told(at: Column) -> Column:
 
 def _last_told_otherwise() -> Column:
     """When the client was last told that the node does not lead the partition. Null if never."""
-    others = F.filter(
-        "_told", lambda one: (one["_told_at"] <= F.col(c.AT)) & ~one["leader"].eqNullSafe(F.col(c.NODE))
-    )
+    others = F.filter("_told", lambda one: (one["_told_at"] <= F.col(c.AT)) & ~one["leader"].eqNullSafe(F.col(c.NODE)))
     return _last(others)["_told_at"]
 
 

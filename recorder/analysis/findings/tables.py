@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
+from recorder.analysis.decode.fetch_sessions import FETCH_SIZES
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.group_joins import JOINS
 from recorder.analysis.decode.rows import SIDE
@@ -173,6 +174,11 @@ class Tables:
     def offers(self) -> DataFrame:
         """The versions that brokers offered, by connection."""
         return rows(self.captured, OFFERS).filter(F.col("offered_key").isNotNull())
+
+    @cached_property
+    def fetches(self) -> DataFrame:
+        """The Fetch requests with their fetch sessions and sizes, with WINDOW, IS_EDGE, HOST, PEER, FAMILY."""
+        return self.windows.put(with_peers(rows(self.captured, FETCH_SIZES).filter(F.col("partitions").isNotNull())))
 
     @cached_property
     def joins(self) -> DataFrame:

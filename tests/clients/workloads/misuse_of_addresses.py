@@ -17,7 +17,7 @@ TOPICS = {"routed": 3}
 SENDER = "sender"
 # The groups of each library. Three partitions keep the offsets of all groups, by a hash of their names: so each node
 # coordinates one group of each library.
-CONFLUENT_GROUPS, PYTHON_GROUPS = ("north", "west", "south"), ("east", "billing", "orders")
+CONFLUENT_GROUPS, PYTHON_GROUPS = ("north", "west", "south"), ("east", "billing", "stock")
 
 
 def sends_to_each_leader(work: Work) -> None:

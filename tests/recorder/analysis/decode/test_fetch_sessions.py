@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.analysis.decode.fetch_sessions import FETCH_ASKED, FETCH_TOLD
+from recorder.analysis.decode.fetch_sessions import FETCH_ASKED, FETCH_SIZES, FETCH_TOLD
 from tests.recorder.analysis.decode.frames import own, request, response
 
 SESSION = {"fetch_session": 9, "fetch_epoch": 4}
@@ -18,6 +18,12 @@ def test_a_request_is_a_row_and_so_are_the_partitions_that_it_names_or_forgets()
         SESSION | {"topic": "u", "partition": 2, "is_forgotten": True},
         SESSION | {"topic": "u", "partition": 3, "is_forgotten": True},
     ]
+
+
+def test_a_request_has_a_size() -> None:
+    topics = [{"topic": "t", "partitions": [{"partition": 1}, {"partition": 2}]}, {"topic": "u", "partitions": [{}]}]
+    asked = {"session_id": 9, "session_epoch": 4, "topics": topics}
+    assert own(FETCH_SIZES, request(1, 12, asked)) == [SESSION | {"partitions": 3}]
 
 
 def test_before_version_7_there_are_no_sessions() -> None:

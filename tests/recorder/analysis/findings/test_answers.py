@@ -14,8 +14,8 @@ from tests.recorder.analysis.by_hand import EVENT, Row, each_second, life
 
 pytestmark = pytest.mark.real
 NAMES = (
-    "errors", "retriable_errors", "unanswered", "denied", "unknown_topic", "coordinator_moves", "fetch_sessions_lost",
-    "stale_commit", "login_breaks",
+    "errors", "retriable_errors", "unanswered", "denied", "unknown_topic", "coordinator_moves", "stale_commit",
+    "login_breaks",
 )  # fmt: skip
 
 
@@ -70,9 +70,8 @@ def scenario() -> list[Row]:
         *each_second(2, client_id="outsider", api="Denying", error_codes=[29]),
         *each_second(2, client_id="typo", error_codes=[3], **metadata),
         *each_second(2, (10, 35), client_id="newcomer", error_codes=[3], **metadata),
-        *each_second(2, client_id="lost", api="Moved", error_codes=[16]),
-        *each_second(2, client_id="evicted", api_key=1, api="Fetch", error_codes=[70]),
-        *each_second(0.5, client_id="evicted seldom", api_key=1, api="Fetch", error_codes=[71]),
+        *each_second(0.5, client_id="lost", api="Moved", error_codes=[16]),
+        *each_second(0.1, client_id="moves seldom", api="Moved", error_codes=[16]),
         *each_second(10, client_id="late", error_codes=every(20, 22), **commit),
         *each_second(10, client_id="in time", error_codes=every(200, 27), **commit),
         *each_second(1, client_id="expired", connection=7),
@@ -134,10 +133,6 @@ def test_a_topic_that_stays_unknown_is_found_and_one_that_is_just_made_is_not(fo
 
 def test_a_client_that_keeps_asking_the_wrong_coordinator_is_found(found: Any) -> None:
     assert subjects(found["coordinator_moves"]) == {"lost at 10.0.0.1: Moved"}
-
-
-def test_fetch_sessions_that_are_lost_again_and_again_are_found_and_single_ones_are_not(found: Any) -> None:
-    assert subjects(found["fetch_sessions_lost"]) == {"evicted at 10.0.0.1: Fetch"}
 
 
 def test_commits_that_come_too_late_are_found_and_those_of_a_rebalance_are_not(found: Any) -> None:

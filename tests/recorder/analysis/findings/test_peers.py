@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.recorder.analysis.by_hand import NOON, Row, each_second, life
 pytestmark = pytest.mark.real
 NAMES = (
     "churn", "metadata_storm", "short_lived_producers", "cut_off", "unoffered_version", "classic_group",
+    "no_fetch_session",
 )  # fmt: skip
 
 
@@ -51,7 +53,7 @@ def scenario() -> list[Row]:
 @pytest.fixture(scope="module")
 def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     rules = [rule for rule in RULES if rule.name in NAMES]
-    others = {"clients": clients(spark), "offers": offers(spark), "joins": joins(spark)}
+    others = {"clients": clients(spark), "offers": offers(spark), "joins": joins(spark), "fetches": fetches(spark)}
     judged = judge(tables(scenario(), lives(), **others), rules)
     assert not judged.unjudged.rows
     return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
@@ -71,6 +73,27 @@ def clients(spark: SparkSession) -> DataFrame:
 def offers(spark: SparkSession) -> DataFrame:
     row = "session string, connection bigint, offered_key smallint, offered_from smallint, offered_to smallint"
     rows = [("s", 6, 1, 0, 12), ("s", 7, 1, 4, 12), ("s", 6, 68, 0, 1)]
+    return spark.createDataFrame(rows, row)
+
+
+def fetches(spark: SparkSession) -> DataFrame:
+    """Four a second of each client, on connections of so many of them, with these epochs."""
+    row = (
+        "session string, connection bigint, exchange bigint, at timestamp, peer string, fetch_epoch int, "
+        "partitions int, window bigint, is_edge boolean"
+    )
+    told: list[tuple[str, int, Callable[[int], int]]] = [
+        ("refused", 240, lambda at: 0),
+        ("evicted", 240, lambda at: at % 20),
+        ("has one", 240, lambda at: at),
+        ("wants none", 240, lambda at: -1),
+        ("comes and goes", 1, lambda at: 0),
+    ]
+    rows = [
+        ("s", 100 * client + at // length, at, NOON + timedelta(seconds=at / 4), name, epoch(at), 7, at // 20, False)
+        for client, (name, length, epoch) in enumerate(told)
+        for at in range(240)
+    ]
     return spark.createDataFrame(rows, row)
 
 
@@ -124,6 +147,12 @@ def test_a_client_that_newer_brokers_refuse_is_found_and_one_that_its_broker_hol
 
 def test_a_version_that_the_broker_did_not_offer_on_that_connection_is_found(found: Any) -> None:
     assert subjects(found["unoffered_version"]) == {"guesses at 10.0.0.1: Fetch v15"}
+
+
+def test_who_asks_for_a_fetch_session_with_each_fetch_is_found_and_who_has_or_wants_none_is_not(found: Any) -> None:
+    (one,) = found["no_fetch_session"]
+    assert one.subject == "refused"
+    assert "ask for a fetch session once more, and name up to 7 partitions each" in one.sentence
 
 
 def test_groups_that_keep_joining_are_told_of_the_newer_protocol_where_they_can_move(found: Any) -> None:
