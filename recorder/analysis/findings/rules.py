@@ -116,7 +116,7 @@ RULES = (
         "Who asks the wrong coordinator?",
         answers.told((16,)),
         Severity.WARNING,
-        0.2,
+        0.3,
         Unit.PER_SECOND,
         "{client} is told {error} {measure} by {api}, long after it first asked",
         "Give each broker an address of its own (advertised.listeners): behind one load balancer for all of them, "
@@ -215,8 +215,8 @@ RULES = (
         1,
         Unit.COUNT,
         "{client} sends {api} v{v}, which the broker had not offered on that connection (requests: {measure})",
-        "The client's settings pin a version (api_version): lift that. Else it guesses, or the brokers are of different "
-        "releases: upgrade whichever is older.",
+        "If the client's settings pin a version (api_version), lift that. Else the client guesses, or the brokers are of "
+        "different releases: upgrade whichever is older.",
         _ONCE_IN_BODIES,
         (keys.API_VERSIONS,),
     ),

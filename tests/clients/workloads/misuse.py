@@ -1,4 +1,5 @@
-"""Clients that do it wrong for a while, and the same clients mended: confluent-kafka, each in a thread of its own.
+"""Clients that do it wrong for a while, and the same clients mended, each in a thread of its own: of confluent-kafka,
+and of kafka-python where only that does it wrong.
 
 Each does one thing that a rule of `recorder.analysis.findings` looks for. None depends on the machine's speed: they
 wait between their steps, and the thresholds that go with them (THRESHOLDS) are far below what they reach.
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
 
 PARTITIONS = 6
 # of the rules whose thresholds are rates: a loaded machine is slow
@@ -194,6 +196,23 @@ def _sends_once(work: Work, size: int) -> None:
         producer.flush(30)
 
 
+def pins_a_version(work: Work) -> None:
+    """It asks for the versions, and sends those of Kafka 0.10 all the same, which Kafka 4 does not offer."""
+    _pinned(work, {"api_version": (0, 10)})
+
+
+def pins_none(work: Work) -> None:
+    _pinned(work, {})
+
+
+def _pinned(work: Work, own: dict[str, object]) -> None:
+    settings = {"bootstrap_servers": work.bootstrap, "client_id": "pinned", "group_id": "pinned"}
+    consumer = KafkaConsumer("plain", **settings, **own)
+    while work.goes_on(0):
+        consumer.poll(500)
+    consumer.close()
+
+
 Client = Callable[[Work], None]
 # the rules that each client is found by; and the same client mended, which none finds
 CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
@@ -206,6 +225,7 @@ CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
     (("unsafe",), hardly_acknowledges, acknowledges),
     (("errors",), sends_too_much, sends_what_fits),
     (("large",), sends_a_large_record, sends_a_small_record),
+    (("unoffered_version", "cut_off"), pins_a_version, pins_none),
 )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError as AIOKafkaError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -223,6 +226,26 @@ def _loads(work: Work, topic: str, partitions: int) -> None:
         number += 1
 
 
+def counts_what_was_refused(work: Work) -> None:
+    """Behind a record that its topic refuses, aiokafka goes on counting as if the record were in the log."""
+    asyncio.run(_counts(work, max_request_size=1 << 20))
+
+
+def keeps_to_the_topics_limit(work: Work) -> None:
+    """It refuses the record itself, before it counts it."""
+    asyncio.run(_counts(work, max_request_size=1000))
+
+
+async def _counts(work: Work, max_request_size: int) -> None:
+    own = {"client_id": "counting", "enable_idempotence": True, "max_request_size": max_request_size}
+    sizes = [100, 100, 5000]
+    async with AIOKafkaProducer(bootstrap_servers=work.bootstrap, **own) as producer:
+        while time.monotonic() < work.until:
+            with suppress(AIOKafkaError):
+                await producer.send_and_wait("narrow", NOISE[: sizes.pop(0) if sizes else 100], partition=0)
+            await asyncio.sleep(0.5)
+
+
 # the rules that each client is found by; and the same client mended, which none finds
 CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
     (("uncompressed",), sends_without_compression, compresses),
@@ -233,4 +256,5 @@ CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
     (("clock",), lives_in_the_future, lives_today),
     (("throttled",), exceeds_its_quota, keeps_to_its_quota),
     (("bad_crc", "retriable_errors"), flips_a_bit, flips_none),
+    (("sequence_gaps",), counts_what_was_refused, keeps_to_the_topics_limit),
 )

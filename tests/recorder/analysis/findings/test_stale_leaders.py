@@ -1,4 +1,4 @@
-"""A client that was told the new leader and still asks the old one, or whose leader keeps refusing, becomes a finding."""
+"""A client that still asks the old leader, or whose leader keeps refusing, becomes a finding."""
 
 from __future__ import annotations
 
