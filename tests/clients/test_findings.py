@@ -23,6 +23,7 @@ from tests.clients.workloads import (
     misuse_of_logins,
     misuse_of_logs,
     misuse_of_patience,
+    misuse_of_slots,
 )
 from tests.clients.workloads.misuse import Client
 from tests.clients.workloads.misuse_of_logs import THRESHOLDS
@@ -32,7 +33,7 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
 SECONDS = 80
 ALL_TOPICS = {
     name: partitions
-    for kind in (misuse, misuse_of_groups, misuse_of_logins, misuse_of_logs, misuse_of_patience)
+    for kind in (misuse, misuse_of_groups, misuse_of_logins, misuse_of_logs, misuse_of_patience, misuse_of_slots)
     for name, partitions in kind.TOPICS.items()
 }
 # the clients, and the thresholds that go with them
@@ -172,13 +173,12 @@ def test_brokers_that_advertise_one_address_are_found_by_what_they_refuse(
     kafka_behind_one_address: KafkaCluster, tmp_path: Path
 ) -> None:
     found = routed(kafka_behind_one_address, tmp_path)
-    refused = {
-        rule: {one.subject for one in found if one.rule == rule} for rule in ("stale_leader", "coordinator_moves")
-    }
     # one of three nodes answers all
-    assert len({one for one in refused["stale_leader"] if one.startswith(misuse_of_addresses.SENDER)}) == 2
+    stale = {one.subject for one in found if one.rule == "stale_leader"}
+    assert len({one for one in stale if one.startswith(misuse_of_addresses.SENDER)}) == 2
+    moves = {one.subject for one in found if one.rule == "coordinator_moves"}
     for groups in (misuse_of_addresses.CONFLUENT_GROUPS, misuse_of_addresses.PYTHON_GROUPS):
-        assert len({f"{group} at 127.0.0.1: JoinGroup" for group in groups} & refused["coordinator_moves"]) == 2
+        assert len({f"{group} at 127.0.0.1: JoinGroup" for group in groups} & moves) == 2
 
 
 def test_brokers_that_advertise_an_address_each_are_not(kafka_three: KafkaCluster, tmp_path: Path) -> None:
@@ -192,3 +192,21 @@ def routed(cluster: KafkaCluster, folder: Path) -> list[Finding]:
         misuse.run(proxy.bootstrap, misuse_of_addresses.CLIENTS, SECONDS)
     compact(proxy.capture)
     return [*report_of(proxy.capture, {}).findings.found]
+
+
+@pytest.fixture(scope="module")
+def kafka_with_few_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    folder = tmp_path_factory.mktemp("kafka") / "few-slots"
+    with KafkaCluster(1, folder=folder, settings=misuse_of_slots.SETTINGS) as cluster:
+        yield cluster
+
+
+def test_a_broker_without_room_for_fetch_sessions_is_found(kafka_with_few_slots: KafkaCluster, tmp_path: Path) -> None:
+    found = reported(kafka_with_few_slots, tmp_path, misuse_of_slots.clients(kafka_with_few_slots), {}).findings.found
+    assert {one.rule for one in found} == {"no_fetch_session"}
+    assert len(list(found)) == misuse_of_slots.READERS - misuse_of_slots.SLOTS
+
+
+def test_a_broker_with_room_for_them_is_not(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    found = reported(kafka_one, tmp_path, misuse_of_slots.clients(kafka_one), {}).findings.found
+    assert [one.sentence for one in found] == []

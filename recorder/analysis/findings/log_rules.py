@@ -59,7 +59,7 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Batches of {client} to {topic} that begin behind records which never came: {measure}",
-        "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If an earlier batch was refused, the client counts "
+        "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If one before them was refused, the client counts "
         "it all the same: make a new producer then, and keep batches from being refused (max_request_size below the "
         "topic's max.message.bytes). Else look for a bug in the client, or for frames that another road took.",
         _ONCE_IN_PRODUCE,

@@ -215,8 +215,8 @@ RULES = (
         1,
         Unit.COUNT,
         "{client} sends {api} v{v}, which the broker had not offered on that connection (requests: {measure})",
-        "If the client's settings pin a version (api_version), lift that. Else the client guesses, or the brokers are of "
-        "different releases: upgrade whichever is older.",
+        "If the client's settings pin a version (api_version), lift that. Else the client guesses, or the brokers are "
+        "of different releases: upgrade whichever is older.",
         _ONCE_IN_BODIES,
         (keys.API_VERSIONS,),
     ),
