@@ -98,7 +98,7 @@ def _is_ours(file: Path) -> bool:
 
     try:
         names = pq.read_schema(file).names
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         return True
     return {SESSION, KIND, AT_NS} <= set(names)
 
@@ -113,7 +113,7 @@ def _check_formats(files: list[Path]) -> None:
 
     for path in {file_at(path).session: path for path in files}.values():
         # whatever else is wrong with a file, its reader says better
-        with suppress(OSError, pa.ArrowException, UnknownFormatError):
+        with suppress(OSError, pa.ArrowException, UnicodeDecodeError, UnknownFormatError):
             number = format_of(pq.read_schema(path).metadata)
             if number > FORMAT:
                 raise NoCapture(f"{printable(path)}: {newer(number)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,13 @@ def _span(_context: click.Context, option: click.Parameter, value: str) -> str:
     if not length:
         raise click.BadParameter(f"{value!r} is no duration; right would be --{option.name} 10m, or 90s")
     return f"{length} milliseconds"
+
+
+def _as_option(span: str) -> str:
+    """A duration of `_span` as its option takes it: 90s, 10m."""
+    length = int(span.split()[0])
+    unit = next(name for name in ("d", "h", "m", "s", "ms") if not length % round(_SECONDS[name] * 1000))
+    return f"{length // round(_SECONDS[unit] * 1000)}{unit}"
 
 
 @click.command(short_help="Latency and errors of a capture while it is recorded, window by window, as files.")
@@ -107,6 +114,7 @@ def stream(
     place, output = for_executors(folder), for_executors(output)
     checkpoint = for_executors(checkpoint) if checkpoint else f"{output.rstrip('/')}/{CHECKPOINT}"
     _check_folder(place)
+    _check_apart(place, output, checkpoint)
     check_spark()
     check_reached(master)
     from recorder.analysis.asked import BY as COLUMNS
@@ -114,7 +122,7 @@ def stream(
 
     every = None if once else trigger
     asked = Streamed(place, output, checkpoint, tuple(COLUMNS[name] for name in by), window, watermark, form, every)
-    claim = _claim_of(asked)
+    claim = _claim_of(asked, by)
     claim()
     try:
         _await_segments(place, once=once)
@@ -142,16 +150,26 @@ def _check_folder(place: str) -> None:
         raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
 
 
-def _claim_of(asked: Any) -> Callable[..., None]:
-    """What checks that the checkpoint is this stream's, or makes it so. Behind a URL nobody looks."""
+def _check_apart(place: str, *written: str) -> None:
+    """The stream would read what it writes into the capture."""
+    for one in written:
+        if Path(one).resolve().is_relative_to(Path(place).resolve()) and "://" not in f"{place}{one}":
+            raise click.UsageError(f"{printable(one)} is within the capture: right would be a folder beside it")
+
+
+def _claim_of(asked: Any, by: tuple[str, ...]) -> Callable[..., None]:
+    """What checks that the checkpoint is this stream's, or makes it so. Behind a URL nobody looks.
+
+    It tells of another stream by the options that would go on with it: these take what it says.
+    """
     from recorder.analysis.checkpoint import WrongCheckpoint, claim
     from recorder.analysis.streaming import QUESTIONS
 
     facts = {
         "FOLDER": asked.folder,
         "--output": asked.output,
-        "--window": asked.window,
-        "--by": list(asked.by),
+        "--window": _as_option(asked.window),
+        "--by": list(by),
         "--format": asked.form,
     }
     tables = {name: Path(asked.output) / name for name in QUESTIONS if "://" not in asked.output}
@@ -187,15 +205,46 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     from recorder.analysis.running import opened
     from recorder.analysis.streaming import SETTINGS, run
 
+    with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop, _ended_by(stop):
+        tell_all(run(spark, asked, stop), is_once=asked.every is None)
+    return stop.is_set()
+
+
+def tell_all(batches: Iterable[Any], *, is_once: bool) -> None:
+    """Tells what batches (of `Progress`) wrote and left out, as they come.
+
+    `is_once`: of one look, tell at its end of tables that it wrote nothing into, too: silence would look like success.
+    """
     late = 0
-    with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop:
-        for told in run(spark, asked, stop):
-            late += told.late
-            if told.written or told.late:
-                echo(_line(told), err=True)
+    last: dict[str, Any] = {}
+    named: set[str] = set()
+    for told in batches:
+        late += told.late
+        last[told.table] = told
+        if told.written or told.late:
+            echo(_line(told), err=True)
+            named.add(told.table)
+    if is_once and not last:
+        echo("nothing new: no segment has come since the last look", err=True)
+    for told in last.values():
+        if is_once and told.table not in named:
+            echo(_line(told), err=True)
     if late:
         echo(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
-    return stop.is_set()
+
+
+@contextmanager
+def _ended_by(stop: Event) -> Iterator[None]:
+    """A service's end signals the JVM as well. Where that is gone first, what Spark says is no error."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if stop.is_set():
+            raise KeyboardInterrupt from error
+        raise
 
 
 @contextmanager

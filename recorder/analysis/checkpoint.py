@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ OWNER = "kafka-wiretap.json"
 _DRAFT = f".{OWNER}"
 # Spark's log of a file sink, in each table's folder
 _SINK_LOG = "_spark_metadata"
+_ANOTHER = "right would be another --output and --checkpoint"
 
 
 class WrongCheckpoint(ValueError):
@@ -53,6 +54,8 @@ def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path]
             raise WrongCheckpoint(
                 f"{folder} is gone, and {checkpoint} goes on behind it: right would be to remove the checkpoint too"
             )
+        for log in _logs(checkpoint / name):
+            _check_log(log)
 
 
 def _is_unused(checkpoint: Path, tables: Mapping[str, Path]) -> bool:
@@ -69,6 +72,21 @@ def _has_committed(commits: Path) -> bool:
     return False
 
 
+def _logs(query: Path) -> Iterator[Path]:
+    """The files that tell Spark how far a query is. Those that it has not named yet begin with a dot."""
+    for log in (query / "metadata", *(query / "offsets").glob("[0-9]*"), *(query / "commits").glob("[0-9]*")):
+        if log.exists():
+            yield log
+
+
+def _check_log(log: Path) -> None:
+    """Spark would say which letter it did not expect. A machine that loses its power leaves empty files."""
+    with log.open("rb") as file:
+        begin = file.read(1)
+    if begin != (b"{" if log.name == "metadata" else b"v"):
+        raise WrongCheckpoint(f"{log} is damaged: {_ANOTHER}")
+
+
 def _owner(checkpoint: Path) -> dict[str, Any] | None:
     try:
         found = json.loads((checkpoint / OWNER).read_text())
@@ -77,7 +95,7 @@ def _owner(checkpoint: Path) -> dict[str, Any] | None:
     except (ValueError, UnicodeError):
         found = None
     if not isinstance(found, dict):
-        raise WrongCheckpoint(f"{checkpoint / OWNER} is damaged: right would be another --output and --checkpoint")
+        raise WrongCheckpoint(f"{checkpoint / OWNER} is damaged: {_ANOTHER}")
     return found
 
 

@@ -125,6 +125,7 @@ def session(
                 _placed(settings(master, {**submitted(), **(extra or {})}), folder),
                 _QUICK if quick and is_local(master) else "",
             )
+        _silence(spark)
         try:
             spark.sparkContext.addPyFile(str(ship(folder / "kafka_wiretap.zip")))
             yield spark
@@ -149,9 +150,22 @@ def _prepare(master: str) -> None:
     """Executors run this interpreter, listeners use loopback where all is here, and only the caller reports errors."""
     for name in _TALKATIVE:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_no_lost_call)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_local(master) or is_loopback(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+
+def _is_no_lost_call(record: logging.LogRecord) -> bool:
+    """False of what py4j tells the root logger where a JVM is gone: it raises an error as well."""
+    return record.module != "clientserver"
+
+
+def _silence(spark: SparkSession) -> None:
+    """A JVM that is ended from outside leaves pyspark's accumulators a broken connection: its traceback tells nobody
+    more than the call that fails."""
+    server: Any = spark.sparkContext._accumulatorServer
+    server.handle_error = lambda *_request: None
 
 
 def _placed(chosen: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -238,7 +238,8 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
         raise UnknownFormatError(f"{file.path}: {error}") from error
     except OverBudget as error:
         raise OverBudget(f"{file.path}: {error.reason}") from error
-    except (pa.ArrowException, OSError, KeyError, DamagedFileError) as error:
+    # a footer's names that are not UTF-8 are pyarrow's to decode
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, DamagedFileError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else " ".join(str(error).split())
         raise DamagedFileError(f"{file.path} can't be read: {reason}") from error
 

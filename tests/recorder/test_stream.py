@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from recorder.analysis.streaming import Progress
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.stream import stream
+from recorder.stream import stream, tell_all
 from tests.recorder.running import run
 
 
@@ -63,6 +65,73 @@ def test_a_duration_may_have_its_unit_as_a_word(written: str, seconds: int) -> N
     (window,) = (param for param in stream.params if param.name == "window")
     assert window.callback is not None
     assert window.callback(click.Context(stream), window, written) == f"{seconds * 1000} milliseconds"
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A capture with a segment in `tmp_path`; in the list comes what a stream would be started with."""
+    hour = tmp_path / "capture" / FRAMES_FOLDER / "date=2026-11-21" / "hour=12"
+    hour.mkdir(parents=True)
+    (hour / "a-1-1.parquet").touch()
+    found: list[Any] = []
+    monkeypatch.setattr("recorder.stream._run", lambda asked, *_: found.append(asked))
+    return found
+
+
+@pytest.mark.parametrize(("option", "value"), [("--window", "90s"), ("--window", "1500ms"), ("--by", "version,node")])
+def test_another_streams_options_are_told_as_the_command_takes_them(
+    started: list[Any], tmp_path: Path, option: str, value: str
+) -> None:
+    arguments = ("stream", tmp_path / "capture", "--output", tmp_path / "out")
+    run(*arguments, option, value)
+    (tmp_path / "out" / "_checkpoint" / "latency_by_api").mkdir()
+    found = run(*arguments)
+    assert (found.exit_code, len(started)) == (2, 1)
+    assert f"right would be {option} {value}, or" in " ".join(found.output.split())
+    run(*arguments, option, value)
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize("options", [("--output", "{}"), ("--output", "{}/frames/x"), ("--output", "out")])
+def test_a_stream_writes_nothing_into_its_capture(
+    started: list[Any], tmp_path: Path, options: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    more = ("--checkpoint", tmp_path / "capture" / "kept") if options[1] == "out" else ()
+    found = run("stream", tmp_path / "capture", *(one.format(tmp_path / "capture") for one in options), *more)
+    assert (found.exit_code, started) == (2, [])
+    assert "is within the capture: right would be a folder beside it" in " ".join(found.output.split())
+    assert [one.name for one in (tmp_path / "capture").iterdir()] == [FRAMES_FOLDER]
+
+
+def progress(table: str, written: int, late: int = 0) -> Progress:
+    return Progress(table, written, 55, late, "2026-11-21T12:00:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("batches", "says"),
+    [
+        ((), "nothing new: no segment has come since the last look"),
+        ((progress("latency_by_api", 0),), "latency_by_api: 0 rows written, 55 wait for the watermark"),
+        ((progress("latency_by_api", 3), progress("errors_by_api", 0)), "errors_by_api: 0 rows written, 55 wait"),
+    ],
+    ids=["nothing-new", "all-wait", "one-table-waits"],
+)
+def test_one_look_that_writes_nothing_says_so(
+    batches: tuple[Progress, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell_all(batches, is_once=True)
+    found = capsys.readouterr().err
+    assert says in found
+    assert len(found.splitlines()) == max(len(batches), 1)
+
+
+def test_a_stream_that_goes_on_tells_what_it_writes_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_all(
+        (progress("latency_by_api", 0), progress("errors_by_api", 2), progress("latency_by_api", 0)), is_once=False
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "errors_by_api: 2 rows written" in line
 
 
 def test_what_only_bodies_tell_is_nothing_to_tell_apart() -> None:

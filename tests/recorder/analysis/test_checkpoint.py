@@ -9,7 +9,7 @@ import pytest
 
 from recorder.analysis.checkpoint import OWNER, WrongCheckpoint, claim
 
-FACTS = {"FOLDER": "/captures/a", "--window": "60000 milliseconds", "--by": ["api", "node"]}
+FACTS = {"FOLDER": "/captures/a", "--window": "1m", "--by": ["api", "node"]}
 
 
 def tables(folder: Path) -> dict[str, Path]:
@@ -37,7 +37,7 @@ def test_a_look_writes_nothing(tmp_path: Path) -> None:
     ("name", "value", "says"),
     [
         ("FOLDER", "/captures/b", "its FOLDER is /captures/a, not /captures/b; right would be FOLDER /captures/a, or"),
-        ("--window", "5000 milliseconds", "its --window is 60000 milliseconds, not 5000 milliseconds"),
+        ("--window", "5s", "its --window is 1m, not 5s"),
         ("--by", ["api"], "its --by is api,node, not api; right would be --by api,node"),
     ],
     ids=["capture", "window", "by"],
@@ -50,9 +50,9 @@ def test_the_checkpoint_of_another_stream_is_refused(tmp_path: Path, name: str, 
 
 
 def test_a_stream_that_never_began_binds_nobody_to_its_options(tmp_path: Path) -> None:
-    claimed(tmp_path, **{"--window": "5 minutes"})
+    claimed(tmp_path, **{"--window": "5m"})
     claimed(tmp_path)
-    assert json.loads((tmp_path / "checkpoint" / OWNER).read_text())["--window"] != "5 minutes"
+    assert json.loads((tmp_path / "checkpoint" / OWNER).read_text())["--window"] != "5m"
 
 
 def test_an_output_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -91,4 +91,27 @@ def test_a_checkpoint_whose_output_is_gone_is_refused(tmp_path: Path) -> None:
     # Spark has removed those of the first batches
     (commits / "107").touch()
     with pytest.raises(WrongCheckpoint, match=r"latency_by_api is gone, and .* goes on behind it"):
+        claimed(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("log", "content"),
+    [("metadata", b""), ("metadata", b"garbage"), ("offsets/7", b""), ("offsets/7", b"garbage"), ("commits/7", b"\0")],
+)
+def test_a_log_of_sparks_that_is_damaged_is_named(tmp_path: Path, log: str, content: bytes) -> None:
+    claimed(tmp_path)
+    query = tmp_path / "checkpoint" / "latency_by_api"
+    sound = {
+        "metadata": b'{"id":"5b4bdbcb"}',
+        "offsets/7": b"v1\n{}\n{}",
+        "commits/7": b"v1\n{}",
+        "offsets/.8.tmp": b"",
+    }
+    for name, kept in sound.items():
+        (query / name).parent.mkdir(parents=True, exist_ok=True)
+        (query / name).write_bytes(kept)
+    (tables(tmp_path)["latency_by_api"] / "_spark_metadata").mkdir(parents=True)
+    claimed(tmp_path)
+    (query / log).write_bytes(content)
+    with pytest.raises(WrongCheckpoint, match=f"{log} is damaged: right would be another --output and --checkpoint"):
         claimed(tmp_path)

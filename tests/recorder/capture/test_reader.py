@@ -108,12 +108,15 @@ def test_a_file_that_is_called_like_no_part_of_a_capture_is_named(tmp_path: Path
         reader.files(tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["empty", "torn", "garbage", "within"])
+@pytest.mark.parametrize("damage", ["empty", "torn", "garbage", "within", "names"])
 def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, damage: str) -> None:
     path = reader.files(tmp_path)[0].path
     content = bytearray(path.read_bytes())
     content[4:] = content[4:].replace(b"\x28\xb5\x2f\xfd", b"none")
+    # where the footer tells a column's place, and where its schema does
+    names = path.read_bytes().replace(c.KIND.encode(), b"\xff" * len(c.KIND))
     kept = {"empty": b"", "torn": content[: len(content) // 2], "garbage": b"x" * 100, "within": content}
+    kept["names"] = names
     path.write_bytes(kept[damage])
     with pytest.raises(DamagedFileError, match=path.name) as damaged:
         list(looks.rows(tmp_path))
