@@ -41,7 +41,7 @@ _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\
 # The window that suits the capture; `recorder.analysis.asked.AUTO`.
 AUTO = "auto"
 # The masters that Spark takes; Spark itself would complain only after its start.
-_MASTER = re.compile(r"local(\[|-cluster\[|$)|(spark|k8s)://|yarn$")
+_MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
 # What `--by` takes; the columns are `recorder.analysis.asked.BY`.
 BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 FORMATS = ("parquet", "csv", "json")

@@ -6,10 +6,12 @@ inside the command that needs them, so that the others work without.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from proxy.terminal import echo, printable
 from proxy.tools.output import size_option
@@ -29,6 +31,8 @@ from recorder.submitting import spark_package
 from recorder.terminal import count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
+# what a URL begins with, as a path
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
@@ -49,6 +53,7 @@ def compact(folder: Path, out: Path | None, file_size: int) -> None:
     """
     from recorder.capture.compactor import compact as run
 
+    _check_merge(out)
     try:
         done = run(folder)
     except OSError as error:
@@ -69,6 +74,15 @@ def compact(folder: Path, out: Path | None, file_size: int) -> None:
         sys.exit(1)
 
 
+def _check_merge(out: Path | None) -> None:
+    """Errors: UsageError for options that nothing could be merged by."""
+    if out is not None and _URL.match(str(out)):
+        raise click.UsageError(f"{printable(out)} is a URL; right would be --merge with a folder of this machine")
+    size_from = click.get_current_context().get_parameter_source("file_size")
+    if out is None and size_from is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--file-size is how large merged files become; right would be --merge OUT as well")
+
+
 def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
     """Merges; what could not be merged."""
     from recorder.capture.merging import CannotMerge, merge
@@ -79,7 +93,9 @@ def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
         done = merge(folder, out, file_bytes=file_size)
     except CannotMerge as error:
         raise NoCapture(str(error)) from error
-    except (OSError, DamagedFileError, UnknownFormatError) as error:
+    except OSError as error:
+        raise click.ClickException(f"{printable(error.filename or out)}: {error.strerror or error}") from error
+    except (DamagedFileError, UnknownFormatError) as error:
         raise click.ClickException(str(error)) from error
     if done.large:
         into = f"{count(done.small, 'file')} into {count(done.large, 'file')} of {printable(out)}"

@@ -34,7 +34,7 @@ from recorder.capture.reader import READING, CaptureFile, files, groups_between,
 from recorder.capture.remote import size_of
 from recorder.capture.rows import DATA
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.capture.storage import RangeFile, ignore_step, publish
+from recorder.capture.storage import RangeFile, ignore_step, publish, remove_unpublished
 
 # bytes of small files in a large one, about
 FILE_BYTES = 1 << 30
@@ -110,10 +110,12 @@ def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int 
     waiting = tuple(sorted({str(place) for place in found.keys() - due.keys()}))
     if not due:
         return Merged(waiting=waiting)
-    out.mkdir(parents=True, exist_ok=True)
-    with Folder.at(out) as held:
+    with _made(out) as held:
         if not held.lock():
             raise CannotMerge(f"another process is merging into {out}")
+        for session in {place.session for place in due}:
+            # of a killed run, whose files may have had other sizes and so other names
+            remove_unpublished(out, session)
         ends = {place: large[-1].last for place, large in _places(out).items()}
         new = {place: _behind(ends.get(place, 0), small) for place, small in due.items()}
         done = [_merge_place(place, small, out, file_bytes) for place, small in new.items()]
@@ -123,6 +125,15 @@ def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int 
         sum(counts) for counts in zip(*((one.small, one.large, one.frames) for one in done), strict=True)
     )
     return Merged(small, large, frames, there, waiting, failed)
+
+
+def _made(out: Path) -> Folder:
+    """The folder, made if it is missing. Errors: CannotMerge."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return Folder.at(out)
+    except OSError as error:
+        raise CannotMerge(f"{out} can't be written: {error.strerror}") from error
 
 
 def _places(folder: Path) -> dict[Place, list[CaptureFile]]:

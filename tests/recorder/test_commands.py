@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -199,7 +200,10 @@ def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, an
     assert "right would be --conf spark.executor.memory=2g" in result.stderr
 
 
-@pytest.mark.parametrize("master", ["bogus", "localhost", "spark:7077", ""])
+@pytest.mark.parametrize(
+    "master",
+    ["bogus", "localhost", "spark:7077", "", "local[abc]", "local[0]", "local[", "local[2]x", "local-cluster[2,1]"],
+)
 def test_a_master_that_is_none_is_refused_before_spark(captured: Path, analyzed: list[Any], master: str) -> None:
     result = run("analyze", captured, "--master", master)
     assert result.exit_code == 2
@@ -316,8 +320,12 @@ def test_compact_says_what_it_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(CannotMerge("no"), 2), (DamagedFileError("no"), 1), (PermissionError("no"), 1)],
-    ids=["cannot", "damaged", "may-not-write"],
+    [
+        (CannotMerge("no"), 2),
+        (DamagedFileError("no"), 1),
+        (OSError(errno.ENOSPC, "no"), 1),
+    ],
+    ids=["cannot", "damaged", "full"],
 )
 def test_a_merge_that_fails_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
@@ -327,7 +335,25 @@ def test_a_merge_that_fails_is_one_line(
 
     monkeypatch.setattr("recorder.capture.merging.merge", merge)
     result = run("compact", tmp_path, "--merge", "OUT")
-    assert (result.exit_code, result.stderr) == (code, "Error: no\n")
+    where = "OUT: " if isinstance(error, OSError) else ""
+    assert (result.exit_code, result.stderr) == (code, f"Error: {where}no\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "right"),
+    [
+        (("--merge", "s3://bucket/merged"), "right would be --merge with a folder of this machine"),
+        (("--file-size", "2MiB"), "right would be --merge OUT as well"),
+    ],
+    ids=["url", "size-alone"],
+)
+def test_options_by_which_nothing_could_be_merged_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], right: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("compact", tmp_path, *options)
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert right in result.stderr
 
 
 def test_files_that_could_not_be_merged_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,9 +161,19 @@ def stream(folder: Path, *more: str) -> Iterator[subprocess.Popen[Any]]:
             child.wait()
 
 
+def ctrl_c(child: Any) -> None:
+    child.send_signal(signal.SIGINT)
+
+
+def end_of_a_service(child: Any) -> None:
+    """systemd ends all processes of a service at once, and so the JVM."""
+    os.killpg(child.pid, signal.SIGTERM)
+
+
 @pytest.mark.long
-def test_a_stream_waits_for_a_first_segment_and_ctrl_c_ends_it_cleanly(
-    tmp_path: Path, segments: list[Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("end", [ctrl_c, end_of_a_service])
+def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_when_it_is_told_to(
+    tmp_path: Path, segments: list[Path], monkeypatch: pytest.MonkeyPatch, end: Callable[[Any], None]
 ) -> None:
     scratch, log = tmp_path / "scratch", tmp_path / "stream.log"
     scratch.mkdir()
@@ -175,7 +185,7 @@ def test_a_stream_waits_for_a_first_segment_and_ctrl_c_ends_it_cleanly(
         assert not (tmp_path / "out").exists()
         publish(segments, tmp_path / "capture")
         wait_for(lambda: "latency_by_api: " in log.read_text(), "a batch", seconds=200, hopeless=ended)
-        child.send_signal(signal.SIGINT)
+        end(child)
         assert child.wait(30) == 0
     first, *batches, last = log.read_text().splitlines()
     assert first.endswith("holds no frames: waiting for the first segment")

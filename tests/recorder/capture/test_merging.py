@@ -197,6 +197,30 @@ def test_a_file_that_a_killed_run_left_hidden_is_replaced(folder: Path, out: Pat
     assert not list(out.rglob(".*.parquet"))
 
 
+def test_what_a_killed_run_left_hidden_goes_though_this_run_makes_files_of_other_names(folder: Path, out: Path) -> None:
+    merge(folder, out, now_ns=LATER)
+    for path in [*out.rglob("*.parquet")]:
+        path.rename(path.with_name("." + path.name))
+    merge(folder, out, file_bytes=1, now_ns=LATER)
+    assert frames(out) == frames(folder)
+    assert not list(out.rglob(".*.parquet"))
+
+
+def a_link_to_nothing(out: Path) -> None:
+    out.symlink_to(out.with_name("nothing"))
+
+
+def a_fifo(out: Path) -> None:
+    os.mkfifo(out)
+
+
+@pytest.mark.parametrize("make", [a_link_to_nothing, a_fifo, Path.touch], ids=["link", "fifo", "file"])
+def test_what_can_be_no_folder_is_refused(folder: Path, out: Path, make: Callable[[Path], None]) -> None:
+    make(out)
+    with pytest.raises(CannotMerge, match=f"{out} can't be written: "):
+        merge(folder, out, now_ns=LATER)
+
+
 def inside(folder: Path) -> Path:
     return folder / "merged"
 
