@@ -47,8 +47,11 @@ _DOCUMENT = (
 
 
 def shown(study: Study, width: int, limit: int) -> Iterator[RenderableType]:
-    """The study. `limit`: how many apis and fields."""
+    """The study; of no message, that there is none. `limit`: how many apis and fields."""
     yield from _unread(study.unread)
+    if not study.bodies:
+        yield Text("Nothing to count: no message is of this time, or none can be read.")
+        return
     bodies = [_body(one) for one in study.bodies[:limit]]
     yield fitted("Bytes of bodies; other encodings as ratios to fixed", _BODIES, [*bodies, _body(study.total)], width)
     yield from _more(len(study.bodies), limit, "row")

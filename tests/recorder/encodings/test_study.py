@@ -92,6 +92,12 @@ def test_more_rows_than_asked_for_are_said_to_be_there() -> None:
     assert "the first 1 of 2 fields" in text
 
 
+def test_of_no_message_there_is_no_table() -> None:
+    lines = on_a_terminal(study([], {"masked": 2})).splitlines()
+    nothing = "Nothing to count: no message is of this time, or none can be read."
+    assert lines == ["2 frames could not be read: masked 2.", nothing]
+
+
 def test_without_times_there_is_no_table_of_them() -> None:
     text = on_a_terminal(study(ROWS, {}))
     assert "Processor time" not in text
