@@ -6,6 +6,7 @@ Records are read as `records` reads them, and most are no events: only these bec
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from proxy.wire.budget import Budget
@@ -19,6 +20,8 @@ from recorder.analysis.decode.topics import PLACE
 from recorder.analysis.schema import TEXTS, Column
 
 _NAMED = (*MANDATORY, *OPTIONAL)
+# The others of an event are left out: members of a few bytes each take forty times as much memory as texts in a row.
+MOST_EXTENSIONS = 1000
 _OWN = (
     Column("offset", "bigint", "of its record in the partition; in Produce requests within the batch"),
     Column("timestamp_ms", "bigint", "of its record; null for none", is_never_negative=True),
@@ -29,7 +32,7 @@ _OWN = (
     ),
     Column("format", "string", "of a structured event, as its content-type says: `json`, `avro`, ..."),
     *(Column(name, "string", "the attribute; null: not there, or it can't be read") for name in _NAMED),
-    Column("extensions", TEXTS, "all other attributes"),
+    Column("extensions", TEXTS, f"all other attributes, the first {MOST_EXTENSIONS:,} of them"),
     Column("data_bytes", "bigint", "of its data; null for none, and in formats other than JSON"),
     Column("is_tombstone", "boolean", "a binary event without data: compaction deletes its key"),
     Column("key", "binary", "of its record; null for none"),
@@ -68,7 +71,7 @@ def _row(record: Record, event: Event) -> tuple[Any, ...]:
         event.mode.value,
         event.form,
         *named,
-        [*own.items()],
+        [*islice(own.items(), MOST_EXTENSIONS)],
         event.data_bytes,
         event.is_tombstone,
         record.key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from proxy.wire import records
 from proxy.wire.records import Compression, ControlType, Record
-from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
+from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS, MOST_EXTENSIONS
 from tests.recorder.analysis.decode.frames import Row, own, request, response, rows
 
 FOUR = (("ce_id", b"1"), ("ce_source", b"/here"), ("ce_specversion", b"1.0"), ("ce_type", b"t"))
@@ -49,6 +50,14 @@ def test_events_are_rows_and_other_records_are_none() -> None:
         "offset": 3, "timestamp_ms": 1003, "mode": "structured", "format": "json", "id": "2", "data_bytes": 3,
         "extensions": [("partitionkey", "k")], "is_tombstone": False, "key_is_partitionkey": False,
     }  # fmt: skip
+
+
+def test_of_very_many_extensions_the_first_are_told() -> None:
+    many = {f"x{number}": "1" for number in range(MOST_EXTENSIONS + 5)}
+    value = json.dumps(json.loads(JSON) | many | {"partitionkey": "k"}).encode()
+    (row,) = own(CLOUDEVENTS, fetched(records.write_batch([Record(0, 1000, b"k", value)])))
+    assert row["extensions"] == [("partitionkey", "k"), *many.items()][:MOST_EXTENSIONS]
+    assert (row["id"], row["key_is_partitionkey"], row["violations"]) == ("2", True, [])
 
 
 @pytest.mark.parametrize("key", [b"k", b"\xff", None], ids=["equal", "other", "none"])
