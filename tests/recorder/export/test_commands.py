@@ -100,6 +100,14 @@ def test_a_wrong_option_is_one_line(capture: Path, options: tuple[str, ...], say
     assert refused(capture, *WHERE, *options).startswith(f"Error: {says}")
 
 
+def test_a_folder_that_is_no_capture_is_told_before_a_cluster_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "PATIENCE", 0.5)
+    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    assert refused(tmp_path / "nowhere", *WHERE).endswith("/nowhere does not exist")
+
+
 @pytest.mark.parametrize("mode", ["binary", "structured"])
 def test_a_cluster_that_does_not_answer_is_one_line(capture: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setattr(publisher, "PATIENCE", 0.5)
