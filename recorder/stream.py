@@ -202,10 +202,10 @@ def _await_segments(place: str, *, once: bool) -> None:
 
 def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     """Runs the stream. Returns True if a signal has ended it."""
-    from recorder.analysis.running import opened
+    from recorder.analysis.running import interrupted_by, opened
     from recorder.analysis.streaming import SETTINGS, run
 
-    with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop, _ended_by(stop):
+    with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop, interrupted_by(stop):
         tell_all(run(spark, asked, stop), is_once=asked.every is None)
     return stop.is_set()
 
@@ -231,20 +231,6 @@ def tell_all(batches: Iterable[Any], *, is_once: bool) -> None:
             echo(_line(told), err=True)
     if late:
         echo(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
-
-
-@contextmanager
-def _ended_by(stop: Event) -> Iterator[None]:
-    """A service's end signals the JVM as well. Where that is gone first, what Spark says is no error."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        if stop.is_set():
-            raise KeyboardInterrupt from error
-        raise
 
 
 @contextmanager

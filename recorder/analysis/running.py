@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import click
@@ -123,6 +124,20 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
         path.unlink()
         raise
     path.unlink()
+
+
+@contextmanager
+def interrupted_by(stop: Event) -> Iterator[None]:
+    """A service's end signals the JVM as well. Where that is gone first, what Spark says is no error.
+
+    Errors: KeyboardInterrupt in place of Spark's, once `stop` is set.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if stop.is_set():
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _not_started(master: str, reason: str, log: Path) -> click.ClickException:
