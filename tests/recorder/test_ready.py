@@ -60,6 +60,16 @@ def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(tmp_path: Path
         ready(tmp_path / "nowhere")
 
 
+def test_a_file_whose_columns_names_are_no_utf_8_is_left_to_its_reader_to_name(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compaction(monkeypatch, Summary())
+    path = next(captured.rglob("*.parquet"))
+    pq.write_table(frames_schema().empty_table(), path)
+    path.write_bytes(path.read_bytes().replace(b"kind", b"\xff\xff\xff\xff"))
+    assert ready(captured) == []
+
+
 def test_what_a_session_left_in_its_log_is_compacted_first(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = compaction(monkeypatch, Summary(sessions=("a",), frames=3))
     assert ready(captured) == []
