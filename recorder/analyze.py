@@ -126,7 +126,12 @@ _SPARK = (
         help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",
     ),
     click.option(
-        "--conf", multiple=True, callback=_setting, type=text, metavar="NAME=VALUE", help="A Spark setting. Repeatable."
+        "--conf",
+        multiple=True,
+        callback=_setting,
+        type=text,
+        metavar="NAME=VALUE",
+        help="A Spark setting. Repeatable. Lists of processes show it: no place for secrets.",
     ),
 )
 _RUNNING = (
