@@ -158,7 +158,7 @@ def _prepare(master: str) -> None:
 
 def _is_no_lost_call(record: logging.LogRecord) -> bool:
     """False of what py4j tells the root logger where a JVM is gone: it raises an error as well."""
-    return record.module != "clientserver"
+    return record.module != "java_gateway"
 
 
 def _silence(spark: SparkSession) -> None:
