@@ -114,12 +114,14 @@ def stream(
 
     every = None if once else trigger
     asked = Streamed(place, output, checkpoint, tuple(COLUMNS[name] for name in by), window, watermark, form, every)
-    claim = _claim_of(asked)
-    claim()
     try:
-        _await_segments(place, once=once)
-        claim(write=True)
-        is_stopped = _run(asked, master, conf)
+        with _claim_of(asked) as claim:
+            claim()
+            has_segments = _has_segments(place, once=once)
+            claim(write=True)
+            if not has_segments:
+                _await_first_segment(place)
+            is_stopped = _run(asked, master, conf)
     except KeyboardInterrupt:
         is_stopped = True
     if is_stopped:
@@ -142,9 +144,13 @@ def _check_folder(place: str) -> None:
         raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
 
 
-def _claim_of(asked: Any) -> Callable[..., None]:
-    """What checks that the checkpoint is this stream's, or makes it so. Behind a URL nobody looks."""
-    from recorder.analysis.checkpoint import WrongCheckpoint, claim
+@contextmanager
+def _claim_of(asked: Any) -> Iterator[Callable[..., None]]:
+    """What makes sure that the checkpoint is this stream's and no other process's, for the block.
+
+    Behind a URL nobody looks, and nothing is locked.
+    """
+    from recorder.analysis.checkpoint import StreamLocks, WrongCheckpoint, claim
     from recorder.analysis.streaming import QUESTIONS
 
     facts = {
@@ -155,31 +161,45 @@ def _claim_of(asked: Any) -> Callable[..., None]:
         "--format": asked.form,
     }
     tables = {name: Path(asked.output) / name for name in QUESTIONS if "://" not in asked.output}
+    locks = StreamLocks(Path(place) for place in (asked.output, asked.checkpoint) if "://" not in place)
 
     def claimed(*, write: bool = False) -> None:
         try:
+            if write:
+                locks.take(make=True)
             if "://" not in asked.checkpoint:
                 claim(Path(asked.checkpoint), facts, tables, write=write)
+            # behind the look, which leaves nothing in a folder that it refuses
+            locks.take(make=False)
         except WrongCheckpoint as error:
             raise click.UsageError(printable(str(error))) from error
         except OSError as error:
-            raise click.UsageError(f"{printable(asked.checkpoint)} can't be written: {error.strerror}") from error
+            where = error.filename or asked.checkpoint
+            raise click.UsageError(f"{printable(where)} can't be written: {error.strerror}") from error
 
-    return claimed
+    try:
+        yield claimed
+    finally:
+        locks.release()
 
 
-def _await_segments(place: str, *, once: bool) -> None:
-    """Compacts what finished sessions left, and waits for a running proxy's first segment."""
+def _has_segments(place: str, *, once: bool) -> bool:
+    """Compacts what finished sessions left. False while a running proxy's first segment is to come."""
     if "://" in place:
-        return
+        return True
     try:
         ready(Path(place))
     except NoCapture as error:
         if once or (Path(place) / FRAMES_FOLDER).is_dir() or not (Path(place) / SPOOL_FOLDER).is_dir():
             raise
         echo(f"{error.message}: waiting for the first segment", err=True)
-        while not (Path(place) / FRAMES_FOLDER).is_dir():
-            time.sleep(_LOOK)
+        return False
+    return True
+
+
+def _await_first_segment(place: str) -> None:
+    while not (Path(place) / FRAMES_FOLDER).is_dir():
+        time.sleep(_LOOK)
 
 
 def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from recorder.analysis.checkpoint import StreamLocks
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.stream import stream
@@ -46,6 +47,20 @@ def test_the_checkpoint_of_another_capture_is_refused(tmp_path: Path) -> None:
     assert found.exit_code == 2
     assert f"its FOLDER is {tmp_path / 'one'}, not {tmp_path / 'other'}" in " ".join(found.output.split())
     assert (checkpoint / "kafka-wiretap.json").read_text() == owner
+
+
+@pytest.mark.parametrize("shared", ["out", "out/_checkpoint", "checkpoint"])
+def test_a_second_stream_with_a_folder_of_the_first_is_refused_at_once(tmp_path: Path, shared: str) -> None:
+    (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
+    options = ["--checkpoint", tmp_path / shared] if shared == "checkpoint" else []
+    locks = StreamLocks([tmp_path / shared])
+    locks.take(make=True)
+    try:
+        found = run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--once", *options)
+    finally:
+        locks.release()
+    assert found.exit_code == 2
+    assert f"Error: another stream writes to {tmp_path / shared} now: right would be to end it first, " in found.output
 
 
 @pytest.mark.parametrize("option", ["--window", "--watermark", "--trigger"])
