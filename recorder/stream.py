@@ -106,6 +106,8 @@ def stream(
     """
     place, output = for_executors(folder), for_executors(output)
     checkpoint = for_executors(checkpoint) if checkpoint else f"{output.rstrip('/')}/{CHECKPOINT}"
+    for one in (place, output, checkpoint):
+        _check_scheme(one)
     _check_folder(place)
     check_spark()
     check_reached(master)
@@ -128,9 +130,15 @@ def stream(
         echo(f"stopped: the same command goes on from {printable(checkpoint)}", err=True)
 
 
-def _check_folder(place: str) -> None:
+def _check_scheme(place: str) -> None:
     if place.startswith(SCHEME):
-        raise click.UsageError("a stream reads buckets by Spark's own file system: right would be s3a://BUCKET/FOLDER")
+        right = f"s3a://{printable(place.removeprefix(SCHEME))}"
+        raise click.UsageError(
+            f"a stream's buckets are read and written by Spark's own file system: right would be {right}"
+        )
+
+
+def _check_folder(place: str) -> None:
     if "://" in place:
         return
     if _PATTERN.search(place):
@@ -209,6 +217,7 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
 
     late = 0
     with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop:
+        _check_stores(spark, asked)
         for told in run(spark, asked, stop):
             late += told.late
             if told.written or told.late:
@@ -216,6 +225,17 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     if late:
         echo(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
     return stop.is_set()
+
+
+def _check_stores(spark: Any, asked: Any) -> None:
+    """Errors: UsageError, for a store that does not answer."""
+    from recorder.analysis.store import check_answers, check_found
+
+    if "://" in asked.folder:
+        check_found(spark, asked.folder, FRAMES_FOLDER)
+    for place in (asked.output, asked.checkpoint):
+        if "://" in place:
+            check_answers(spark, place)
 
 
 @contextmanager

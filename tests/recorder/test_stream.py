@@ -86,7 +86,12 @@ def test_what_only_bodies_tell_is_nothing_to_tell_apart() -> None:
     assert "'topic' is nothing to ask by; right would be api, version, client_id" in found.output
 
 
-def test_a_bucket_by_the_wrong_name_is_refused() -> None:
-    found = run("stream", "s3://bucket/kept", "--output", "out")
+@pytest.mark.parametrize("option", ["folder", "--output", "--checkpoint"])
+def test_a_bucket_by_the_wrong_name_is_refused(tmp_path: Path, option: str) -> None:
+    (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
+    places = {"folder": tmp_path / "capture", "--output": tmp_path / "out", "--checkpoint": tmp_path / "checkpoint"}
+    places |= {option: "s3://bucket/kept"}  # type: ignore[dict-item]
+    found = run("stream", places.pop("folder"), *(word for pair in places.items() for word in pair))
     assert found.exit_code == 2
-    assert "right would be s3a://BUCKET/FOLDER" in found.output
+    assert "right would be s3a://bucket/kept" in found.output
+    assert [one.name for one in tmp_path.iterdir()] == ["capture"]
