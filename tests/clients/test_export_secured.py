@@ -64,12 +64,10 @@ class Secured:
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.cluster.bootstrap})
 
-    def deny(self, operation: AclOperation, topic: str) -> None:
+    def restrict(self, topic: str, operation: AclOperation, permission: AclPermissionType) -> None:
+        """Has the broker allow or deny something to the user that logs in with SCRAM."""
         where = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
-        self._add_acl(AclBinding(*where, f"User:{SCRAM_USER}", "*", operation, AclPermissionType.DENY))
-
-    def _add_acl(self, made: AclBinding) -> None:
-        admin = self.admin()
+        admin, made = self.admin(), AclBinding(*where, f"User:{SCRAM_USER}", "*", operation, permission)
         for future in admin.create_acls([made]).values():
             future.result(PATIENCE)
 
@@ -180,7 +178,8 @@ def test_a_topic_that_may_not_be_written_gets_nothing(
     secured: Secured, export: Callable[..., Result], mode: str
 ) -> None:
     topic = secured.topic("denied")
-    secured.deny(AclOperation.WRITE, topic)
+    secured.restrict(topic, AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+    secured.restrict(topic, AclOperation.WRITE, AclPermissionType.DENY)
     line = line_of(export(topic, secured.settings(SCRAM), "--mode", mode), 2)
     assert line == f"nothing was published: {topic} can't be written: Broker: Topic authorization failed"
     assert secured.written(topic) == 0
@@ -190,8 +189,7 @@ def test_a_topic_that_may_not_be_seen_is_not_said_to_be_missing(
     secured: Secured, export: Callable[..., Result]
 ) -> None:
     topic = secured.topic("hidden")
-    secured.deny(AclOperation.DESCRIBE, topic)
-    secured.deny(AclOperation.WRITE, topic)
+    secured.restrict(topic, AclOperation.DESCRIBE, AclPermissionType.DENY)
     line = line_of(export(topic, secured.settings(SCRAM)), 2)
     assert f"has no topic {topic}, or none that this login may see; right would be " in line
 
