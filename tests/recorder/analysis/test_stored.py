@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import sources
 from recorder.analysis.data_source import NAME, register
+from recorder.analysis.questions.encodings import answer
 from recorder.analysis.scan import files_in
 from recorder.capture.frames import events_schema
 from tests import hadoop_aws
@@ -90,6 +91,19 @@ def test_a_bucket_has_the_tables_of_its_folder(spark: SparkSession, workers: Sto
     register(spark)
     found = spark.read.format(NAME).option("table", "messages").load(url)
     assert found.count() == sources.load(local, "messages").count()
+
+
+@pytest.mark.real
+def test_a_bucket_has_the_study_of_encodings_and_the_sample_of_its_folder(
+    spark: SparkSession, workers: Store, capture: Path
+) -> None:
+    def studied(place: str) -> tuple[list[str], Any, list[str]]:
+        found = answer(sources.captured(spark, place, files_in(place)), since_ns=None, until_ns=None, with_sample=True)
+        return sorted(map(str, found.rows)), found.unread, sorted(map(str, found.sample))
+
+    here = studied(str(capture))
+    assert studied(workers.put(capture, "bucket")) == here
+    assert all(here[part] for part in (0, 2))
 
 
 def analyzed(place: str, *options: str) -> dict[str, list[str]]:
