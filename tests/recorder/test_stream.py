@@ -90,7 +90,7 @@ def test_what_only_bodies_tell_is_nothing_to_tell_apart() -> None:
 def test_a_bucket_by_the_wrong_name_is_refused(tmp_path: Path, option: str) -> None:
     (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
     places = {"folder": tmp_path / "capture", "--output": tmp_path / "out", "--checkpoint": tmp_path / "checkpoint"}
-    places |= {option: "s3://bucket/kept"}  # type: ignore[dict-item]
+    places |= {option: "s3://bucket/kept"}
     found = run("stream", places.pop("folder"), *(word for pair in places.items() for word in pair))
     assert found.exit_code == 2
     assert "right would be s3a://bucket/kept" in found.output
