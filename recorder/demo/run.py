@@ -24,7 +24,7 @@ from proxy.terminal import harmless, harmless_lines
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
-from recorder.demo.workload import HEALTHY
+from recorder.demo.workload import HEALTHY, STEPS_ONLY
 from recorder.terminal import cell, console, count, pip_install
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
@@ -63,12 +63,13 @@ def run(folder: Path | None, *, healthy: bool = False) -> int:
 
 
 def _steps(screen: Console, started: Children, folder: Path, options: list[str]) -> int:
+    lack = missing()
     try:
-        _record(screen, started, folder, options)
+        # the clients beside the steps work for the report alone
+        _record(screen, started, folder, [STEPS_ONLY] if lack else options)
     except ChildFailed as failure:
         _explain(screen, failure)
         return 1
-    lack = missing()
     command = "inspect" if lack else "analyze"
     _command(screen, command, folder)
     code = started.start(command, _wiretap(command, str(folder)), shown=True).process.wait()

@@ -2,8 +2,8 @@
 
 Run as a program with the bootstrap servers: one line of JSON on standard output as each step begins and ends. A step
 either succeeds or the program ends with the reason; all of them together have a deadline. Other clients work all the
-time beside the steps (`steady.py`); with a second argument, `healthy`, only those that do nothing wrong. The clients
-don't know of the proxy.
+time beside the steps (`steady.py`); with a further argument, `healthy`, only those that do nothing wrong, and with
+`steps-only` none. The clients don't know of the proxy.
 
 acks=0 promises nothing, and the mock cluster handles it wrongly: it answers such a request, which no broker does. The
 proxy then ends the connection, so records with acks=0 may be lost and are not waited for.
@@ -18,11 +18,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import product
 from typing import Any
 
-from recorder.demo.steady import CLIENTS, STEADY_S, Steady
+from recorder.demo.steady import CLIENTS, STEADY_S, Client, Steady
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: tuple[str, ...] = ("0", "1", "all")
@@ -37,7 +38,7 @@ SURE, UNSURE = b"sure-", b"unsure-"
 LARGE_RECORD = 200_000
 # Seconds for all of it: the steps take about ten, and the clients beside them go on for STEADY_S.
 DEADLINE = 45 + STEADY_S
-HEALTHY = "healthy"
+HEALTHY, STEPS_ONLY = "healthy", "steps-only"
 
 _log = logging.getLogger("workload")
 
@@ -170,13 +171,24 @@ def main() -> None:
     deadline = threading.Timer(DEADLINE, give_up, (doing, DEADLINE))
     deadline.daemon = True
     deadline.start()
-    with Steady(servers, [client for client in CLIENTS if not (HEALTHY in options and client.finding)]) as steady:
-        for name, step in (*STEPS, ("other clients, all the time", lambda _: steady.finished())):
+    with ExitStack() as stack:
+        steps = [*STEPS]
+        if clients := clients_beside(options):
+            steady = stack.enter_context(Steady(servers, clients))
+            steps.append(("other clients, all the time", lambda _: steady.finished()))
+        for name, step in steps:
             doing.append(name)
             _print_json(step=name)
             started = time.monotonic()
             summary = step(servers)
             _print_json(step=name, done=summary, seconds=round(time.monotonic() - started, 1))
+
+
+def clients_beside(options: Sequence[str]) -> list[Client]:
+    """The clients that work beside the steps."""
+    if STEPS_ONLY in options:
+        return []
+    return [client for client in CLIENTS if not (HEALTHY in options and client.finding)]
 
 
 def give_up(doing: list[str], seconds: float) -> None:

@@ -115,6 +115,7 @@ def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_p
     assert "Frames by API" in output
     assert "What to try next" in output
     assert "The analysis and the report are missing: no Java found" in output
+    assert "other clients, all the time" not in output, "what only a report is about takes nobody's time"
 
 
 @pytest.mark.real

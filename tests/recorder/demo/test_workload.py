@@ -13,6 +13,8 @@ import pytest
 
 from recorder.demo import workload
 from recorder.demo.cluster import start
+from recorder.demo.steady import CLIENTS
+from recorder.demo.workload import HEALTHY, STEPS_ONLY, clients_beside
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,9 @@ def test_records_that_must_arrive_are_known_by_their_keys() -> None:
     assert workload._sure(b"sure-1")
     assert not workload._sure(b"unsure-1")
     assert not workload._sure(None)
+
+
+def test_beside_the_steps_work_all_clients_or_those_that_do_nothing_wrong_or_none() -> None:
+    assert clients_beside([]) == [*CLIENTS]
+    assert {client.name for client in clients_beside([HEALTHY])} == {"shop", "ledger"}
+    assert clients_beside([STEPS_ONLY]) == []
