@@ -4,7 +4,8 @@
               columns in a Spark of default settings
     analyze   the whole answer of `kafka-wiretap analyze` over small exchanges, errors and waits of each answer included
     records   the table `records` of Fetch answers, against kafka-python's decoder in `mapInPandas`
-    sources   the ways into a capture (`bench.spark_sources`), of captures of that many MB
+    sources   the ways into a capture (`bench.spark_sources`), of captures of that many MB, and the memory that all
+              processes of each had
     report    `kafka-wiretap report` of captures of some sizes, in MB, and the memory that all its processes had
     masters   the whole answer of `analyze` over captures of some sizes, in MB, on threads, on one and two executors and
               on a standalone cluster of two workers, by either road, and the memory that all processes had
@@ -25,13 +26,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
-
-import psutil
 
 from bench import spark_sources
 from bench.spark_captures import HOUR, IN_BATCH, VERSIONS, fetched, mixed, small_exchanges
+from bench.spark_memory import resident
 from bench.timing import ROUNDS, fastest, seconds
 from proxy.wire.keys import FETCH
 from recorder.capture import frames as c
@@ -106,31 +105,6 @@ def on_master(folder: Path, master: str, road: str) -> tuple[float, int]:
         spark.range(0, 8, 1, 8).mapInArrow(lambda batches: batches, "id bigint").collect()
         spent = seconds(lambda: report(replace(_captured(spark, folder), road=Road(road))))
     return spent, max(most)
-
-
-@contextmanager
-def resident() -> Iterator[list[int]]:
-    """The resident bytes of this process and of all below it, looked at twice a second."""
-    own, seen, ended = psutil.Process(), [0], Event()
-
-    def look() -> None:
-        while not ended.wait(0.5):
-            seen.append(sum(map(_resident, [own, *own.children(recursive=True)])))
-
-    thread = Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
 
 
 def record_rows(folder: Path, cores: int) -> dict[str, float]:
@@ -252,10 +226,12 @@ def _say_sources(place: Path, asked: argparse.Namespace) -> None:
         ("OffsetCommit's messages", spark_sources.pushing(folder, asked.cores, "OffsetCommit"), "filtered by Spark"),
     ]
     for what, found, other in ways:
-        for name, spent in found.items():
-            print(f"{what}: {name}: {spent:.1f} s, {spent / found[other]:.2f} times {other}'s", flush=True)
-    spent = spark_sources.streaming(folder, asked.cores)
-    print(f"stream: {asked.sources} MB in {spent:.1f} s, {asked.sources * 1000 / spent:,.0f} frames/s", flush=True)
+        for name, (spent, most) in found.items():
+            ratio = f"{spent / found[other][0]:.2f} times {other}'s"
+            print(f"{what}: {name}: {spent:.1f} s, {ratio}, {most / 1e6:,.0f} MB resident", flush=True)
+    spent, most = spark_sources.streaming(folder, asked.cores)
+    rate = f"{asked.sources * 1000 / spent:,.0f} frames/s"
+    print(f"stream: {asked.sources} MB in {spent:.1f} s, {rate}, {most / 1e6:,.0f} MB resident", flush=True)
 
 
 def _say_report(folder: Path, megabytes: int, cores: int) -> None:

@@ -1,74 +1,92 @@
-"""The ways into a capture, as ratios to one another, in one run.
+"""The ways into a capture, as ratios to one another, in one run, and what all processes of each have resident.
 
 reading    the table `records` by `format("kafka-wiretap")` and by either road; plain Parquet, frames unopened
 pushing    the messages of one API in a hundred exchanges: filtered by the source, by its option, and by Spark
 streaming  a stream over a capture that is there, from its first segment to its last
+
+Each way has a session of its own: a JVM keeps the memory that an earlier question took.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bench.spark_memory import resident
 from bench.timing import fastest, seconds
+
+# seconds of the fastest round; the most bytes that all processes had resident in any round
+Cost = tuple[float, int]
+
+
+def _each(ways: Mapping[str, Callable[[Any], Any]], cores: int) -> dict[str, Cost]:
+    """What each way costs; it is told its session."""
+    return {name: _cost(way, cores) for name, way in ways.items()}
+
+
+def _cost(way: Callable[[Any], Any], cores: int) -> Cost:
+    from recorder.analysis import job
+    from recorder.analysis.data_source import register
+
+    with job.session(f"local[{cores}]") as spark, resident() as most:
+        register(spark)
+        spent = fastest(lambda: way(spark))
+    return spent, max(most)
 
 
 def _written_off(found: Any) -> None:
     found.write.format("noop").mode("overwrite").save()
 
 
-def reading(folder: Path, cores: int) -> dict[str, float]:
-    """Seconds of each way."""
-    from recorder.analysis import job
+def reading(folder: Path, cores: int) -> dict[str, Cost]:
+    """What each way costs."""
     from recorder.analysis.bodies import Road, rows
-    from recorder.analysis.data_source import NAME, register
+    from recorder.analysis.data_source import NAME
     from recorder.analysis.decode.record_rows import RECORDS
     from recorder.analysis.scan import files_in
     from recorder.analysis.sources import captured
 
-    with job.session(f"local[{cores}]") as spark:
-        register(spark)
+    def by(spark: Any, road: Road) -> Any:
+        return rows(replace(captured(spark, str(folder), files_in(str(folder))), road=road), RECORDS)
 
-        def by(road: Road) -> Any:
-            return rows(replace(captured(spark, str(folder), files_in(str(folder))), road=road), RECORDS)
-
-        ways: dict[str, Callable[[], Any]] = {
-            "records, format": lambda: spark.read.format(NAME).option("table", RECORDS.name).load(str(folder)),
-            "records, worker road": lambda: by(Road.WORKER),
-            "records, jvm road": lambda: by(Road.JVM),
-            "frames, format": lambda: spark.read.format(NAME).load(str(folder)),
-            "frames, plain Parquet": lambda: spark.read.parquet(str(folder / "frames")),
-        }
-        return {name: fastest(lambda made=way: _written_off(made())) for name, way in ways.items()}
+    ways: dict[str, Callable[[Any], Any]] = {
+        "records, format": lambda spark: spark.read.format(NAME).option("table", RECORDS.name).load(str(folder)),
+        "records, worker road": lambda spark: by(spark, Road.WORKER),
+        "records, jvm road": lambda spark: by(spark, Road.JVM),
+        "frames, format": lambda spark: spark.read.format(NAME).load(str(folder)),
+        "frames, plain Parquet": lambda spark: spark.read.parquet(str(folder / "frames")),
+    }
+    return _each({name: lambda spark, made=way: _written_off(made(spark)) for name, way in ways.items()}, cores)
 
 
-def pushing(folder: Path, cores: int, api: str) -> dict[str, float]:
-    """Seconds of the API's messages, by who filters."""
-    from recorder.analysis import job
-    from recorder.analysis.data_source import NAME, register
+def pushing(folder: Path, cores: int, api: str) -> dict[str, Cost]:
+    """What the API's messages cost, by who filters."""
+    from recorder.analysis.data_source import NAME
 
-    with job.session(f"local[{cores}]") as spark:
-        register(spark)
+    def messages(spark: Any, **options: str) -> Any:
+        return spark.read.format(NAME).options(table="messages", **options).load(str(folder))
 
-        def messages(**options: str) -> Any:
-            return spark.read.format(NAME).options(table="messages", **options).load(str(folder))
-
-        ways: dict[str, Callable[[], Any]] = {
-            "filtered by Spark": lambda: messages(pushdown="false").filter(f"api = '{api}'"),
-            "filter pushed": lambda: messages(pushdown="true").filter(f"api = '{api}'"),
-            "option apis": lambda: messages(apis=api),
-        }
-        return {name: fastest(lambda made=way: made().count()) for name, way in ways.items()}
+    ways: dict[str, Callable[[Any], Any]] = {
+        "filtered by Spark": lambda spark: messages(spark, pushdown="false").filter(f"api = '{api}'").count(),
+        "filter pushed": lambda spark: messages(spark, pushdown="true").filter(f"api = '{api}'").count(),
+        "option apis": lambda spark: messages(spark, apis=api).count(),
+    }
+    return _each(ways, cores)
 
 
-def streaming(folder: Path, cores: int) -> float:
-    """Seconds of latency and errors by window, of all segments."""
+def streaming(folder: Path, cores: int) -> Cost:
+    """What latency and errors by window of all segments cost."""
     from recorder.analysis import job
     from recorder.analysis.streaming import SETTINGS, Streamed, run
 
-    with job.session(f"local[{cores}]", extra=SETTINGS) as spark, tempfile.TemporaryDirectory() as place:
+    with (
+        job.session(f"local[{cores}]", extra=SETTINGS) as spark,
+        tempfile.TemporaryDirectory() as place,
+        resident() as most,
+    ):
         asked = Streamed(str(folder), f"{place}/out", f"{place}/checkpoint", every=None)
-        return seconds(lambda: list(run(spark, asked)))
+        spent = seconds(lambda: list(run(spark, asked)))
+    return spent, max(most)

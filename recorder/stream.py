@@ -113,6 +113,8 @@ def stream(
     """
     place, output = for_executors(folder), for_executors(output)
     checkpoint = for_executors(checkpoint) if checkpoint else f"{output.rstrip('/')}/{CHECKPOINT}"
+    for one in (place, output, checkpoint):
+        _check_scheme(one)
     _check_folder(place)
     _check_apart(place, output, checkpoint)
     check_spark()
@@ -122,21 +124,29 @@ def stream(
 
     every = None if once else trigger
     asked = Streamed(place, output, checkpoint, tuple(COLUMNS[name] for name in by), window, watermark, form, every)
-    claim = _claim_of(asked, by)
-    claim()
     try:
-        _await_segments(place, once=once)
-        claim(write=True)
-        is_stopped = _run(asked, master, conf)
+        with _claim_of(asked, by) as claim:
+            claim()
+            has_segments = _has_segments(place, once=once)
+            claim(write=True)
+            if not has_segments:
+                _await_first_segment(place)
+            is_stopped = _run(asked, master, conf)
     except KeyboardInterrupt:
         is_stopped = True
     if is_stopped:
         echo(f"stopped: the same command goes on from {printable(checkpoint)}", err=True)
 
 
-def _check_folder(place: str) -> None:
+def _check_scheme(place: str) -> None:
     if place.startswith(SCHEME):
-        raise click.UsageError("a stream reads buckets by Spark's own file system: right would be s3a://BUCKET/FOLDER")
+        right = f"s3a://{printable(place.removeprefix(SCHEME))}"
+        raise click.UsageError(
+            f"a stream's buckets are read and written by Spark's own file system: right would be {right}"
+        )
+
+
+def _check_folder(place: str) -> None:
     if "://" in place:
         return
     if _PATTERN.search(place):
@@ -157,12 +167,14 @@ def _check_apart(place: str, *written: str) -> None:
             raise click.UsageError(f"{printable(one)} is within the capture: right would be a folder beside it")
 
 
-def _claim_of(asked: Any, by: tuple[str, ...]) -> Callable[..., None]:
-    """What checks that the checkpoint is this stream's, or makes it so. Behind a URL nobody looks.
+@contextmanager
+def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
+    """What makes sure that the checkpoint is this stream's and no other process's, for the block.
 
-    It tells of another stream by the options that would go on with it: these take what it says.
+    Behind a URL nobody looks, and nothing is locked. It tells of another stream by the options that would go on with
+    it: these take what it says.
     """
-    from recorder.analysis.checkpoint import WrongCheckpoint, claim
+    from recorder.analysis.checkpoint import StreamLocks, WrongCheckpoint, claim
     from recorder.analysis.streaming import QUESTIONS
 
     facts = {
@@ -173,31 +185,45 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Callable[..., None]:
         "--format": asked.form,
     }
     tables = {name: Path(asked.output) / name for name in QUESTIONS if "://" not in asked.output}
+    locks = StreamLocks(Path(place) for place in (asked.output, asked.checkpoint) if "://" not in place)
 
     def claimed(*, write: bool = False) -> None:
         try:
+            if write:
+                locks.take(make=True)
             if "://" not in asked.checkpoint:
                 claim(Path(asked.checkpoint), facts, tables, write=write)
+            # behind the look, which leaves nothing in a folder that it refuses
+            locks.take(make=False)
         except WrongCheckpoint as error:
             raise click.UsageError(printable(str(error))) from error
         except OSError as error:
-            raise click.UsageError(f"{printable(asked.checkpoint)} can't be written: {error.strerror}") from error
+            where = error.filename or asked.checkpoint
+            raise click.UsageError(f"{printable(where)} can't be written: {error.strerror}") from error
 
-    return claimed
+    try:
+        yield claimed
+    finally:
+        locks.release()
 
 
-def _await_segments(place: str, *, once: bool) -> None:
-    """Compacts what finished sessions left, and waits for a running proxy's first segment."""
+def _has_segments(place: str, *, once: bool) -> bool:
+    """Compacts what finished sessions left. False while a running proxy's first segment is to come."""
     if "://" in place:
-        return
+        return True
     try:
         ready(Path(place))
     except NoCapture as error:
         if once or (Path(place) / FRAMES_FOLDER).is_dir() or not (Path(place) / SPOOL_FOLDER).is_dir():
             raise
         echo(f"{error.message}: waiting for the first segment", err=True)
-        while not (Path(place) / FRAMES_FOLDER).is_dir():
-            time.sleep(_LOOK)
+        return False
+    return True
+
+
+def _await_first_segment(place: str) -> None:
+    while not (Path(place) / FRAMES_FOLDER).is_dir():
+        time.sleep(_LOOK)
 
 
 def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
@@ -206,6 +232,7 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     from recorder.analysis.streaming import SETTINGS, run
 
     with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop, interrupted_by(stop):
+        _check_stores(spark, asked)
         tell_all(run(spark, asked, stop), is_once=asked.every is None)
     return stop.is_set()
 
@@ -231,6 +258,17 @@ def tell_all(batches: Iterable[Any], *, is_once: bool) -> None:
             echo(_line(told), err=True)
     if late:
         echo(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
+
+
+def _check_stores(spark: Any, asked: Any) -> None:
+    """Errors: UsageError, for a store that does not answer."""
+    from recorder.analysis.store import check_answers, check_found
+
+    if "://" in asked.folder:
+        check_found(spark, asked.folder, FRAMES_FOLDER)
+    for place in (asked.output, asked.checkpoint):
+        if "://" in place:
+            check_answers(spark, place)
 
 
 @contextmanager

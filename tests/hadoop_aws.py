@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 
 from tests.brokers.jars import Artifact, installed
+from tests.s3 import REGION, Store
 
 # of the Hadoop that PySpark's wheel carries; the SDK's version is hadoop-aws' own
 HADOOP, SDK = "3.5.0", "2.35.4"
@@ -24,6 +25,17 @@ _ARTIFACTS = (
     ),
 )
 SUMS = Path(__file__).with_name(f"hadoop-aws-{HADOOP}.sha256")
+
+
+def options(store: Store) -> list[str]:
+    """The command line's options with which Spark's `s3a://` leads to a store."""
+    settings = {
+        "spark.driver.extraClassPath": class_path(),
+        "spark.hadoop.fs.s3a.endpoint": store.endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": REGION,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+    return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
 
 
 def class_path() -> str:

@@ -21,15 +21,19 @@ class Store:
         self.endpoint = f"http://127.0.0.1:{port}"
         self.environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
 
-    def put(self, capture: Path, bucket: str) -> str:
-        """Copies a capture's Parquet into a bucket. Returns its URL."""
-        system = fs.S3FileSystem(
+    def system(self) -> fs.S3FileSystem:
+        """What is in its buckets."""
+        return fs.S3FileSystem(
             endpoint_override=self.endpoint,
             region=REGION,
             access_key="test",
             secret_key="test",
             allow_bucket_creation=True,
         )
+
+    def put(self, capture: Path, bucket: str) -> str:
+        """Copies a capture's Parquet into a bucket. Returns its URL."""
+        system = self.system()
         system.create_dir(bucket)
         for file in capture.rglob("*.parquet"):
             with system.open_output_stream(f"{bucket}/kept/{file.relative_to(capture)}") as target:

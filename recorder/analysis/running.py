@@ -30,6 +30,7 @@ from recorder.analysis.asked import Nothing
 from recorder.analysis.bodies import Captured
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import captured
+from recorder.analysis.store import check_found
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, place_at, reason_of, size_of
 
@@ -83,6 +84,9 @@ def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> lis
     is_tiny, is_small = (all(place.size < size for place in places) for size in (TINY_CAPTURE, SMALL_CAPTURE))
     settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
     with opened(places[0].master, settings, quick=is_small) as spark:
+        for place in places:
+            if place.files is None and "://" in place.folder:
+                check_found(spark, place.folder, FRAMES_FOLDER)
         return [_asked(spark, place, question, is_tiny) for place, question in asked]
 
 

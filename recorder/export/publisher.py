@@ -24,13 +24,24 @@ from recorder.export.refused import CantExport, PartlyExported
 
 # Seconds until a cluster has answered: a new connection with a login takes less than two.
 PATIENCE = 15.0
-# Seconds in which each broker hears of a topic that was just made.
+# Seconds in which each broker hears of a topic that was just made; and between looks at why none answers.
 _NEWS = 2.0
 # Topics that are named where the wanted one is not there.
 _NAMED = 10
 _POLL = 0.1
 DEFAULTS: Mapping[str, Any] = {"client.id": "kafka-wiretap-export", "acks": "all", "message.timeout.ms": 60_000}
 _WRITABLE = "Assigned"
+# by the code of librdkafka's error: what it means, of this address, and what would be right
+_REFUSALS: Mapping[int, tuple[str, str]] = {
+    KafkaError._AUTHENTICATION: (
+        "{} refuses the login",
+        "sasl.mechanism, sasl.username and sasl.password of a user that it knows",
+    ),
+    KafkaError._SSL: (
+        "no TLS with {}",
+        "ssl.ca.location, the file of the authority that signed its certificate",
+    ),
+}
 _RIGHT_SETTING = "right would be a setting of librdkafka's, as --producer acks=all"
 
 
@@ -44,7 +55,7 @@ class Publisher:
     with_headers: bool = True
     _producer: Any = None
     _state: str = ""
-    _trouble: str = ""
+    _trouble: Any = None
     _delivered: Counter[int] = field(default_factory=Counter)
 
     def check(self) -> None:
@@ -78,13 +89,33 @@ class Publisher:
 
     def _await_topic(self) -> None:
         """Asks for all topics, because a broker may make one that it is asked for."""
+        topics = self._first_topics()
         until = time.monotonic() + _NEWS
-        while self.topic not in (topics := self._producer.list_topics(timeout=PATIENCE).topics):
+        while self.topic not in topics:
             if time.monotonic() > until:
-                raise CantExport(f"{self.bootstrap} has no topic {self.topic}; right would be {_some(topics)}")
+                there = "" if self._is_anonymous() else ", or none that this login may see"
+                raise CantExport(f"{self.bootstrap} has no topic {self.topic}{there}; right would be {_some(topics)}")
             self._producer.poll(_POLL)
+            topics = self._producer.list_topics(timeout=PATIENCE).topics
         if topics[self.topic].error is not None:
             raise KafkaException(topics[self.topic].error)
+
+    def _first_topics(self) -> Any:
+        """The topics, once a broker has answered. One that refuses the login or the TLS is not waited for."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._producer.list_topics(timeout=min(_NEWS, PATIENCE)).topics
+            except KafkaException:
+                self._producer.poll(0)
+                if self._is_refused() or time.monotonic() > until:
+                    raise
+
+    def _is_refused(self) -> bool:
+        return self._trouble is not None and self._trouble.code() in _REFUSALS
+
+    def _is_anonymous(self) -> bool:
+        return not self.settings.get("security.protocol", "").lower().startswith("sasl")
 
     def _all_settings(self) -> dict[str, Any]:
         fixed = {"bootstrap.servers": self.bootstrap, "error_cb": self._on_error}
@@ -97,6 +128,8 @@ class Publisher:
         until = time.monotonic() + PATIENCE
         while self._state != _WRITABLE:
             self._producer.poll(_POLL)
+            if self._trouble is not None and self._trouble.fatal():
+                raise KafkaException(self._trouble)
             if time.monotonic() > until:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no producer id came"))
 
@@ -104,7 +137,9 @@ class Publisher:
         self._state = json.loads(statistics).get("eos", {}).get("idemp_state", "")
 
     def _on_error(self, error: Any) -> None:
-        self._trouble = error.str()
+        # "all brokers are down" follows what keeps the last one from answering, and tells less
+        if self._trouble is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = error
 
     def _send(self, messages: Iterable[Message]) -> None:
         refused: list[Any] = []
@@ -140,7 +175,10 @@ class Publisher:
         if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
             if self._producer is not None:
                 self._producer.poll(0)
-            trouble = f" ({self._trouble})" if self._trouble else ""
+            if self._is_refused():
+                said, right = _REFUSALS[self._trouble.code()]
+                return f"{said.format(self.bootstrap)}: {self._trouble.str()}; right would be {right}"
+            trouble = f" ({self._trouble.str()})" if self._trouble is not None else ""
             return f"no broker answers at {self.bootstrap}{trouble}; right would be --bootstrap HOST:PORT of one"
         if error.code() == KafkaError._INVALID_ARG:
             return f"{error.str()}: {_RIGHT_SETTING}"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import pytest
 
+from recorder.analysis.checkpoint import StreamLocks
 from recorder.analysis.streaming import Progress
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
@@ -48,6 +49,20 @@ def test_the_checkpoint_of_another_capture_is_refused(tmp_path: Path) -> None:
     assert found.exit_code == 2
     assert f"its FOLDER is {tmp_path / 'one'}, not {tmp_path / 'other'}" in " ".join(found.output.split())
     assert (checkpoint / "kafka-wiretap.json").read_text() == owner
+
+
+@pytest.mark.parametrize("shared", ["out", "out/_checkpoint", "checkpoint"])
+def test_a_second_stream_with_a_folder_of_the_first_is_refused_at_once(tmp_path: Path, shared: str) -> None:
+    (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
+    options = ["--checkpoint", tmp_path / shared] if shared == "checkpoint" else []
+    locks = StreamLocks([tmp_path / shared])
+    locks.take(make=True)
+    try:
+        found = run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--once", *options)
+    finally:
+        locks.release()
+    assert found.exit_code == 2
+    assert f"Error: another stream writes to {tmp_path / shared} now: right would be to end it first, " in found.output
 
 
 @pytest.mark.parametrize("option", ["--window", "--watermark", "--trigger"])
@@ -140,7 +155,12 @@ def test_what_only_bodies_tell_is_nothing_to_tell_apart() -> None:
     assert "'topic' is nothing to ask by; right would be api, version, client_id" in found.output
 
 
-def test_a_bucket_by_the_wrong_name_is_refused() -> None:
-    found = run("stream", "s3://bucket/kept", "--output", "out")
+@pytest.mark.parametrize("option", ["folder", "--output", "--checkpoint"])
+def test_a_bucket_by_the_wrong_name_is_refused(tmp_path: Path, option: str) -> None:
+    (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
+    places = {"folder": tmp_path / "capture", "--output": tmp_path / "out", "--checkpoint": tmp_path / "checkpoint"}
+    places |= {option: "s3://bucket/kept"}
+    found = run("stream", places.pop("folder"), *(word for pair in places.items() for word in pair))
     assert found.exit_code == 2
-    assert "right would be s3a://BUCKET/FOLDER" in found.output
+    assert "right would be s3a://bucket/kept" in found.output
+    assert [one.name for one in tmp_path.iterdir()] == ["capture"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from recorder.analysis.checkpoint import OWNER, WrongCheckpoint, claim
+from recorder.analysis.checkpoint import LOCK, OWNER, StreamLocks, WrongCheckpoint, claim
+from tests.brokers.children import spawn
+from tests.brokers.waiting import wait_for
 
 FACTS = {"FOLDER": "/captures/a", "--window": "1m", "--by": ["api", "node"]}
 
@@ -115,3 +118,49 @@ def test_a_log_of_sparks_that_is_damaged_is_named(tmp_path: Path, log: str, cont
     (query / log).write_bytes(content)
     with pytest.raises(WrongCheckpoint, match=f"{log} is damaged: right would be another --output and --checkpoint"):
         claimed(tmp_path)
+
+
+# holds the folders of its arguments until it is killed
+HOLDER = """
+import sys, signal
+from pathlib import Path
+from recorder.analysis.checkpoint import StreamLocks
+StreamLocks(map(Path, sys.argv[1:])).take(make=True)
+print("held", flush=True)
+signal.pause()
+"""
+
+
+def test_a_second_stream_is_refused_and_a_killed_one_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    output, checkpoint, log = tmp_path / "out", tmp_path / "out" / "_checkpoint", tmp_path / "log"
+    child = spawn([sys.executable, "-c", HOLDER, str(output), str(checkpoint)], output=log)
+    try:
+        wait_for(lambda: "held" in log.read_text(), "the locks", hopeless=lambda: child.poll() and log.read_text())
+        for mine in ([output], [checkpoint], [tmp_path / "other", checkpoint]):
+            with pytest.raises(WrongCheckpoint, match=r"another stream writes to .* now: right would be "):
+                StreamLocks(mine).take(make=True)
+    finally:
+        child.kill()
+        child.wait()
+    locks = StreamLocks([output, checkpoint])
+    locks.take(make=False)
+    locks.release()
+
+
+def test_a_folder_that_is_to_come_is_neither_made_nor_locked_by_a_look(tmp_path: Path) -> None:
+    StreamLocks([tmp_path / "out"]).take(make=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_makes_no_checkpoint_of_others(tmp_path: Path) -> None:
+    locks = StreamLocks([tmp_path / "checkpoint"])
+    locks.take(make=True)
+    claimed(tmp_path)
+    locks.release()
+    assert {one.name for one in (tmp_path / "checkpoint").iterdir()} == {LOCK, OWNER}
+
+
+def test_a_folder_that_can_not_be_locked_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out" / LOCK).mkdir(parents=True)
+    with pytest.raises(OSError, match=f"is a folder, not a file: '{tmp_path / 'out'}'"):
+        StreamLocks([tmp_path / "out"]).take(make=False)

@@ -123,6 +123,14 @@ def test_a_relative_path_is_the_drivers(tmp_path: Path, monkeypatch: pytest.Monk
     assert asked({"path": "s3://bucket/capture"}).path == "s3://bucket/capture"
 
 
+@pytest.mark.parametrize("url", ["s3a://bucket/capture", "hdfs:///capture", "file:///capture", "S3://bucket/capture"])
+def test_a_url_that_spark_alone_reads_is_refused(url: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"^{url} is read by Spark alone: right would be a path, or s3://BUCKET/FOLDER"
+    ):
+        asked({"path": url})
+
+
 def test_without_a_path_the_call_is_shown() -> None:
     with pytest.raises(ValueError, match="no capture: right would be"):
         asked({"table": "frames"})

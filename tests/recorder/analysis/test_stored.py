@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import FileSelector, FileType
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import sources
 from recorder.analysis.data_source import NAME, register
+from recorder.analysis.questions.encodings import answer
 from recorder.analysis.scan import files_in
 from recorder.capture.frames import events_schema
 from tests import hadoop_aws
+from tests.brokers.children import spawn
+from tests.brokers.waiting import wait_for
+from tests.clients.harness import PROGRAM
 from tests.faults.live import ROOT
-from tests.recorder.analysis.conftest import EVENT, write_frames
+from tests.recorder.analysis import test_streaming
+from tests.recorder.analysis.conftest import EVENT, NOON, write_frames
 from tests.recorder.analysis.decode.frames import request, response
 from tests.recorder.analysis.test_bodies import some_frames
 from tests.s3 import Store, store
 
 Build = Callable[..., Any]
 TABLES = ("frames", "exchanges", "messages", "connections")
+
+
+segments = test_streaming.segments
 
 
 @pytest.fixture
@@ -80,6 +93,19 @@ def test_a_bucket_has_the_tables_of_its_folder(spark: SparkSession, workers: Sto
     assert found.count() == sources.load(local, "messages").count()
 
 
+@pytest.mark.real
+def test_a_bucket_has_the_study_of_encodings_and_the_sample_of_its_folder(
+    spark: SparkSession, workers: Store, capture: Path
+) -> None:
+    def studied(place: str) -> tuple[list[str], Any, list[str]]:
+        found = answer(sources.captured(spark, place, files_in(place)), since_ns=None, until_ns=None, with_sample=True)
+        return sorted(map(str, found.rows)), found.unread, sorted(map(str, found.sample))
+
+    here = studied(str(capture))
+    assert studied(workers.put(capture, "bucket")) == here
+    assert all(here[part] for part in (0, 2))
+
+
 def analyzed(place: str, *options: str) -> dict[str, list[str]]:
     """What `kafka-wiretap analyze` says of a place, but for its notes. Rows of the same weight come in any order."""
     command = [sys.executable, "-c", "from recorder.commands import analyze; analyze()", place, "--format", "json"]
@@ -97,11 +123,81 @@ def test_analyze_says_the_same_of_a_folder_and_of_both_ways_to_a_bucket(served: 
     url = served.put(capture, "bucket")
     here = analyzed(str(capture))
     assert analyzed(url) == here
-    settings = {
-        "spark.driver.extraClassPath": hadoop_aws.class_path(),
-        "spark.hadoop.fs.s3a.endpoint": served.endpoint,
-        "spark.hadoop.fs.s3a.endpoint.region": served.environment["AWS_REGION"],
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-    }
-    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    assert analyzed(url.replace("s3://", "s3a://"), *options) == here
+    assert analyzed(url.replace("s3://", "s3a://"), *hadoop_aws.options(served)) == here
+
+
+# --- a stream, all of whose folders are in buckets -----------------------------------------------------
+
+
+def published(files: list[Path], store: Store) -> None:
+    for file in files:
+        with store.system().open_output_stream(f"bucket/kept/frames/date=2026-11-21/hour=12/{file.name}") as target:
+            target.write(file.read_bytes())
+
+
+def objects(store: Store, folder: str) -> list[str]:
+    """The keys of the objects below a folder."""
+    found = store.system().get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
+    return [one.path for one in found if one.type is FileType.File]
+
+
+def counted(store: Store, table: str, folder: Path) -> str:
+    """Copies those files of a table that its logs name. Returns where."""
+    system, target = store.system(), folder / table
+    target.mkdir()
+    for log in objects(store, f"bucket/out/{table}/_spark_metadata"):
+        for line in system.open_input_file(log).read().decode().splitlines()[1:]:
+            path = json.loads(line)["path"].removeprefix("s3a://")
+            (target / Path(path).name).write_bytes(system.open_input_file(path).read())
+    return str(target)
+
+
+@contextmanager
+def in_bucket(store: Store, log: Path, *more: str) -> Iterator[subprocess.Popen[Any]]:
+    """The command; killed behind the block with its JVM, if it still runs."""
+    places = ["s3a://bucket/kept", "--output", "s3a://bucket/out"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [*test_streaming.COMMAND, *places, *test_streaming.SHORT, *hadoop_aws.options(store), *more]
+    child = spawn(command, output=log, env=environment, cwd=ROOT)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_killed_stream_from_bucket_to_bucket_has_each_window_once_and_as_batch_has_it(
+    spark: SparkSession, served: Store, segments: list[Path], tmp_path: Path
+) -> None:
+    served.system().create_dir("bucket")
+    log = tmp_path / "stream.log"
+    published(segments[:5], served)
+    with in_bucket(served, log, *test_streaming.PLAIN) as first:
+        ended = lambda: log.read_text() if first.poll() is not None else None  # noqa: E731
+        has_written = lambda: objects(served, "bucket/out/latency_by_api/_spark_metadata")  # noqa: E731
+        wait_for(has_written, "a window", seconds=400, hopeless=ended)
+    published(segments[5:], served)
+    with in_bucket(served, log, "--once", *test_streaming.PLAIN) as last:
+        assert last.wait(500) == 0, log.read_text()
+    test_streaming.publish(segments, tmp_path / "capture")
+    complete = F.col("window_start") + F.expr("interval 31 seconds") <= F.lit(NOON + timedelta(seconds=420))
+    for name, found in test_streaming.in_batch(spark, tmp_path / "capture", "1 second").items():
+        streamed = spark.read.parquet(counted(served, name, tmp_path))
+        assert test_streaming.as_text(streamed) == test_streaming.as_text(found.filter(complete))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("command", ["analyze", "stream"])
+def test_a_bucket_that_is_not_there_is_one_line(served: Store, tmp_path: Path, command: str) -> None:
+    words = [command, "s3a://nowhere/kept", *hadoop_aws.options(served)]
+    words += ["--output", str(tmp_path / "out")] if command == "stream" else []
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 2
+    said = done.stderr.splitlines()[-1]
+    assert said == "Error: s3a://nowhere/kept can't be read: The specified bucket does not exist"
+    assert "Traceback" not in done.stderr

@@ -182,9 +182,11 @@ def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_when_it_is_told_to(
     with stream(tmp_path, *PLAIN) as child:
         ended = lambda: log.read_text() if child.poll() is not None else None  # noqa: E731
         wait_for(lambda: "waiting for the first segment" in log.read_text(), "the wait", hopeless=ended)
-        assert not (tmp_path / "out").exists()
+        assert not (tmp_path / "out" / "latency_by_api").exists()
+        assert_no_second_stream(tmp_path)
         publish(segments, tmp_path / "capture")
         wait_for(lambda: "latency_by_api: " in log.read_text(), "a batch", seconds=200, hopeless=ended)
+        assert_no_second_stream(tmp_path)
         end(child)
         assert child.wait(30) == 0
     first, *batches, last = log.read_text().splitlines()
@@ -192,6 +194,42 @@ def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_when_it_is_told_to(
     assert all(" rows written, " in line or " row written, " in line for line in batches)
     assert last == f"stopped: the same command goes on from {tmp_path}/out/_checkpoint"
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.long
+def test_a_stream_starts_at_once_when_the_one_before_is_killed(
+    spark: SparkSession, tmp_path: Path, segments: list[Path]
+) -> None:
+    log = tmp_path / "stream.log"
+    publish(segments[:5], tmp_path / "capture")
+    with stream(tmp_path, *PLAIN) as first:
+        ended = lambda: log.read_text() if first.poll() is not None else None  # noqa: E731
+        wait_for(lambda: steps_of(tmp_path) > 0, "a batch", seconds=200, hopeless=ended)
+        # the command alone: its JVM ends by itself, a moment later
+        first.kill()
+        first.wait()
+        publish(segments[5:], tmp_path / "capture")
+        with stream(tmp_path, "--once", *PLAIN) as next_one:
+            assert next_one.wait(300) == 0, log.read_text()
+    newest = NOON + timedelta(seconds=EXCHANGES * 7)
+    complete = F.col("window_start") + F.expr("interval 31 seconds") <= F.lit(newest)
+    for name, found in in_batch(spark, tmp_path / "capture", "1 second").items():
+        assert written(spark, tmp_path, name) == as_text(found.filter(complete))
+
+
+def assert_no_second_stream(folder: Path) -> None:
+    """The same command once more ends at once."""
+    second = subprocess.run(
+        [*COMMAND, str(folder / "capture"), "--output", str(folder / "out"), *SHORT],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        check=False,
+    )
+    assert second.returncode == 2
+    assert second.stderr.splitlines()[-1].startswith(f"Error: another stream writes to {folder / 'out'} now: ")
+    assert "Traceback" not in second.stderr
 
 
 def steps_of(folder: Path) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from recorder import analyze
 from recorder.analysis.summary.bounds import Table
@@ -158,6 +159,22 @@ def test_the_key_is_the_one_asked_for(
     ((where, messages),) = published
     assert [message.key for message in messages] == [key]
     assert not where.with_headers
+
+
+def test_a_partial_export_is_said_and_ends_with_1(
+    capture: Path, published: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def publish(self: Publisher, messages: list[Message]) -> dict[int, int]:
+        self._delivered[0] = 1
+        raise self._ended(3, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+
+    monkeypatch.setattr(Publisher, "publish", publish)
+    done = run("export", capture, *WHERE)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: 1 of 3 events were published to findings, then: Broker: Message size too large; "
+        "exporting again is safe, since events keep their ids\n"
+    )
 
 
 @pytest.mark.parametrize(

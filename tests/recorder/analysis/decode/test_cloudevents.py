@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,22 @@ def test_a_value_that_is_too_large_to_be_parsed_is_an_event_by_its_headers_alone
     found = event(JSON_EVENT, body())
     assert (found.mode, found.attributes, found.broken) == (Mode.STRUCTURED, {}, {})
     assert event(JSON_EVENT | FOUR, body()).attributes == BODY
+
+
+@pytest.mark.parametrize(("opens", "closes"), ["[]", "{}"], ids=["arrays", "objects"])
+def test_an_array_or_an_object_as_an_attribute_takes_a_few_times_its_bytes(opens: str, closes: str) -> None:
+    many = ",".join([opens + closes] * 100_000)
+    nested = f"[{many}]" if opens == "[" else f'{{"x":[{many}]}}'
+    value = f'{json.dumps(BODY)[:-1]},"strange":{nested}}}'.encode()
+    event(JSON_EVENT, body())
+    tracemalloc.start()
+    found = event(JSON_EVENT, value)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.attributes["strange"] == nested
+    assert {*found.broken} == {Clause.EVENT_FORMAT}
+    # parsed, each of them would be an object of 56 bytes or more, for three bytes of JSON
+    assert most < 10 * len(value)
 
 
 def test_members_that_are_null_are_not_there() -> None:

@@ -1,0 +1,56 @@
+"""A URL that leads nowhere is refused in a line that says why, before a question is asked."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import click
+import pytest
+from pyspark.sql import SparkSession
+
+from recorder.analysis.store import check_answers, check_found
+
+pytestmark = pytest.mark.real
+
+
+def refused(spark: SparkSession, url: str) -> str:
+    """The line that a URL is refused with."""
+    with pytest.raises(click.UsageError) as caught:
+        check_found(spark, url, "frames")
+    assert "\n" not in caught.value.message
+    return caught.value.message
+
+
+def test_a_folder_with_what_is_wanted_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "frames").mkdir()
+    check_found(spark, f"file://{tmp_path}", "frames")
+    check_found(spark, f"file://{tmp_path}/", "frames")
+
+
+def test_a_folder_without_it_is_refused_and_may_still_be_written_to(spark: SparkSession, tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/nowhere"
+    assert refused(spark, url) == f"{url} holds no frames: right would be the URL of a folder with frames in it"
+    check_answers(spark, url)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("s3a://bucket/kept", "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
+        ("nonsense://bucket/kept", 'No FileSystem for scheme "nonsense"'),
+    ],
+    ids=["jar", "scheme"],
+)
+def test_a_file_system_that_is_not_there_is_named_with_what_it_needs(spark: SparkSession, url: str, why: str) -> None:
+    needs = "right would be its jars on the class path, as docs/clusters.md says"
+    assert refused(spark, url) == f"{url} can't be read: {why}; {needs}"
+
+
+def test_a_store_that_is_gone_is_told_from_one_without_the_capture(spark: SparkSession) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"hdfs://127.0.0.1:{bound.getsockname()[1]}/kept"
+        assert refused(spark, url) == f"{url} can't be read: Connection refused"
+        with pytest.raises(click.UsageError, match="can't be read: Connection refused"):
+            check_answers(spark, url)
