@@ -48,13 +48,16 @@ def reported(
     meanwhile: Callable[[], None] | None = None,
     *,
     login: bool = False,
+    are_cut_off: bool = False,
 ) -> Summary:
-    """The report of these clients' traffic. `meanwhile`: what is done to the brokers; `login`: the clients log in."""
+    """The report of these clients' traffic. `meanwhile`: what is done to the brokers; `login`: the clients log in;
+    `are_cut_off`: a broker ends connections, with requests on their way.
+    """
     at = ["--bootstrap-server", cluster.bootstrap, "--alter", "--entity-type", "clients"]
     quota = f"producer_byte_rate={misuse_of_logs.QUOTA}"
     cluster.console("kafka-configs", *at, "--entity-name", misuse_of_logs.SLOWED, "--add-config", quota)
     misuse.create_topics(cluster.bootstrap, ALL_TOPICS)
-    disturbed = login or meanwhile is not None
+    disturbed = login or are_cut_off or meanwhile is not None
     with proxied(cluster, folder, disturbed=disturbed, login=login) as proxy, ThreadPoolExecutor(1) as pool:
         working = pool.submit(misuse.run, proxy.bootstrap, clients, SECONDS)
         if meanwhile:
@@ -66,7 +69,9 @@ def reported(
 
 @KINDS
 def test_each_client_that_does_it_wrong_is_found(kafka_one: KafkaCluster, tmp_path: Path, kind: ModuleType) -> None:
-    found = reported(kafka_one, tmp_path, [wrong for _, wrong, _ in kind.CLIENTS], kind.THRESHOLDS).findings
+    are_cut_off = any("cut_off" in rules for rules, _, _ in kind.CLIENTS)
+    clients = [wrong for _, wrong, _ in kind.CLIENTS]
+    found = reported(kafka_one, tmp_path, clients, kind.THRESHOLDS, are_cut_off=are_cut_off).findings
     assert not found.unjudged.rows
     fired = {one.rule for one in found.found}
     assert {rule for rules, _, _ in kind.CLIENTS for rule in rules} <= fired
