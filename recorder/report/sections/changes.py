@@ -252,8 +252,8 @@ def _traffic(found: Changes) -> SectionText:
     columns = (
         _change(tones={}),
         name("API", lambda row: row.api, is_name=True),
-        number("/s before", lambda row: getattr(row.before, "requests_a_second", None), digits),
-        number("/s after", lambda row: getattr(row.after, "requests_a_second", None), digits),
+        number("requests/s before", lambda row: getattr(row.before, "requests_a_second", None), digits),
+        number("requests/s after", lambda row: getattr(row.after, "requests_a_second", None), digits),
         ListingColumn("of bytes", lambda row: row.bytes_change.value, str, is_fixed=True, is_spare=True),
         bytes_of("bytes/s before", lambda row: getattr(row.before, "bytes_a_second", None)),
         bytes_of("bytes/s after", lambda row: getattr(row.after, "bytes_a_second", None)),
