@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest
 FAST := -m "not real and not long" -n auto --maxprocesses 4
 # tests with real brokers, JVMs and Spark: a process each for two cores, since each starts clusters of its own
 REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadgroup --no-loadscope-reorder
+# tests/sweeps.py says what is left out otherwise
+THOROUGH := --hypothesis-profile thorough
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=
 # How long make fuzz goes on: make fuzz SECONDS=600
@@ -34,8 +36,9 @@ test: check  ## the checks and the whole suite, the fast tests first (under 20 m
 test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
-test-long: setup  ## soaks and full sweeps
-	$(PYTEST) -m long --timeout 3600 $(ARGS)
+test-long: setup  ## soaks and full sweeps, and the properties of the fast tests with four times as many examples
+	$(PYTEST) -m long $(THOROUGH) --timeout 3600 $(ARGS)
+	$(PYTEST) $(FAST) $(THOROUGH) $(ARGS)
 
 check: setup  ## lint, types, which room may import which, and names of tests that are the same in every process
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ A session's cluster is everybody's: use topic, group and transaction names of yo
 that stops nodes starts them again.
 """
 
+import gc
 import logging
 import os
 import re
@@ -24,12 +25,18 @@ import pytest
 # Test helpers are imported as tests.…, whichever way pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+# Collecting makes millions of objects, all of which stay: looking through them again and again would take half as long
+# as all the rest of it (pytest_collection_finish ends this).
+gc.disable()
+
+from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
 
-# a busy machine, or a function that is compiled when it is first called, is no mistake
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# a busy machine, or a function that is compiled when it is first called, is no mistake: no deadline
+hypothesis.settings.register_profile("usual", deadline=None, max_examples=sweeps.USUAL)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=sweeps.THOROUGH)
+hypothesis.settings.load_profile("usual")
 # what a terminal is like is for a test to say: whoever runs the tests in parallel, or in a terminal, has said it here
 for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(_name, None)
@@ -99,6 +106,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_slowness)
     for item in items:
         item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected is left out of every later garbage collection."""
+    gc.freeze()
+    gc.enable()
 
 
 def _slowness(item: pytest.Item) -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -226,18 +227,16 @@ def _nested(text: str, place: KeyPath) -> str:
 @pytest.mark.parametrize(("place", "field"), KEYS)
 def test_each_key_is_read_by_the_program(place, field):
     """A key that only the settings know would have no effect."""
-    assert field.name in READ
+    assert field.name in _read_outside_of_settings()
 
 
+@cache
 def _read_outside_of_settings() -> set[str]:
     """Every attribute that the program reads of anything, but for where settings are only passed through."""
     folders = [Path(str(package.__file__)).parent for package in (proxy, recorder)]
     files = [path for folder in folders for path in folder.rglob("*.py") if not {"settings", "schema"} & {*path.parts}]
     trees = [ast.parse(path.read_text()) for path in files]
     return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-
-
-READ = _read_outside_of_settings()
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path):

@@ -28,6 +28,7 @@ from tests.recorder.capture.looks import (
     session_folder,
 )
 from tests.recorder.capture.traffic import Chunk, Player, Talk
+from tests.sweeps import mostly_long
 
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 # of a row: what can't have changed because other rows are missing
@@ -285,7 +286,7 @@ def assert_no_connection_is_passed_over(recorded: Recorded) -> None:
 
 
 any_seed = st.integers(0, 1 << 32)
-in_folders = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_folders = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 much = settings(in_folders, max_examples=300)
 
 
@@ -370,7 +371,7 @@ def remove_all_but_locks(session: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [remove_state, empty_state, flip_state])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_long(range(3), usual=1))
 def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path: Path, spoil, seed: int) -> None:
     rng = random.Random(seed)
     recorded = record(tmp_path, rng, 4, 12, 2500, is_begun=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from proxy.wire import catalog
@@ -35,6 +35,7 @@ from tests.recorder.capture.looks import (
     take_lock,
 )
 from tests.recorder.capture.traffic import Player, Talk
+from tests.sweeps import examples
 
 TapOf = Callable[..., Tap]
 MIB = 1024 * 1024
@@ -84,7 +85,7 @@ def assert_capture_holds(folder: Path, talks: list[Talk]) -> None:
     assert event_rows(folder, "gap") == []
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 32),
     largest=st.sampled_from([1, 9, 60, 700, 9000]),
