@@ -8,8 +8,9 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
 # tests that need nothing but Python, spread over the cores
 FAST := -m "not real and not long" -n auto --maxprocesses 4
-# tests with real brokers, JVMs and Spark: a process each for two cores, since each starts clusters of its own
-REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadgroup --no-loadscope-reorder
+# tests with real brokers, JVMs and Spark: two processes, since each starts clusters of its own; a file's tests run in
+# one of them, as they share what the file has started
+REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 # tests/sweeps.py says what is left out otherwise
 THOROUGH := --hypothesis-profile thorough
 # Extra arguments: make test-fast ARGS="-k metadata"

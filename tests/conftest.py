@@ -25,14 +25,13 @@ import pytest
 # Test helpers are imported as tests.…, whichever way pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-# Collecting makes millions of objects, all of which stay: looking through them again and again would take half as long
-# as all the rest of it (pytest_collection_finish ends this).
-gc.disable()
-
 from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
 
+# Collecting makes millions of objects, all of which stay: looking through them again and again would take half as long
+# as all the rest of it (pytest_collection_finish ends this).
+gc.disable()
 # a busy machine, or a function that is compiled when it is first called, is no mistake: no deadline
 hypothesis.settings.register_profile("usual", deadline=None, max_examples=sweeps.USUAL)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=sweeps.THOROUGH)
@@ -95,17 +94,9 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, str) and not PLAIN_ID.fullmatch(val) else None
 
 
-# hooks of all files' come before that of xdist, which reads the marks
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast tests first: a mistake shows before the first broker has started.
-
-    Where several processes share them (`--dist loadgroup`), one of them has all tests of a file, which share what the
-    file starts, and one all tests on Spark, whose session takes long to start.
-    """
+    """The fast tests first: a mistake shows before the first broker has started."""
     items.sort(key=_slowness)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_finish() -> None:
