@@ -52,6 +52,7 @@ def jobs_so_far(spark: SparkSession) -> int:
     return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
 
 
+@pytest.mark.long
 def test_a_report_decodes_each_kind_of_frame_once_and_takes_few_jobs(
     spark: SparkSession, captured: Build, rows: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

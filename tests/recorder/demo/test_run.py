@@ -122,8 +122,8 @@ def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_p
 @pytest.mark.parametrize(
     "moment",
     [
-        "a cluster of three brokers",
-        "the proxy before it",
+        pytest.param("a cluster of three brokers", marks=pytest.mark.long),
+        pytest.param("the proxy before it", marks=pytest.mark.long),
         "produce (confluent-kafka)",
         pytest.param("kafka-wiretap analyze", marks=pytest.mark.long),
     ],
