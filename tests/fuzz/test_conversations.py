@@ -23,6 +23,7 @@ CHUNKS = [chunk for _, script in SCRIPTS.values() for chunk in script]
 PARTS, EACH = 8, 250
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_corpus_passes(part: int) -> None:
     # measuring takes ten times as long
@@ -30,6 +31,7 @@ def test_the_corpus_passes(part: int) -> None:
         run("conversation", one.data, measured=False)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=2))
 def test_mutations_pass_too(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "MAX_PIECES", 100)

@@ -22,11 +22,13 @@ KINDS = (*EntryKind, 0, 99)
 PARTS, EACH = 4, 60
 
 
+@pytest.mark.real
 def test_the_corpus_passes() -> None:
     for one in INPUTS:
         run("session", one.data, measured=False)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=1))
 def test_the_corpus_takes_little_memory(part: int) -> None:
     # measuring takes ten times as long
@@ -85,6 +87,7 @@ def mutated(rng: random.Random, record: Record) -> list[Record]:
     return rng.choice([[], [record, record], *([one] for one in others), *[[record._replace(data=text)]] * 8])
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=1))
 def test_mutations_pass_too(part: int) -> None:
     rng = random.Random(part)

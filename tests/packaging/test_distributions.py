@@ -59,6 +59,7 @@ def ours(*folders: str, suffixes: tuple[str, ...] = ()) -> set[str]:
     return {PurePosixPath(path).as_posix() for path in told if not suffixes or path.suffix in suffixes}
 
 
+@pytest.mark.real
 def test_the_sdist_has_every_page_and_every_folder_whole(sdist: set[str]) -> None:
     assert {*PAGES, *BUILT_WITH, *ours(*FOLDERS)} - sdist == set()
 

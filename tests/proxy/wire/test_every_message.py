@@ -29,7 +29,7 @@ from tests.sweeps import examples
 
 every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 FEW, MANY = 2, 40
-FEW_BYTES, MANY_BYTES = 150, 3000
+FEW_BYTES, MANY_BYTES = 80, 3000
 
 
 def samples(

@@ -92,6 +92,7 @@ def test_a_page_that_ends_early_is_damaged(cut: int) -> None:
         [*body_stream.bodies(io.BytesIO(file.getvalue()[: end - cut]), described, nullable=True)]
 
 
+@pytest.mark.real
 def test_a_row_group_of_one_page_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "one.parquet"
     path.write_bytes(stored([bytes([number]) * MIB for number in range(PAGE_MIB)], write_batch_size=1024).getvalue())

@@ -304,6 +304,7 @@ def check_damage_before_the_end(seed: int, folder: Path) -> None:
     assert_what_is_gone_is_said(recorded, lost)
 
 
+@pytest.mark.real
 @in_folders
 @given(seed=any_seed)
 def test_any_damage_before_the_last_segment_is_accounted_for_to_the_byte(seed: int, tmp_path_factory) -> None:
@@ -333,6 +334,7 @@ def check_damage_anywhere(seed: int, folder: Path) -> None:
     assert causes.count("ended") + causes.count("died") == 1
 
 
+@pytest.mark.real
 @in_folders
 @given(seed=any_seed)
 def test_damage_anywhere_passes_no_connection_over(seed: int, tmp_path_factory) -> None:
@@ -370,6 +372,7 @@ def remove_all_but_locks(session: Path) -> None:
             file.unlink()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("spoil", [remove_state, empty_state, flip_state])
 @pytest.mark.parametrize("seed", mostly_long(range(3), usual=1))
 def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path: Path, spoil, seed: int) -> None:

@@ -410,6 +410,7 @@ def test_a_verdict_on_a_login_stands_before_the_bytes_that_it_is_about(size: int
     assert verdicts == 4
 
 
+@pytest.mark.real
 @examples(30)
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 3, 20, 200, 5000]))
 def test_no_byte_of_a_secret_is_ever_written(seed: int, largest: int) -> None:

@@ -92,6 +92,7 @@ def assert_is(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert len(rows) == len(wanted)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("largest", mostly_long([60, 5, 5000], usual=1))
 @pytest.mark.parametrize("chosen", CHOICES, ids=",".join)
 def test_what_is_kept_is_what_was_asked_for_however_it_is_cut(

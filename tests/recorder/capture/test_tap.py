@@ -194,6 +194,7 @@ def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], 
     return rows, [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] == talk.connection]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("seed", mostly_long(range(12), usual=3))
 def test_frames_and_what_gaps_lost_are_together_what_came(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

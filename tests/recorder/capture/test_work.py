@@ -27,6 +27,7 @@ from tests.sweeps import mostly_long
 MAX_GROWTH = 2.2
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 def test_requests_take_work_that_grows_as_their_bytes_do(flood: Flood, tmp_path: Path) -> None:
     def run(count: int) -> None:
@@ -38,6 +39,7 @@ def test_requests_take_work_that_grows_as_their_bytes_do(flood: Flood, tmp_path:
     grows(run, flood.count)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("size", mostly_long([SMALL, WHOLE], usual=1), ids=["small", "whole"])
 @pytest.mark.parametrize("left_out", [False, True], ids=["kept", "left out"])
 @pytest.mark.parametrize("asked", [token, lambda n: short(VENDOR, 0, n)], ids=["tokens", "unknown"])

@@ -22,6 +22,7 @@ def answer(key: int, version: int, values: dict[str, Any], **other: Any) -> Fram
     return frame._replace(**other)
 
 
+@pytest.mark.real
 def test_each_api_is_timed_in_each_encoding_as_ratios_to_fixed() -> None:
     frames = [answer(METADATA, 12, BODY), answer(METADATA, 9, BODY), answer(HEARTBEAT, 4, {"error_code": 0})]
     said: list[str] = []

@@ -142,6 +142,7 @@ def test_each_section_alone_makes_a_page(name: str) -> None:
     assert Page(html(alone)).unclosed == []
 
 
+@pytest.mark.long
 def test_a_page_keeps_to_its_size_whatever_the_names() -> None:
     page = html(summaries.largest())
     assert 1_000_000 < len(page.encode()) <= MAX_BYTES
