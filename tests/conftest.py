@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
+from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook
 
 # Collecting makes millions of objects, all of which stay: looking through them again and again would take half as long
 # as all the rest of it (pytest_collection_finish ends this).
