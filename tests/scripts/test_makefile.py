@@ -14,8 +14,6 @@ from tests.scheduling import ON_SPARK
 pytestmark = pytest.mark.real
 PROJECT = Path(__file__).resolve().parents[2]
 SETTINGS = "[pytest]\naddopts = -p tests.scheduling --import-mode=importlib\nmarkers =\n    real\n    long\n"
-    "[pytest]\npythonpath = .\naddopts = -p tests.scheduling --import-mode=importlib\nmarkers =\n    real\n    long\n"
-)
 # a fixture that notes in a file named like it that it was made
 SHARED = """
 from pathlib import Path
