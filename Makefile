@@ -37,7 +37,7 @@ test: check  ## the checks and the whole suite, the fast tests first (under 20 m
 test-fast: setup  ## the tests that need no broker and no JVM, and take less than a second each (under 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
-test-long: setup  ## soaks and full sweeps, and the properties of the fast tests with four times as many examples
+test-long: setup  ## soaks, full sweeps, and the fast tests' properties with five times as many examples
 	$(PYTEST) -m long $(THOROUGH) --timeout 3600 $(ARGS)
 	$(PYTEST) $(FAST) $(THOROUGH) $(ARGS)
 

@@ -42,6 +42,9 @@ for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(_name, None)
 
 
+DEMO = "tests/recorder/demo/"
+
+
 @pytest.fixture(scope="session")
 def kafka_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     # without a key of the broker's there are no delegation tokens
@@ -107,11 +110,11 @@ def pytest_collection_finish() -> None:
 
 
 def _slowness(item: pytest.Item) -> int:
-    """Spark's before the other slow ones: they are one group, and the largest."""
+    """Of the slow ones those on Spark come first, which take one process longest; then the demo, the next in length."""
     if item.get_closest_marker("long"):
-        return 3
+        return 4
     if item.get_closest_marker("real"):
-        return 1 if _uses_spark(item) else 2
+        return 1 if _uses_spark(item) else 2 if item.nodeid.startswith(DEMO) else 3
     return 0
 
 
