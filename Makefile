@@ -6,7 +6,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Compiled modules are kept, whatever the caller wants elsewhere: the tests start hundreds of processes of the project
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
-# tests that need nothing but Python and take less than a second, spread over the cores
+# tests that need nothing but Python and take less than half a second, spread over the cores
 FAST := -m "not real and not long" -n auto --maxprocesses 4
 # tests with real brokers, JVMs and Spark: two processes, since each starts clusters of its own; a file's tests run in
 # one of them, as they share what the file has started
@@ -34,7 +34,7 @@ test: check  ## the checks and the whole suite, the fast tests first (under 20 m
 	$(PYTEST) $(FAST) $(ARGS)
 	$(PYTEST) $(REAL) $(ARGS)
 
-test-fast: setup  ## the tests that need no broker and no JVM, and take less than a second each (under 2 minutes)
+test-fast: setup  ## the tests that need no broker and no JVM, and take less than half a second each (under 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
 test-long: setup  ## soaks, full sweeps, and the fast tests' properties with five times as many examples

@@ -44,6 +44,7 @@ def mutations(draw: st.DrawFn) -> tuple[str, bytes]:
     return one.check, data
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("check", GROUPS["wire"])
 def test_every_input_of_the_corpus_passes(check: str) -> None:
     found = [one for one in INPUTS if one.check == check]

@@ -20,6 +20,7 @@ CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
 PARTS, EACH = 4, 100
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=1))
 def test_mutations_pass(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "MAX_PIECES", 100)

@@ -67,6 +67,7 @@ def test_each_encoding_is_what_every_message_takes_with_those_types(key: int) ->
             agree(codec, values_of(codec, "all sizes"))
 
 
+@pytest.mark.real
 def test_messages_inside_messages_have_sizes_too() -> None:
     for name in embedded.names():
         codec = embedded.codec(name, embedded.versions(name)[-1])

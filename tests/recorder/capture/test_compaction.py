@@ -395,6 +395,7 @@ def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path:
     assert details(state).keys() == {"state"}
 
 
+@pytest.mark.real
 def test_what_was_published_stays_when_all_else_of_a_session_is_lost(tmp_path: Path) -> None:
     recorded = record(tmp_path, random.Random(1), 4, 12, 2500, is_begun=True)
     before = frame_rows(tmp_path), event_rows(tmp_path)
@@ -406,6 +407,7 @@ def test_what_was_published_stays_when_all_else_of_a_session_is_lost(tmp_path: P
     assert [row["cause"] for row in after if row not in before[1]] == ["spool_damaged", "died"]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("lock", ["writer.lock", "compactor.lock", "status.json"])
 def test_a_live_session_whose_locks_are_removed_or_spoiled_goes_on(tmp_path: Path, lock: str) -> None:
     rng = random.Random(1)

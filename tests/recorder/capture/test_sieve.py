@@ -203,6 +203,7 @@ def test_connections_of_other_clusters_and_listeners_leave_no_trace(tap_of: TapO
     assert counters["left_out_bytes"] == sum(len(stream) for talk in talks[1:] for stream in talk.streams())
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("seed", mostly_long(range(6), usual=2))
 def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of: TapOf, tmp_path: Path) -> None:
     """An exchange is kept as its request was: never an answer without its question, nor the other way round."""

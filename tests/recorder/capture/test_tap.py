@@ -118,6 +118,7 @@ def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_pat
     assert take_lock(spool, sessions.WRITER_LOCK) is not None
 
 
+@pytest.mark.real
 @examples(10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), largest=st.sampled_from([1, 2, 11, 100, 4000]))
 def test_no_byte_of_a_secret_reaches_the_disk(seed: int, largest: int, tmp_path: Path) -> None:
@@ -567,6 +568,7 @@ def test_nothing_in_the_proxys_process_imports_what_only_the_compactor_needs(tmp
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
 
 
+@pytest.mark.real
 def test_the_compactors_command_is_one_that_finishes_the_session(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(6)
     (talk,) = some_talks(rng, 1, 20, 500)

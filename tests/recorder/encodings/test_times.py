@@ -43,6 +43,7 @@ def test_frames_that_cant_be_read_are_left_out() -> None:
     assert measure([masked, answer(METADATA, 12, BODY, api_version=99)], {}) == []
 
 
+@pytest.mark.real
 def test_a_best_encoding_is_that_of_the_fields_of_the_messages_version(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Any] = []
     real = times.reencoded
@@ -57,6 +58,7 @@ def test_a_best_encoding_is_that_of_the_fields_of_the_messages_version(monkeypat
     assert used == [*Encoding, {LEADER: Encoding.SIGNED}, {LEADER: Encoding.UNSIGNED}]
 
 
+@pytest.mark.real
 def test_an_answer_in_another_version_than_asked_for_is_timed_in_its_own() -> None:
     frame = answer(API_VERSIONS, 0, {"error_code": 35}, api_version=4)
     assert [one.messages for one in measure([frame], {})] == [1]

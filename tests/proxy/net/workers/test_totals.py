@@ -125,6 +125,7 @@ DEEDS = st.lists(
 )
 
 
+@pytest.mark.real
 # each run is some thousand pages
 @examples(30)
 @given(DEEDS)

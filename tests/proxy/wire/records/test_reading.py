@@ -214,6 +214,7 @@ def test_the_limit_is_one_of_each_batch() -> None:
     assert len(list(read(write_batch([Record(0, value=bytes(1000))]), limit=10))) == 1
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("codec", BATCH_CODECS)
 def test_records_are_read_over_the_ends_of_pieces(codec: Compression) -> None:
     random = Random(1)

@@ -71,6 +71,7 @@ def test_an_axis_names_powers_of_ten_and_2_and_5_between_few(over: tuple[float, 
     assert decades(over) == pytest.approx(named)
 
 
+@pytest.mark.real
 def test_a_drawing_is_in_the_pages_colours_and_says_what_it_shows() -> None:
     drawn = svg(dumbbells("p50", PAIRS, OVER), "Produce takes longer")
     (attributes,) = Page(drawn).named("svg")
@@ -86,6 +87,7 @@ def test_names_in_a_drawing_are_text() -> None:
     assert Page(drawn).named("image", "script") == []
 
 
+@pytest.mark.real
 @examples(20)
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=MOST_ROWS, max_size=MOST_ROWS))
 @example(["if"] * MOST_ROWS)
