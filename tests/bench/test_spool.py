@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from bench import spool
 from bench.contenders import LISTENING
 from bench.processes import build, running

@@ -1,5 +1,7 @@
 import gc
 
+import pytest
+
 from bench.wire_rounds import Ratios, Rounds, measure
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
