@@ -11,7 +11,8 @@ FAST := -m "not real and not long" -n auto --maxprocesses 4
 # tests with real brokers, JVMs and Spark: two processes, since each starts clusters of its own; a file's tests run in
 # one of them, as they share what the file has started
 REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
-# tests/sweeps.py says what is left out otherwise
+# what tries less otherwise: tests/sweeps.py
+SWEEPS := -m "not long and (hypothesis or not real)" -n auto --maxprocesses 4
 THOROUGH := --hypothesis-profile thorough
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=
@@ -37,9 +38,9 @@ test: check  ## the checks and the whole suite, the fast tests first (under 20 m
 test-fast: setup  ## the tests that need no broker and no JVM, and take less than half a second each (under 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
-test-long: setup  ## soaks, full sweeps, and the fast tests' properties with five times as many examples
+test-long: setup  ## soaks, full sweeps, and properties with all their examples
 	$(PYTEST) -m long $(THOROUGH) --timeout 3600 $(ARGS)
-	$(PYTEST) $(FAST) $(THOROUGH) $(ARGS)
+	$(PYTEST) $(SWEEPS) $(THOROUGH) $(ARGS)
 
 check: setup  ## lint, types, which room may import which, and names of tests that are the same in every process
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-USUAL, THOROUGH = 20, 100
+USUAL, THOROUGH = 15, 100
 # the first example is always the simplest there is; fewer than these say little
 FEWEST = 5
 
