@@ -24,9 +24,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
-from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Decoder, decoded
+from recorder.analysis.decode import packed
+from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Decoder, decoded, decoded_together
 from recorder.analysis.kept import Kept
-from recorder.analysis.scan import LARGEST_BODY, Piece, Wanted, opened_frames, plain_rows, planned, within
+from recorder.analysis.scan import (
+    LARGEST_BODY,
+    Piece,
+    Wanted,
+    opened_frames,
+    opened_together,
+    plain_rows,
+    planned,
+    within,
+)
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME
 
@@ -47,7 +57,8 @@ class Captured:
     """A capture in Spark. `paths`: its files of frames, for the worker road; None: nobody but Spark reaches them.
 
     `since_ns`, `until_ns`: tables have the frames that arrived from the one moment to the other. `is_tiny`: each table
-    is the work of a single task. `kept`: what several questions read is made once.
+    is the work of a single task. `kept`: what several questions read is made once; `together`: decoders whose tables
+    are made in one pass, once one of them is asked for.
     """
 
     frames: DataFrame
@@ -59,6 +70,7 @@ class Captured:
     until_ns: int | None = None
     is_tiny: bool = False
     kept: Kept | None = None
+    together: tuple[Decoder, ...] = ()
 
     @property
     def spark(self) -> SparkSession:
@@ -86,12 +98,13 @@ class Captured:
     @property
     def later(self) -> Captured:
         """The same capture without an end of the time asked for: an answer may come behind it."""
-        return replace(self, until_ns=None)
+        return self if self.until_ns is None else replace(self, until_ns=None, together=())
 
     @property
     def ever(self) -> Captured:
         """The same capture, whatever time was asked for: what was told before it holds in it."""
-        return replace(self, since_ns=None, until_ns=None)
+        is_all = self.since_ns is None and self.until_ns is None
+        return self if is_all else replace(self, since_ns=None, until_ns=None, together=())
 
     def keeping(self) -> Captured:
         """The same capture, of which `once` keeps tables: for a table that is made of others which it reads often."""
@@ -111,17 +124,50 @@ def rows(captured: Captured, decoder: Decoder) -> DataFrame:
 
 
 def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
-    """The same, decoded for the one question that needs it."""
+    """The same, decoded for the one question that needs it, or out of the pass for all tables of a report."""
+    if decoder in captured.together:
+        return _of_pass(captured, decoder)
     return _by_workers(captured, decoder) if captured.by_workers else _by_spark(captured, decoder)
 
 
+def _of_pass(captured: Captured, decoder: Decoder) -> DataFrame:
+    every = captured.once("rows of all tables", partial(_in_one_pass, captured))
+    mine = every.filter(F.col(packed.TABLE) == decoder.name).select(packed.ROWS)
+    found = mine.mapInArrow(packed.unpacked, decoder.table.ddl)
+    return found if captured.by_workers else found.unionByName(_unopened(captured, decoder))
+
+
+def _in_one_pass(captured: Captured) -> DataFrame:
+    """The rows of all decoders of `together`, packed; on the road of Spark those of opened frames."""
+    decoders = captured.together
+    wanted = tuple(one for decoder in decoders for one in decoder.asked)
+    if captured.by_workers:
+        read = partial(_packed_by_workers, decoders=decoders, wanted=_wanted(captured, wanted))
+        return scanned(captured, read, packed.DDL)
+    columns = {name: None for decoder in decoders for name in decoder.reads}
+    opened = captured.chosen.filter(asked(wanted)).filter(is_readable(captured.largest)).select(*columns)
+    return opened.mapInArrow(partial(_packed_by_spark, decoders=decoders), packed.DDL)
+
+
+def _packed_by_workers(task: Sequence[Piece], decoders: Sequence[Decoder], wanted: Wanted) -> Iterator[Any]:
+    return packed.packed(opened_together(task, decoders, wanted))
+
+
+def _packed_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Iterator[Any]:
+    return packed.packed(decoded_together(batches, decoders))
+
+
 def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
-    wanted, largest = captured.chosen.filter(asked(decoder.asked)), captured.largest
-    readable = is_readable(largest)
-    opened = wanted.filter(readable).select(*decoder.reads)
-    read = opened.mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
-    unread = wanted.filter(~readable).select(*_heads(decoder), *_nulls(decoder), _reason(largest).alias(UNREAD))
-    return read.unionByName(unread)
+    wanted = captured.chosen.filter(asked(decoder.asked)).filter(is_readable(captured.largest))
+    read = wanted.select(*decoder.reads).mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
+    return read.unionByName(_unopened(captured, decoder))
+
+
+def _unopened(captured: Captured, decoder: Decoder) -> DataFrame:
+    """A row for each frame that is not opened: its head, and why."""
+    largest = captured.largest
+    left = captured.chosen.filter(asked(decoder.asked)).filter(~is_readable(largest))
+    return left.select(*_heads(decoder), *_nulls(decoder), _reason(largest).alias(UNREAD))
 
 
 def asked(frames: Sequence[Asked]) -> Column:
@@ -155,16 +201,19 @@ def _nulls(decoder: Decoder) -> list[Column]:
 
 
 def _by_workers(captured: Captured, decoder: Decoder) -> DataFrame:
-    wanted = Wanted(decoder.asked, captured.largest, captured.since_ns, captured.until_ns)
+    wanted = _wanted(captured, decoder.asked)
     return scanned(captured, partial(opened_frames, decoder=decoder, wanted=wanted), decoder.table.ddl)
+
+
+def _wanted(captured: Captured, asked: tuple[Asked, ...] = ()) -> Wanted:
+    return Wanted(asked, captured.largest, captured.since_ns, captured.until_ns)
 
 
 def whole_frames(captured: Captured, columns: Sequence[str], ddl: str) -> DataFrame:
     """The table `frames` itself, with its frames whole, wherever the capture is."""
     if not captured.is_stored:
         return captured.chosen.select(*columns)
-    wanted = Wanted((), captured.largest, captured.since_ns, captured.until_ns)
-    return scanned(captured, partial(plain_rows, columns=columns, wanted=wanted), ddl)
+    return scanned(captured, partial(plain_rows, columns=columns, wanted=_wanted(captured)), ddl)
 
 
 def scanned(captured: Captured, read: Read, ddl: str) -> DataFrame:

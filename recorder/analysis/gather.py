@@ -31,6 +31,7 @@ from recorder.analysis.questions.sections.bins import firsts
 from recorder.analysis.report import missing
 from recorder.analysis.summary.finding import Findings
 from recorder.analysis.tables.errors import FLOW, errors
+from recorder.analysis.together import OF_FINDINGS
 from recorder.capture import frames as c
 
 _NO_FRAMES = "the capture holds no frames"
@@ -44,7 +45,7 @@ def facts(
     say: Callable[[str], None] = lambda step: None,
 ) -> Facts:
     """The capture's side. `folder`: as the comparison names it; `own`: thresholds by rule; `say`: told each step."""
-    within = replace(captured, kept=Kept())
+    within = replace(captured, kept=Kept(), together=OF_FINDINGS)
     within = replace(within, events=within.once("events", lambda: captured.events))
     say(f"looking at the time that {folder} spans")
     held = _held(within, folder)

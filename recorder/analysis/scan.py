@@ -13,7 +13,7 @@ from operator import or_
 from typing import Any, NamedTuple
 
 from proxy.wire.error_paths import Unread
-from recorder.analysis.decode.rows import Asked, Decoder, decoded
+from recorder.analysis.decode.rows import KIND, Asked, Askers, Decoder, decoded_together
 from recorder.analysis.pushed import Condition, all_of, bounds_ns
 from recorder.analysis.schema import arrow_type
 from recorder.capture import frames as c
@@ -115,11 +115,22 @@ def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
 
 def opened_frames(task: Sequence[Piece], decoder: Decoder, wanted: Wanted) -> Iterator[Any]:
     """The rows of a decoder's table, as Arrow batches: of all frames that it asks for, those not opened last."""
+    return (rows for _, rows in opened_together(task, [decoder], wanted))
+
+
+def opened_together(
+    task: Sequence[Piece], decoders: Sequence[Decoder], wanted: Wanted
+) -> Iterator[tuple[Decoder, Any]]:
+    """The same for several decoders: Arrow batches of their tables. Each frame is read and opened once."""
     readable = wanted.readable()
+    askers = Askers(decoders)
+    opened = {name: None for decoder in decoders for name in decoder.reads}
+    heads = {name: None for decoder in decoders for name in decoder.copied} | dict.fromkeys((*KIND, c.SIZE, c.STORED))
     for piece in task:
-        yield from decoded(_batches(piece, wanted.expression(readable), decoder.reads), decoder)
-        for batch in _batches(piece, wanted.expression(~readable), [*{*decoder.copied, c.SIZE, c.STORED}]):
-            yield _unopened(batch, decoder)
+        yield from decoded_together(_batches(piece, wanted.expression(readable), [*opened]), decoders)
+        for batch in _batches(piece, wanted.expression(~readable), [*heads]):
+            for decoder, rows in _dealt(batch, askers):
+                yield decoder, _unopened(rows, decoder)
 
 
 def plain_rows(task: Sequence[Piece], columns: Sequence[str], wanted: Wanted) -> Iterator[Any]:
@@ -160,6 +171,17 @@ def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
     for number in groups_between(file, piece.start, piece.end, where):
         for table in row_groups(file, columns, where=where, only=number):
             yield from table.to_batches(BATCH_ROWS)
+
+
+def _dealt(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
+    """For each decoder the rows of the frames that it asks for."""
+    rows: dict[str, list[int]] = {decoder.name: [] for decoder in askers.decoders}
+    for number, kind in enumerate(zip(*(batch.column(name).to_pylist() for name in KIND), strict=True)):
+        for decoder in askers.of(*kind):
+            rows[decoder.name].append(number)
+    for decoder in askers.decoders:
+        if rows[decoder.name]:
+            yield decoder, batch.take(rows[decoder.name])
 
 
 def _unopened(batch: Any, decoder: Decoder) -> Any:

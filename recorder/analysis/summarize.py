@@ -31,6 +31,7 @@ from recorder.analysis.summary.peers import Method, Threshold
 from recorder.analysis.summary.traffic import Coverage
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.tables.deliveries import delivered
+from recorder.analysis.together import OF_FINDINGS, OF_REPORT
 from recorder.capture import frames as c
 
 _NO_FRAMES = "no frame of the capture arrived in the time that was asked for"
@@ -77,7 +78,7 @@ def summary(
 ) -> Summary:
     """The report. `folder`: as the report names the capture; `own`: thresholds by rule; `say`: told each step."""
     began = time.time_ns()
-    within = _within(captured, since_ns, until_ns)
+    within = replace(_within(captured, since_ns, until_ns), together=OF_REPORT)
     say("looking at the time that the capture spans")
     line = traffic.span(within)
     if line is None:
@@ -97,7 +98,7 @@ def findings(
     own: Mapping[str, float] | None = None,
 ) -> Findings:
     """The findings alone, of the same time and with the same thresholds."""
-    within = _within(captured, since_ns, until_ns)
+    within = replace(_within(captured, since_ns, until_ns), together=OF_FINDINGS)
     if traffic.span(within) is None:
         return Findings(not_judged=_NO_FRAMES)
     return judge(Tables(within), own=own or {})

@@ -28,6 +28,9 @@ from recorder.capture.reading import Reading, read
 _SMALL = 256
 _KEPT = 4096
 
+# of a frame: dialect, api key, version, start of its first masked span, whether it is cut
+_Told = tuple[str, int, int | None, int | None, bool]
+
 # The head columns of a response that an exchange needs.
 HEADS = (
     Column(c.SESSION, "string", "the capture's session"),
@@ -88,7 +91,9 @@ def asked() -> tuple[Asked, ...]:
 
 def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The one row of an answer."""
-    found = _read_small(frame._replace(data=b"\0\0\0\0" + frame.data[4:])) if _is_small(frame) else _read(frame, budget)
+    told = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
+    small = _is_small(frame)
+    found = _read_small(b"\0\0\0\0" + frame.data[4:], told) if small else _read(frame.data, told, budget)
     wait = None if found.wait is None else found.wait.value
     if found.unread is not None:
         yield Group((), [(None, wait, None)], found.unread.value)
@@ -107,19 +112,20 @@ def _is_small(frame: Frame) -> bool:
 
 
 @lru_cache(_KEPT)
-def _read_small(frame: Frame) -> Reading:
-    """`frame`: with a correlation id of 0."""
-    return _read(frame, Budget())
+def _read_small(data: bytes, told: _Told) -> Reading:
+    """`data`: with a correlation id of 0."""
+    return _read(data, told, Budget())
 
 
-def _read(frame: Frame, budget: Budget) -> Reading:
+def _read(data: bytes, told: _Told, budget: Budget) -> Reading:
+    dialect, api_key, api_version, masked_from, is_cut = told
     return read(
-        frame.data,
-        dialect=frame.dialect,
-        api_key=frame.api_key,
-        api_version=frame.api_version,
-        masked_from=frame.masked_from,
-        is_cut=frame.is_cut,
+        data,
+        dialect=dialect,
+        api_key=api_key,
+        api_version=api_version,
+        masked_from=masked_from,
+        is_cut=is_cut,
         budget=budget,
     )
 

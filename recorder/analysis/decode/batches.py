@@ -6,13 +6,12 @@ A message of magic 0 or 1 is a row too: it is a batch of its own. A batch that a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from proxy.wire import keys, records
+from proxy.wire import keys
 from proxy.wire.budget import Budget
-from proxy.wire.errors import WireError
 from proxy.wire.records import Batch
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened, why
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, why
 from recorder.analysis.decode.rows import Asked, Decoder, Group
 from recorder.analysis.decode.topics import PLACE, Place, places
 from recorder.analysis.schema import Column
@@ -38,51 +37,26 @@ HEADER = (
 )
 
 
-class Held(NamedTuple):
-    """The records of one partition in a message."""
-
-    place: Place
-    data: bytes
+Row = Callable[[Place, Batch], tuple[Any, ...]]
 
 
-Row = Callable[[Held, Batch], tuple[Any, ...]]
-
-
-def held(frame: Frame, budget: Budget) -> Iterator[Held]:
-    """The records in a frame, by partition. Errors: Unreadable."""
-    return held_in(frame, opened(frame, budget))
-
-
-def held_in(frame: Frame, values: Values) -> Iterator[Held]:
-    """The records in an opened frame, by partition."""
-    for place in places(frame.side, frame.api_key, values):
-        data = place.values.get("records")
-        if data:
-            yield Held(place, data)
+def holders(frame: Frame, budget: Budget) -> list[Place]:
+    """The partitions in a frame that hold records. Errors: Unreadable."""
+    return [place for place in places(frame, budget) if place.records]
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The batches in a frame. Errors: Unreadable."""
-    return read_as(lambda one, batch: header_row(batch), HEADER, frame, budget)
+    return read_as(lambda _, batch: header_row(batch), HEADER, frame, budget)
 
 
 def read_as(row: Row, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
     """The batches in a frame, each as `row` makes these columns of it. Errors: Unreadable."""
-    for one in held(frame, budget):
-        found, reason = batches_of(frame, one)
-        yield Group(one.place.named, [row(one, batch) for batch in found])
-        if reason:
-            yield Group(one.place.named, [(None,) * len(columns)], reason)
-
-
-def batches_of(frame: Frame, one: Held) -> tuple[list[Batch], str | None]:
-    """The batches up to the first that can't be read, and the reason why it can't."""
-    found: list[Batch] = []
-    try:
-        found.extend(records.batches(one.data))
-    except WireError as error:
-        return found, why(error, frame)
-    return found, None
+    for place in holders(frame, budget):
+        found, error = place.batches
+        yield Group(place.named, [row(place, batch) for batch in found])
+        if error:
+            yield Group(place.named, [(None,) * len(columns)], why(error, frame))
 
 
 def header_row(batch: Batch) -> tuple[Any, ...]:
@@ -102,4 +76,22 @@ def header_row(batch: Batch) -> tuple[Any, ...]:
     )
 
 
+def read_told(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The offsets that an answer to Produce tells. Errors: Unreadable."""
+    told = ((place, place.values) for place in places(frame, budget))
+    yield Group((), [(*at.named, found["error_code"], none_if_negative(found["base_offset"])) for at, found in told])
+
+
+OFFSETS_TOLD = Decoder(
+    "offsets_told",
+    "a partition in an answer to Produce",
+    (Asked(RESPONSE, (keys.PRODUCE,)),),
+    (),
+    (
+        *PLACE,
+        Column("error_code", "smallint", "of the partition"),
+        Column("base_offset", "bigint", "of the first record produced; null: none"),
+    ),
+    read_told,
+)
 BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, HEADER, read)

@@ -14,10 +14,10 @@ from proxy.wire import records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.records import Batch, Compression
-from recorder.analysis.decode.batches import HEADER, HOLDERS, Held, header_row, read_as
+from recorder.analysis.decode.batches import HEADER, HOLDERS, header_row, read_as
 from recorder.analysis.decode.frame import Frame
 from recorder.analysis.decode.rows import Decoder, Group
-from recorder.analysis.decode.topics import PLACE
+from recorder.analysis.decode.topics import PLACE, Place
 from recorder.analysis.schema import Column
 
 # one of so many batches is folded
@@ -39,8 +39,9 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     return read_as(_row, _OWN, frame, budget)
 
 
-def _row(one: Held, batch: Batch) -> tuple[Any, ...]:
-    return (*header_row(batch), batch.crc, _is_intact(one.data, batch), *_folded(one.data, batch))
+def _row(place: Place, batch: Batch) -> tuple[Any, ...]:
+    data = place.records
+    return (*header_row(batch), batch.crc, _is_intact(data, batch), *_folded(data, batch))
 
 
 def _is_intact(data: bytes, batch: Batch) -> bool | None:

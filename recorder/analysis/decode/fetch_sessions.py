@@ -36,10 +36,7 @@ _NOTHING = (None,) * len(_ASKED)
 def read_asked(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The request's own row, and those of its partitions. Errors: Unreadable."""
     values = opened(frame, budget)
-    asked = [
-        (*place.named, none_if_negative(place.values["fetch_offset"]), False)
-        for place in places(frame.side, frame.api_key, values)
-    ]
+    asked = [(*place.named, none_if_negative(place.values["fetch_offset"]), False) for place in places(frame, budget)]
     forgotten = [
         (topic_name(topic), id_text(topic.get("topic_id")), partition, None, True)
         for topic in values.get("forgotten_topics_data") or ()
@@ -51,7 +48,7 @@ def read_asked(frame: Frame, budget: Budget) -> Iterator[Group]:
 def read_size(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The request's row, with the number of its partitions. Errors: Unreadable."""
     values = opened(frame, budget)
-    size = sum(1 for _ in places(frame.side, frame.api_key, values))
+    size = len(places(frame, budget))
     yield Group((values.get("session_id"), values.get("session_epoch")), [(size,)])
 
 

@@ -7,7 +7,10 @@ start on is not opened.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from proxy.wire import catalog
 from proxy.wire.apis import known
@@ -33,12 +36,15 @@ REASONS = (
 
 Values = dict[str, Any]
 Side = Literal["request", "response"]
+Result = TypeVar("Result")
 
 
-class Frame(NamedTuple):
+@dataclass(slots=True)
+class Frame:
     """A frame and what its row says.
 
-    `masked_from`: where its first masked span starts; `is_cut`: it never came whole.
+    `masked_from`: where its first masked span starts; `is_cut`: it never came whole; `read`: what was made of it so
+    far by functions that are `shared`.
     """
 
     side: str
@@ -48,6 +54,7 @@ class Frame(NamedTuple):
     data: bytes
     masked_from: int | None = None
     is_cut: bool = False
+    read: dict[object, _Made] = field(default_factory=dict, compare=False, repr=False)
 
 
 class Unreadable(Exception):
@@ -66,11 +73,48 @@ class Opened(NamedTuple):
     body: int
 
 
+class _Made(NamedTuple):
+    """What a shared function made of a frame, or the reason why it couldn't; and the bytes of values that it took."""
+
+    result: Any
+    reason: str | None
+    price: int
+
+
+def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget], Result]:
+    """The same function, which works once for a frame: all that read the frame share the result.
+
+    Each one's budget pays for it, so none of them reads more than it would alone. Errors: Unreadable.
+    """
+
+    @wraps(make)
+    def made(frame: Frame, budget: Budget) -> Result:
+        known = frame.read.get(make)
+        if known is None:
+            known = frame.read[make] = _make(make, frame, budget)
+        elif not budget.values.allows(known.price):
+            raise Unreadable(Unread.TOO_LARGE)
+        if known.reason is not None:
+            raise Unreadable(known.reason)
+        return cast(Result, known.result)
+
+    return made
+
+
+def _make(make: Callable[[Frame, Budget], Any], frame: Frame, budget: Budget) -> _Made:
+    left = budget.values.left
+    try:
+        return _Made(make(frame, budget), None, left - budget.values.left)
+    except Unreadable as error:
+        return _Made(None, error.reason, 0)
+
+
 def opened(frame: Frame, budget: Budget) -> Values:
     """The values of the frame's body. Errors: Unreadable."""
     return opened_by(frame, budget).values
 
 
+@shared
 def opened_by(frame: Frame, budget: Budget) -> Opened:
     """The same, and by which codec. Errors: Unreadable."""
     if frame.api_version is None or frame.dialect != Dialect.KAFKA:

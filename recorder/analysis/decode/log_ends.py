@@ -7,12 +7,10 @@ ListOffsets requests that ask for the end of all records, since their answers do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from proxy.wire import keys, records
+from proxy.wire import keys
 from proxy.wire.budget import Budget
-from proxy.wire.errors import WireError
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, opened
 from recorder.analysis.decode.rows import Asked, Decoder, Group
 from recorder.analysis.decode.topics import PLACE, Place, places
@@ -43,34 +41,34 @@ _OWN = (
 )
 
 
-def _fetched(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+def _fetched(_: Values, place: Place) -> LogEnd | None:
+    told = place.values
     if told["error_code"]:
         return None
-    controls: list[int] = []
     # what can be read of the records up to a fault is good: the watermark stands before them
-    with suppress(WireError):
-        controls.extend(one.last_offset for one in records.batches(told["records"] or b"") if one.control)
+    controls = [one.last_offset for one in place.batches.found if one.control]
     stable = told.get("last_stable_offset", -1)
     return LogEnd(_known(told["high_watermark"]), _known(stable), control_offsets=controls)
 
 
-def _produces(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
-    counts: list[int | None] = [None]
-    with suppress(WireError):
-        counts = [one.count for one in records.batches(told["records"] or b"")]
+def _produces(_: Values, place: Place) -> LogEnd | None:
+    found, error = place.batches
+    counts = [None] if error else [one.count for one in found]
     return LogEnd(offsets=None if None in counts else sum(count or 0 for count in counts))
 
 
-def _produced(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+def _produced(_: Values, place: Place) -> LogEnd | None:
+    told = place.values
     return None if told["error_code"] else LogEnd(first_offset=_known(told["base_offset"]))
 
 
-def _asks(values: Values, told: Mapping[str, Any]) -> LogEnd | None:
-    is_end = told["timestamp"] == _LATEST and values.get("isolation_level", _UNCOMMITTED) == _UNCOMMITTED
+def _asks(values: Values, place: Place) -> LogEnd | None:
+    is_end = place.values["timestamp"] == _LATEST and values.get("isolation_level", _UNCOMMITTED) == _UNCOMMITTED
     return LogEnd(is_asked=True) if is_end else None
 
 
-def _found(_: Values, told: Mapping[str, Any]) -> LogEnd | None:
+def _found(_: Values, place: Place) -> LogEnd | None:
+    told = place.values
     old = told.get("old_style_offsets") or [-1]
     return None if told["error_code"] else LogEnd(first_offset=_known(told.get("offset", old[0])))
 
@@ -79,7 +77,7 @@ def _known(offset: int) -> int | None:
     return None if offset < 0 else offset
 
 
-_READERS: Mapping[tuple[str, int], Callable[[Values, Mapping[str, Any]], LogEnd | None]] = {
+_READERS: Mapping[tuple[str, int], Callable[[Values, Place], LogEnd | None]] = {
     (RESPONSE, keys.FETCH): _fetched,
     (REQUEST, keys.PRODUCE): _produces,
     (RESPONSE, keys.PRODUCE): _produced,
@@ -91,12 +89,8 @@ _READERS: Mapping[tuple[str, int], Callable[[Values, Mapping[str, Any]], LogEnd 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """What the frame tells of each partition's end. Errors: Unreadable."""
     values, tell = opened(frame, budget), _READERS[frame.side, frame.api_key]
-    found = ((place, tell(values, place.values)) for place in places(frame.side, frame.api_key, values))
-    yield Group((), [(*_named(place), *told) for place, told in found if told is not None])
-
-
-def _named(place: Place) -> tuple[Any, ...]:
-    return place.named
+    found = ((place, tell(values, place)) for place in places(frame, budget))
+    yield Group((), [(*place.named, *told) for place, told in found if told is not None])
 
 
 _PAIRED = (keys.PRODUCE, keys.LIST_OFFSETS)

@@ -18,10 +18,10 @@ from proxy.wire.budget import Budget
 from proxy.wire.error_paths import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.records import Batch, Compression, ControlType, Record
-from recorder.analysis.decode.batches import HOLDERS, Held, batches_of, held
-from recorder.analysis.decode.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame, none_if_negative
+from recorder.analysis.decode.batches import HOLDERS, holders
+from recorder.analysis.decode.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame, none_if_negative, why
 from recorder.analysis.decode.rows import Decoder, Group
-from recorder.analysis.decode.topics import PLACE
+from recorder.analysis.decode.topics import PLACE, Place
 from recorder.analysis.schema import HEADERS, Column
 
 # records that become rows at a time: their bytes are counted in between
@@ -63,30 +63,30 @@ _UNKNOWN = (None,) * (len(_SHARED) - len(PLACE))
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The records in a frame. Errors: Unreadable."""
-    for one in held(frame, budget):
-        yield from _read_partition(frame, one, budget)
+    for place in holders(frame, budget):
+        yield from _read_partition(frame, place, budget)
 
 
-def _read_partition(frame: Frame, one: Held, budget: Budget) -> Iterator[Group]:
-    found, reason = batches_of(frame, one)
-    fates = _fates(frame, one, found)
+def _read_partition(frame: Frame, place: Place, budget: Budget) -> Iterator[Group]:
+    found, error = place.batches
+    fates = _fates(frame, place, found)
     for batch, fate in zip(found, fates, strict=True):
-        yield from _read_batch(one, batch, fate, budget)
-    if reason:
-        yield Group((*one.place.named, *_UNKNOWN), [_NOTHING], reason)
+        yield from _read_batch(place, batch, fate, budget)
+    if error:
+        yield Group((*place.named, *_UNKNOWN), [_NOTHING], why(error, frame))
 
 
-def _read_batch(one: Held, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
+def _read_batch(place: Place, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
     producer = none_if_negative(batch.producer_id), none_if_negative(batch.producer_epoch)
-    shared = (*one.place.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
+    shared = (*place.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
     try:
-        records.verify(one.data, batch)
+        records.verify(place.records, batch)
     except WireError:
         yield Group((*shared, None), [_NOTHING], BAD_CRC)
         return
     try:
         # messages inside a wrapper have checksums of their own
-        reader = records.read_batch(one.data, batch, check_crc=batch.magic < 2)
+        reader = records.read_batch(place.records, batch, check_crc=batch.magic < 2)
         while chunk := [*islice(reader, 1 if batch.control else AT_ONCE)]:
             control = chunk[0].control
             yield Group((*shared, control and control.value), chunk, size=_size(chunk))
@@ -103,16 +103,16 @@ def _size(chunk: Sequence[Record]) -> int:
     return values + sum(map(len, filter(None, map(itemgetter(2), chunk)))) + OVERHEAD * len(chunk)
 
 
-def _fates(frame: Frame, one: Held, found: Sequence[Batch]) -> list[str | None]:
+def _fates(frame: Frame, place: Place, found: Sequence[Batch]) -> list[str | None]:
     """What has become of each batch's transaction."""
     if not any(batch.transactional for batch in found):
         return [None] * len(found)
     if frame.side != RESPONSE:
         return [Transaction.UNKNOWN.value if batch.transactional else None for batch in found]
-    gone = one.place.values.get("aborted_transactions")
+    gone = place.values.get("aborted_transactions")
     if gone is None:
-        return _by_markers(one, found)
-    return _by_list(one.data, found, gone)
+        return _by_markers(place, found)
+    return _by_list(place.records, found, gone)
 
 
 def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, int]]) -> list[str | None]:
@@ -132,16 +132,16 @@ def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, in
     return fates
 
 
-def _by_markers(one: Held, found: Sequence[Batch]) -> list[str | None]:
+def _by_markers(place: Place, found: Sequence[Batch]) -> list[str | None]:
     """By the producer's next marker: read from the end."""
-    stable = one.place.values.get("last_stable_offset", -1)
+    stable = place.values.get("last_stable_offset", -1)
     ends: dict[int, str] = {}
     fates: list[str | None] = []
     for batch in reversed(found):
         if not batch.transactional:
             fates.append(None)
             continue
-        if batch.control and (end := _end(one.data, batch)):
+        if batch.control and (end := _end(place.records, batch)):
             ends[batch.producer_id] = end
         known = ends.get(batch.producer_id)
         is_open = 0 <= stable <= (batch.base_offset or 0)

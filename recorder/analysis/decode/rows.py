@@ -48,8 +48,9 @@ FRAME = (
 UNREAD_COLUMN = Column(
     UNREAD, "string", "why the frame, or the rest of it, has no further rows; null where it was read"
 )
-# what else a decoder is told of a frame
-FACTS = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION, c.MASKED, c.NOTE)
+# what a decoder asks for a frame by, and what else it is told of it
+KIND = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION)
+FACTS = (*KIND, c.MASKED, c.NOTE)
 
 
 class Asked(NamedTuple):
@@ -59,6 +60,12 @@ class Asked(NamedTuple):
     api_keys: tuple[int, ...] | None
     dialect: str = Dialect.KAFKA.value
     versions: tuple[int, ...] | None = None
+
+    def has(self, side: str, dialect: str, api_key: int | None, version: int | None) -> bool:
+        """True of such a frame."""
+        is_api = api_key is not None if self.api_keys is None else api_key in self.api_keys
+        is_version = self.versions is None or version in self.versions
+        return is_api and is_version and (side, dialect) == (self.side, self.dialect)
 
 
 class Group(NamedTuple):
@@ -107,10 +114,36 @@ class Decoder:
         return Table(self.name, self.row, (*self.heads, *self.shared, *self.own, UNREAD_COLUMN), needs_bodies=True)
 
 
+class Askers:
+    """Which of these decoders ask for a frame."""
+
+    def __init__(self, decoders: Sequence[Decoder]) -> None:
+        self.decoders = decoders
+        self._known: dict[tuple[Any, ...], list[Decoder]] = {}
+
+    def of(self, *kind: Any) -> list[Decoder]:
+        """Those that ask for a frame of this side, dialect, API and version (KIND)."""
+        known = self._known.get(kind)
+        if known is None:
+            known = [one for one in self.decoders if any(asked.has(*kind) for asked in one.asked)]
+            self._known[kind] = known
+        return known
+
+
 def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
-    """The rows of all frames in Arrow batches with the columns that it reads, as batches of the decoder's table."""
+    """The rows of the frames that a decoder asks for, in Arrow batches with the columns that it reads.
+
+    They come as batches of the decoder's table.
+    """
+    return (rows for _, rows in decoded_together(batches, [decoder]))
+
+
+def decoded_together(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Iterator[tuple[Decoder, Any]]:
+    """The same for several decoders: batches of their tables. Each frame is opened once for all that ask for it."""
+    askers = Askers(decoders)
     with _rarely_collected():
-        yield from _decoded(batches, decoder)
+        for batch in batches:
+            yield from _decoded(batch, askers)
 
 
 @contextmanager
@@ -124,25 +157,27 @@ def _rarely_collected() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def _decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
-    for batch in batches:
-        gathered = _Gathered(decoder, batch)
-        for at, frame in enumerate(_frames(batch)):
+def _decoded(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
+    gathered = {decoder.name: _Gathered(decoder, batch) for decoder in askers.decoders}
+    for at, (decoders, frame) in enumerate(_frames(batch, askers)):
+        for decoder in decoders:
+            mine = gathered[decoder.name]
             for group in _groups(decoder, frame):
-                gathered.add(at, group)
-                if gathered.is_full:
-                    yield gathered.taken()
-        if gathered.rows:
-            yield gathered.taken()
+                mine.add(at, group)
+                if mine.is_full:
+                    yield decoder, mine.taken()
+    for decoder in askers.decoders:
+        if gathered[decoder.name].rows:
+            yield decoder, gathered[decoder.name].taken()
 
 
-def _frames(batch: Any) -> Iterator[Frame | None]:
-    """The frames of a batch; None for one whose bytes the capture lacks."""
+def _frames(batch: Any, askers: Askers) -> Iterator[tuple[list[Decoder], Frame | None]]:
+    """The frames of a batch, with the decoders that ask for each; None for one whose bytes the capture lacks."""
     heads = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
     for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), heads, strict=True):
         data = body.as_py()
         known = Frame(side, dialect, key, version, data or b"", masked_from(masked), is_cut(note))
-        yield None if data is None else known
+        yield askers.of(side, dialect, key, version), None if data is None else known
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:

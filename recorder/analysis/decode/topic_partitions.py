@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from proxy.wire import kafka07, records
+from proxy.wire import kafka07
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
@@ -53,21 +53,21 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
         yield Group((), [_row_of_07(part) for part in parts_of_07(frame)])
         return
     values = opened(frame, budget)
-    try:
-        rows = [_row(values, place) for place in places(frame.side, frame.api_key, values)]
-    except WireError as error:
-        raise Unreadable(why(error, frame)) from None
-    yield Group((), rows)
+    found = places(frame, budget)
+    for place in found:
+        if error := place.batches.error:
+            raise Unreadable(why(error, frame))
+    yield Group((), [_row(values, place) for place in found])
 
 
 def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
-    told, found = place.values, _records(place.values)
+    told = place.values
     error = next((told[name] for name in _ERRORS if name in told), None)
     around = (*place.around, told)
     return (
         *place.named,
         error,
-        *found,
+        *_records(place),
         *(none_if_negative(told.get(name)) for name in _OFFSETS),
         told.get("timestamp"),
         _named(around, "group_id"),
@@ -76,13 +76,12 @@ def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
     )
 
 
-def _records(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Bytes and number of the records in a partition's struct. Markers of transactions are nobody's records."""
-    if "records" not in told:
+def _records(place: Place) -> tuple[int | None, int | None]:
+    """Bytes and number of the records at a partition. Markers of transactions are nobody's records."""
+    if "records" not in place.values:
         return None, None
-    data = told["records"] or b""
-    counts = [0 if batch.control else batch.count for batch in records.batches(data)]
-    return len(data), None if None in counts else sum(count or 0 for count in counts)
+    counts = [0 if batch.control else batch.count for batch in place.batches.found]
+    return len(place.records), None if None in counts else sum(count or 0 for count in counts)
 
 
 def _named(around: tuple[Mapping[str, Any], ...], name: str) -> str | None:

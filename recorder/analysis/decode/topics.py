@@ -7,11 +7,15 @@ are then found by the names that Kafka's messages use for them, so a new version
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from proxy.wire import keys
+from proxy.wire import keys, records
+from proxy.wire.budget import Budget
+from proxy.wire.errors import WireError
 from proxy.wire.primitives import uuid_text
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Values
+from proxy.wire.records import Batch
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, opened, shared
 from recorder.analysis.schema import Column
 
 PLACE = (
@@ -24,6 +28,13 @@ _NAMES = ("name", "topic", "topic_name")
 _NUMBERS = ("partition_index", "partition", "index")
 
 
+class Batches(NamedTuple):
+    """The headers of batches, up to the first that can't be read, and the error of that one."""
+
+    found: list[Batch]
+    error: WireError | None
+
+
 class Where(NamedTuple):
     """Paths to the arrays of topics, and the name of each topic's array of partitions."""
 
@@ -31,19 +42,26 @@ class Where(NamedTuple):
     partitions: str
 
 
-class Place(NamedTuple):
-    """A partition that a message names, and the structs around it, innermost last."""
+@dataclass(slots=True)
+class Place:
+    """A partition that a message names: `named` has the values of PLACE; the structs around it, innermost last."""
 
-    topic: str | None
-    topic_id: str | None
-    partition: int | None
+    named: tuple[str | None, str | None, int | None]
     values: Mapping[str, Any]
     around: tuple[Mapping[str, Any], ...]
+    _batches: Batches | None = None
 
     @property
-    def named(self) -> tuple[str | None, str | None, int | None]:
-        """The values of PLACE."""
-        return self[:3]
+    def records(self) -> bytes:
+        """The bytes of its record batches; none where the message holds none."""
+        return self.values.get("records") or b""
+
+    @property
+    def batches(self) -> Batches:
+        """The headers of its batches. They are read once, for all who ask."""
+        if self._batches is None:
+            self._batches = _batches_in(self.records)
+        return self._batches
 
 
 _TOPICS = ("topics",)
@@ -78,15 +96,28 @@ PLACES: Mapping[tuple[str, int], Where] = {
 }
 
 
-def places(side: str, api_key: int, values: Values) -> Iterator[Place]:
-    """All partitions that a decoded message names, in its order."""
-    where = PLACES[side, api_key]
+@shared
+def places(frame: Frame, budget: Budget) -> tuple[Place, ...]:
+    """All partitions that the frame names, in its order. Errors: Unreadable."""
+    return tuple(_places(opened(frame, budget), PLACES[frame.side, frame.api_key]))
+
+
+def _places(values: Values, where: Where) -> Iterator[Place]:
     for around in around_topics(values, where):
         topic = around[-1]
         name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
         for one in topic.get(where.partitions) or ():
             fields = one if isinstance(one, Mapping) else {_NUMBERS[0]: one}
-            yield Place(name, topic_id, number_of(fields), fields, around)
+            yield Place((name, topic_id, number_of(fields)), fields, around)
+
+
+def _batches_in(data: bytes) -> Batches:
+    found: list[Batch] = []
+    try:
+        found.extend(records.batches(data))
+    except WireError as error:
+        return Batches(found, error)
+    return Batches(found, None)
 
 
 def around_topics(values: Values, where: Where) -> Iterator[tuple[Mapping[str, Any], ...]]:

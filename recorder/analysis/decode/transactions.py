@@ -12,7 +12,7 @@ from typing import Any
 from proxy.wire import keys, records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
-from recorder.analysis.decode.batches import batches_of, held, held_in
+from recorder.analysis.decode.batches import holders
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
 from recorder.analysis.decode.rows import Asked, Decoder, Group
 from recorder.analysis.decode.topics import PLACE, PLACES, id_text, places, topic_name
@@ -71,11 +71,11 @@ def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
     """A row for each transactional batch."""
     values = opened(frame, budget)
     name = values.get("transactional_id")
-    for one in held_in(frame, values) if name else ():
-        for batch in batches_of(frame, one)[0]:
+    for place in holders(frame, budget) if name else ():
+        for batch in place.batches.found:
             if batch.transactional:
                 facts = batch.count, batch.end - batch.start, None, None, None
-                yield Group((name, batch.producer_id, batch.producer_epoch), [(*one.place.named, *facts)])
+                yield Group((name, batch.producer_id, batch.producer_epoch), [(*place.named, *facts)])
 
 
 def _added(values: Values) -> Iterator[Group]:
@@ -106,17 +106,18 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[int | None]:
 def read_answers(frame: Frame, budget: Budget) -> Iterator[Group]:
     """Whether the step was done. Errors: Unreadable."""
     values = opened(frame, budget)
-    codes = [*_codes(frame, values)]
+    codes = [*_codes(frame, budget)]
     is_refused = bool(codes) and all(codes)
     yield Group((), [(is_refused, next(filter(None, codes), None), *_numbers(values))])
 
 
-def _codes(frame: Frame, values: Values) -> Iterator[int]:
+def _codes(frame: Frame, budget: Budget) -> Iterator[int]:
     """The answer's codes, those of no error included."""
+    values = opened(frame, budget)
     if "error_code" in values and (values["error_code"] or (RESPONSE, frame.api_key) not in PLACES):
         yield values["error_code"]
     elif (RESPONSE, frame.api_key) in PLACES:
-        for place in places(RESPONSE, frame.api_key, values):
+        for place in places(frame, budget):
             yield place.values.get("error_code", place.values.get("partition_error_code", 0))
 
 
@@ -130,10 +131,10 @@ _MARKER = (
 
 def read_markers(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The markers in an answer to Fetch. Errors: Unreadable."""
-    for one in held(frame, budget):
-        ends = [batch for batch in batches_of(frame, one)[0] if batch.control and batch.transactional]
+    for place in holders(frame, budget):
+        ends = [batch for batch in place.batches.found if batch.control and batch.transactional]
         if ends:
-            rows = [(*one.place.named, end.producer_id, end.producer_epoch, _end(one.data, end)) for end in ends]
+            rows = [(*place.named, end.producer_id, end.producer_epoch, _end(place.records, end)) for end in ends]
             yield Group((), rows)
 
 

@@ -6,23 +6,19 @@ A producer counts its records from 0 on, so what it wrote is added to the offset
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire import keys
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.batches import BATCHES
+from recorder.analysis.decode.batches import BATCHES, OFFSETS_TOLD
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE, Asked, Decoder
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.names import named
 
 PRODUCED = Asked(REQUEST, (keys.PRODUCE,))
 FETCHED = Asked(RESPONSE, (keys.FETCH, keys.SHARE_FETCH))
-_ANSWERED = replace(TOPIC_PARTITIONS, name="produce_answers", asked=(Asked(RESPONSE, (keys.PRODUCE,)),))
 _PLACE = [*t.KEYS, "_topic", "partition"]
 
 
@@ -36,7 +32,7 @@ def batches(captured: Captured, *, offsets: bool = False, of: Decoder = BATCHES)
 
 def with_offsets(found: DataFrame, captured: Captured) -> DataFrame:
     """The batches with the offsets of those that were produced, as `batches` says."""
-    answers = rows(captured.later, _ANSWERED).filter(F.col("error_code") == 0)
+    answers = rows(captured.later, OFFSETS_TOLD).filter(F.col("error_code") == 0)
     told = answers.withColumn("_topic", topic_key()).select(*_PLACE, F.col("base_offset").alias("_told"))
     own = found.withColumn("_topic", F.when(F.col(SIDE) == REQUEST, topic_key()))
     base = F.when(F.col(SIDE) == REQUEST, F.col("_told") + F.col("base_offset")).otherwise(F.col("base_offset"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.kept import Kept
+from recorder.analysis.together import OF_REPORT
 from tests.recorder.analysis.decode.frames import request, response
 from tests.sweeps import mostly_long
 
@@ -98,6 +101,19 @@ def test_both_roads_and_the_data_source_make_the_same_rows(each_way: Build, comp
     worker, jvm, source = each_way(frames, decoder)
     assert worker == jvm == source
     assert len(worker) > 30
+
+
+@pytest.mark.real
+def test_tables_that_are_made_in_one_pass_are_those_that_are_made_alone(captured: Build, complete: Build) -> None:
+    frames = [complete(row) | {"at_ns": NOON_NS + number * 1000} for number, row in enumerate(some_frames(3))]
+    settings = {"largest": sorted(row["size"] for row in frames)[40], "until_ns": NOON_NS + 50_000}
+    for road in (Road.WORKER, Road.JVM):
+        alone = captured(*frames, row_group_size=7, road=road, **settings)
+        together = replace(alone, together=OF_REPORT, kept=Kept())
+        for decoder in OF_REPORT:
+            found = [sorted(map(str, rows(capture, decoder).collect())) for capture in (alone, together)]
+            assert found[0] == found[1], (road, decoder.name)
+    assert len(found[0]) > 30
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from proxy.wire import encode_request, encode_response, records
 from recorder.analysis import bodies
 from recorder.analysis.decode.rows import Decoder
-from recorder.analysis.summarize import SECTIONS, summary
+from recorder.analysis.summarize import SECTIONS, findings, summary
+from recorder.analysis.together import OF_FINDINGS, OF_REPORT
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -52,25 +53,47 @@ def jobs_so_far(spark: SparkSession) -> int:
     return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
 
 
-@pytest.mark.long
-def test_a_report_decodes_each_kind_of_frame_once_and_takes_few_jobs(
-    spark: SparkSession, captured: Build, rows: list[Any], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counter[str]]:
+    """How often each table of bodies was made, by the function that makes it: alone, or out of the one pass."""
+    counts: dict[str, Counter[str]] = {"_by_workers": Counter(), "_of_pass": Counter()}
+
+    def counting(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(found: bodies.Captured, decoder: Decoder) -> Any:
+            counts[name][decoder.name] += 1
+            return make(found, decoder)
+
+        return made
+
+    for name in counts:
+        monkeypatch.setattr(bodies, name, counting(name, getattr(bodies, name)))
+    return counts
+
+
+def names(decoders: Iterable[Decoder]) -> set[str]:
+    return {decoder.name for decoder in decoders}
+
+
+def test_rules_alone_open_frames_for_their_own_tables(
+    captured: Build, rows: list[Any], decoded: dict[str, Counter[str]]
 ) -> None:
-    decoded: Counter[str] = Counter()
+    assert len(findings(captured(*rows, is_tiny=True)).quiet) > 5
+    assert decoded["_by_workers"] == {"answers": 1}
+    assert set(decoded["_of_pass"]) == names(OF_FINDINGS)
 
-    def counting(found: bodies.Captured, decoder: Decoder) -> Any:
-        decoded[decoder.name] += 1
-        return by_workers(found, decoder)
 
-    by_workers = bodies._by_workers
-    monkeypatch.setattr(bodies, "_by_workers", counting)
+def test_a_report_opens_each_frame_once_and_takes_few_jobs(
+    spark: SparkSession, captured: Build, rows: list[Any], decoded: dict[str, Counter[str]]
+) -> None:
     told: list[str] = []
     before = jobs_so_far(spark)
     found = summary(captured(*rows, is_tiny=True), "capture", say=told.append)
     assert found.coverage.exchanges == 120
     assert [(one.topic, one.writers, one.readers) for one in found.topics.totals] == [("t", 1, 1)]
     assert len(found.findings.quiet) > 5
-    assert [name for name, times in decoded.items() if times > 1] == []
+    assert decoded["_by_workers"] == {"answers": 1}
+    assert set(decoded["_of_pass"]) == names(OF_REPORT)
+    assert [name for name, times in decoded["_of_pass"].items() if times > 1] == []
     assert set(SECTIONS) < set(told)
     assert jobs_so_far(spark) - before <= MOST_JOBS
 

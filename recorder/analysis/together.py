@@ -1,0 +1,45 @@
+"""The decoders of the tables that a report reads: one pass over the capture serves them all.
+
+`answers` is none of them: exchanges are worked out first, and by themselves.
+"""
+
+from __future__ import annotations
+
+from recorder.analysis.decode.batches import OFFSETS_TOLD
+from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
+from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
+from recorder.analysis.decode.fetch_sessions import FETCH_SIZES
+from recorder.analysis.decode.group_joins import JOINS
+from recorder.analysis.decode.group_offsets import GROUP_STEPS
+from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
+from recorder.analysis.decode.memberships import BEATS, NEWS
+from recorder.analysis.decode.metadata import METADATA_TOLD
+from recorder.analysis.decode.names import NAMES_TOLD
+from recorder.analysis.decode.rows import Decoder
+from recorder.analysis.decode.software import OFFERS, REPLICAS, SOFTWARE
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
+
+# of the rules
+OF_FINDINGS: tuple[Decoder, ...] = (
+    BEATS,
+    CHECKED_BATCHES,
+    FETCHED_ENDS,
+    FETCH_SIZES,
+    GROUP_STEPS,
+    JOINS,
+    MARKERS,
+    METADATA_TOLD,
+    NAMES_TOLD,
+    NEWS,
+    OFFERS,
+    OFFSETS_TOLD,
+    PAIRED_ENDS,
+    REPLICAS,
+    SOFTWARE,
+    TOPIC_PARTITIONS,
+    TRANSACTION_ANSWERS,
+    TRANSACTION_STEPS,
+)
+# of the rules and of the sections
+OF_REPORT = (*OF_FINDINGS, CLOUDEVENTS)
