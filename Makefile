@@ -12,7 +12,7 @@ FAST := -m "not real and not long" -n auto --maxprocesses 4
 # one of them, as they share what the file has started
 REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 # what tries less otherwise: tests/sweeps.py
-SWEEPS := -m "not long and (hypothesis or not real)" -n auto --maxprocesses 4
+SWEEPS := -m "not long and (hypothesis or sweep or not real)" -n auto --maxprocesses 4
 THOROUGH := --hypothesis-profile thorough
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=

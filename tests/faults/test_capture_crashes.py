@@ -19,7 +19,7 @@ from tests.faults import recording
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
 from tests.recorder.capture.traffic import Player, Talk
-from tests.sweeps import mostly_long
+from tests.sweeps import is_thorough, mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -97,14 +97,16 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.sweep
 def test_a_compactor_killed_at_any_step_makes_no_row_twice_and_loses_none(
     compactions: Compactions, tmp_path: Path
 ) -> None:
+    """At each step in a thorough run, else at each third."""
     session, talks = recorded(tmp_path / "recorded")
     how, steps = compactions.run(copied(tmp_path / "recorded", tmp_path / "whole"), session)
     assert how == "finished"
     assert steps > 20
-    for step in range(steps):
+    for step in range(0, steps, 1 if is_thorough() else 3):
         folder = copied(tmp_path / "recorded", tmp_path / f"killed-{step}")
         assert compactions.run(folder, session, step)[0] == "killed"
         compact(folder)

@@ -139,6 +139,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
         assert not marked(mark)
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
