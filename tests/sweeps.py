@@ -2,7 +2,8 @@
 
 A property draws as many examples as the Hypothesis profile says: USUAL, or THOROUGH in `make test-long`. One that needs
 another number (`examples`) gets the same share of it. The cases of a sweep that prove the same again are `long`
-(`mostly_long`); a sweep within one test asks whether the run is thorough (`is_thorough`).
+(`mostly_long`). A sweep within one test asks whether the run is thorough (`is_thorough`); where the test is `real`, its
+mark `sweep` lets `make test-long` run it again.
 """
 
 from collections.abc import Callable, Iterable
