@@ -13,7 +13,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.records import Record
 from recorder.analysis.decode import record_rows
 from recorder.analysis.decode.batches import HOLDERS
-from recorder.analysis.decode.cloudevents import MANDATORY, OPTIONAL, PARTITION_KEY, Event, event_in
+from recorder.analysis.decode.cloudevents import MANDATORY, OPTIONAL, PARTITION_KEY, Event, event_in, may_hold_events
 from recorder.analysis.decode.frame import NO_CODEC, Frame
 from recorder.analysis.decode.rows import Decoder, Group
 from recorder.analysis.decode.topics import PLACE
@@ -45,7 +45,7 @@ _NOTHING = (None,) * len(_OWN)
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The events in a frame. Errors: Unreadable."""
-    for group in record_rows.read(frame, budget):
+    for group in record_rows.read_some(may_hold_events, frame, budget):
         place = group.shared[: len(PLACE)]
         if group.unread:
             yield Group(place, [_NOTHING], group.unread)

@@ -23,7 +23,7 @@ from enum import StrEnum
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-from proxy.wire.records import Record
+from proxy.wire.records import Batch, Compression, Record
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -38,6 +38,9 @@ _CONTENT_TYPE, _DATA_TYPE = "content-type", "datacontenttype"
 _NAME = re.compile("[a-z0-9]+")
 # in every structured event of JSON
 _MARK = b'"specversion"'
+# in the headers of every other event, in lower case
+_PREFIXES = ("ce_", "ce-")
+_HEADER_MARKS = tuple(mark.encode() for mark in (*_PREFIXES, _MEDIA_TYPE))
 _JSON = re.compile(r"(application|text)/([^;]*\+)?json\s*(;|$)")
 # Larger values are not parsed: as members they would take some times as much memory.
 MOST_JSON = 16 << 20
@@ -113,6 +116,20 @@ class _Told:
         return not self.names.isdisjoint(MANDATORY)
 
 
+def may_hold_events(data: bytes, batch: Batch) -> bool:
+    """False of a batch in which no record can be an event: nothing of what makes it one stands in its bytes.
+
+    Unfolding a batch takes some times longer. Of compressed ones only that would tell.
+    """
+    if batch.codec is not Compression.NONE:
+        return True
+    found = data[batch.start : batch.end]
+    if _MARK in found:
+        return True
+    lower = found.lower()
+    return any(mark in lower for mark in _HEADER_MARKS)
+
+
 def event_in(record: Record) -> Event | None:
     """The event in a record; None if it holds none. Errors: ModuleNotFoundError, where JSON has no reader."""
     _, _, _, value, headers, _, _ = record
@@ -141,7 +158,7 @@ def _told(record: Record) -> _Told:
         lower = name.lower()
         if lower == _CONTENT_TYPE:
             told.content_name, told.content_type = name, _text(told, name, value) or ""
-        elif lower.startswith(("ce_", "ce-")):
+        elif lower.startswith(_PREFIXES):
             _add(told, name, lower[3:], value)
     return told
 

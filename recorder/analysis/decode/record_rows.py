@@ -8,7 +8,7 @@ transaction, and of the rest nobody knows. A Produce request can't tell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from operator import itemgetter
@@ -61,28 +61,39 @@ _NOTHING = (None,) * len(_OWN)
 _UNKNOWN = (None,) * (len(_SHARED) - len(PLACE))
 
 
+# the records of a partition in a message, and a batch among them: whether its records are wanted
+Wanted = Callable[[bytes, Batch], bool]
+
+
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The records in a frame. Errors: Unreadable."""
+    return read_some(lambda data, batch: True, frame, budget)
+
+
+def read_some(wanted: Wanted, frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The records in a frame; of batches that are not wanted nothing but a wrong checksum. Errors: Unreadable."""
     for place in holders(frame, budget):
-        yield from _read_partition(frame, place, budget)
+        yield from _read_partition(wanted, frame, place, budget)
 
 
-def _read_partition(frame: Frame, place: Place, budget: Budget) -> Iterator[Group]:
+def _read_partition(wanted: Wanted, frame: Frame, place: Place, budget: Budget) -> Iterator[Group]:
     found, error = place.batches
     fates = _fates(frame, place, found)
     for batch, fate in zip(found, fates, strict=True):
-        yield from _read_batch(place, batch, fate, budget)
+        yield from _read_batch(wanted, place, batch, fate, budget)
     if error:
         yield Group((*place.named, *_UNKNOWN), [_NOTHING], why(error, frame))
 
 
-def _read_batch(place: Place, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
+def _read_batch(wanted: Wanted, place: Place, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
     producer = none_if_negative(batch.producer_id), none_if_negative(batch.producer_epoch)
     shared = (*place.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
     try:
         records.verify(place.records, batch)
     except WireError:
         yield Group((*shared, None), [_NOTHING], BAD_CRC)
+        return
+    if not wanted(place.records, batch):
         return
     try:
         # messages inside a wrapper have checksums of their own

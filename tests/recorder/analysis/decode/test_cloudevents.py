@@ -15,9 +15,10 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.records import Record
+from proxy.wire import records
+from proxy.wire.records import Compression, Record
 from recorder.analysis.decode import cloudevents
-from recorder.analysis.decode.cloudevents import MEANINGS, Clause, Event, Mode, event_in
+from recorder.analysis.decode.cloudevents import MEANINGS, Clause, Event, Mode, event_in, may_hold_events
 
 FOUR = {"ce_id": b"1", "ce_source": b"/here", "ce_specversion": b"1.0", "ce_type": b"t"}
 BODY = {"id": "1", "source": "/here", "specversion": "1.0", "type": "t"}
@@ -267,3 +268,42 @@ def test_any_record_is_an_event_or_none(headers: list[tuple[str, bytes | None]],
 def test_any_json_is_an_event_or_a_violation(value: Any) -> None:
     for members in (value, BODY | {"x": value, "data": value}, BODY | {"id": value, "data_base64": value}):
         assert event(JSON_EVENT, json.dumps(members).encode()).mode == Mode.STRUCTURED
+
+
+NAMES = [
+    "ce_id",
+    "CE_Id",
+    "ce-id",
+    "Ce-Source",
+    "cE_type",
+    "ce_specversion",
+    "content-type",
+    "Content-Type",
+    "x",
+    "\u212a",
+]
+VALUES = [None, b"", b"1", b"text/plain", b"application/cloudevents+json", b"Application/CloudEvents-Batch", b"\xff"]
+HEADERS = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)), max_size=5)
+RECORDS = st.lists(
+    st.builds(
+        lambda headers, value: Record(0, value=value, headers=tuple(headers)),
+        HEADERS,
+        st.sampled_from([None, b"", b"{}", body(), body(subject="s"), b'"specversion"']),
+    ),
+    max_size=3,
+)
+
+
+@given(RECORDS, st.sampled_from([Compression.NONE, Compression.GZIP]))
+def test_a_batch_that_is_passed_over_holds_no_event(found: list[Record], codec: Compression) -> None:
+    data = records.write_batch(found, codec=codec)
+    (batch,) = records.batches(data)
+    if not may_hold_events(data, batch):
+        assert [event_in(record) for record in found] == [None] * len(found)
+
+
+def test_batches_without_a_mark_are_passed_over() -> None:
+    plain = records.write_batch([Record(0, value=b"{}", headers=(("content-type", b"application/json"),))])
+    event = records.write_batch([Record(0, value=body())])
+    data = plain + event
+    assert [may_hold_events(data, batch) for batch in records.batches(data)] == [False, True]
