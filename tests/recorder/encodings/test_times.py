@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ LEADER = "topics.partitions.leader_id"
 
 def answer(key: int, version: int, values: dict[str, Any], **other: Any) -> Frame:
     frame = Frame("response", "kafka", key, version, catalog.encode_response(key, version, 1, values))
-    return frame._replace(**other)
+    return replace(frame, **other)
 
 
 @pytest.mark.real
