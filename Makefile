@@ -6,10 +6,14 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Compiled modules are kept, whatever the caller wants elsewhere: the tests start hundreds of processes of the project
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
-# tests that need nothing but Python, spread over the cores
+# tests that need nothing but Python and take less than half a second, spread over the cores
 FAST := -m "not real and not long" -n auto --maxprocesses 4
-# tests with real brokers, JVMs and Spark: a process each for two cores, since each starts clusters of its own
-REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadgroup --no-loadscope-reorder
+# tests with real brokers, JVMs and Spark: two processes, since each starts clusters of its own; a file's tests run in
+# one of them, as they share what the file has started
+REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
+# what tries less otherwise: tests/sweeps.py
+SWEEPS := -m "not long and (hypothesis or sweep or not real)" -n auto --maxprocesses 4
+THOROUGH := --hypothesis-profile thorough
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=
 # How long make fuzz goes on: make fuzz SECONDS=600
@@ -31,11 +35,12 @@ test: check  ## the checks and the whole suite, the fast tests first (under 20 m
 	$(PYTEST) $(FAST) $(ARGS)
 	$(PYTEST) $(REAL) $(ARGS)
 
-test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
+test-fast: setup  ## the tests that need no broker and no JVM, and take less than half a second each (under 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
-test-long: setup  ## soaks and full sweeps
-	$(PYTEST) -m long --timeout 3600 $(ARGS)
+test-long: setup  ## soaks, full sweeps, and properties with all their examples
+	$(PYTEST) -m long $(THOROUGH) --timeout 3600 $(ARGS)
+	$(PYTEST) $(SWEEPS) $(THOROUGH) $(ARGS)
 
 check: setup  ## lint, types, which room may import which, and names of tests that are the same in every process
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ A session's cluster is everybody's: use topic, group and transaction names of yo
 that stops nodes starts them again.
 """
 
+import gc
 import logging
 import os
 import re
@@ -24,15 +25,24 @@ import pytest
 # Test helpers are imported as tests.…, whichever way pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
+from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook
 
-# a busy machine, or a function that is compiled when it is first called, is no mistake
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# Collecting makes millions of objects, all of which stay: looking through them again and again would take half as long
+# as all the rest of it (pytest_collection_finish ends this).
+gc.disable()
+# a busy machine, or a function that is compiled when it is first called, is no mistake: no deadline
+hypothesis.settings.register_profile("usual", deadline=None, max_examples=sweeps.USUAL)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=sweeps.THOROUGH)
+hypothesis.settings.load_profile("usual")
 # what a terminal is like is for a test to say: whoever runs the tests in parallel, or in a terminal, has said it here
 for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(_name, None)
+
+
+DEMO = "tests/recorder/demo/"
 
 
 @pytest.fixture(scope="session")
@@ -88,25 +98,23 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, str) and not PLAIN_ID.fullmatch(val) else None
 
 
-# hooks of all files' come before that of xdist, which reads the marks
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast tests first: a mistake shows before the first broker has started.
-
-    Where several processes share them (`--dist loadgroup`), one of them has all tests of a file, which share what the
-    file starts, and one all tests on Spark, whose session takes long to start.
-    """
+    """The fast tests first: a mistake shows before the first broker has started."""
     items.sort(key=_slowness)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected is left out of every later garbage collection."""
+    gc.freeze()
+    gc.enable()
 
 
 def _slowness(item: pytest.Item) -> int:
-    """Spark's before the other slow ones: they are one group, and the largest."""
+    """Of the slow ones those on Spark come first, which take one process longest; then the demo, the next in length."""
     if item.get_closest_marker("long"):
-        return 3
+        return 4
     if item.get_closest_marker("real"):
-        return 1 if _uses_spark(item) else 2
+        return 1 if _uses_spark(item) else 2 if item.nodeid.startswith(DEMO) else 3
     return 0
 
 

@@ -16,6 +16,7 @@ from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
 from proxy.wire.integers import INTEGERS
+from tests.sweeps import is_thorough
 
 BITS = {name: integer.bits for name, integer in INTEGERS.items()}
 TEXTS = ["", "a", "topic-1", "Grüße, Kafka", "\N{SNOWMAN}" * 43, "x" * 126, "x" * 127, "y" * 130]
@@ -28,6 +29,19 @@ UNKNOWN_TAGS_CHANCE = 0.1
 
 KINDS: tuple[MessageKind, ...] = ("request", "response")
 EVERY_MESSAGE = [(kind, key, version) for key in apis.api_keys() for version in apis.versions(key) for kind in KINDS]
+
+
+def swept_versions(key: int) -> list[int]:
+    """Those that a sweep tries: all in a thorough run, else the oldest, the newest, and both sides of flexible ones."""
+    versions = apis.versions(key)
+    if is_thorough():
+        return list(versions)
+    kept = {versions[0], versions[-1]} if versions else set()
+    for kind in KINDS:
+        message = apis.message(kind, key)
+        flexible = [version for version in versions if message and version in message.flexible]
+        kept |= {flexible[0], flexible[0] - 1} & {*versions} if flexible else set()
+    return sorted(kept)
 
 
 class Values:

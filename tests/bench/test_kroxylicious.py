@@ -10,6 +10,7 @@ from bench.loads import LOADS, run
 from bench.processes import build, running
 
 
+@pytest.mark.long
 @pytest.mark.real
 @pytest.mark.parametrize("name", ALL_KROXYLICIOUS)
 def test_it_passes_every_load_on(name: str, tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 from pathlib import Path
 
+import pytest
+
 from bench import spool
 from bench.contenders import LISTENING
 from bench.processes import build, running
 
 
+@pytest.mark.real
 def test_everything_is_recorded_and_as_much_is_copied(tmp_path: Path) -> None:
     programs = build(tmp_path)
     with running([programs.broker], tmp_path / "broker.log", LISTENING) as broker:

@@ -1,5 +1,7 @@
 import gc
 
+import pytest
+
 from bench.wire_rounds import Ratios, Rounds, measure
 
 
@@ -20,6 +22,7 @@ def test_every_function_runs_in_every_round_each_round_beginning_with_another() 
     assert "".join(seen[-9:]) == "abcbcacab"
 
 
+@pytest.mark.real
 def test_the_collector_is_as_it_was() -> None:
     measure({"a": lambda: None}, rounds=1, seconds=1e-9)
     assert gc.isenabled()

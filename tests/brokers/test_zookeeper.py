@@ -17,6 +17,7 @@ def running(folder: Path) -> set[str]:
     return {command[2] for command in commands if len(command) > 2 and str(folder) in command[1]}
 
 
+@pytest.mark.long
 def test_both_run_within_the_cluster_and_end_with_it(tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
     with ZookeeperCluster("0.10.2.2", folder=folder) as cluster:

@@ -32,11 +32,13 @@ def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> 
         java.administers(kafka_three, proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_a_share_group_reads_everything(cluster: KafkaCluster, tmp_path: Path) -> None:
     with proxied(cluster, tmp_path) as proxy:
         java.shares_a_group(cluster, proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_a_record_of_20_mb_passes(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         java.moves_a_large_record(kafka_three, proxy.bootstrap)

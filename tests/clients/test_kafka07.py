@@ -130,6 +130,7 @@ def assert_recorded(rows: list[dict[str, Any]], talk: Talk, answers: Talk) -> No
         assert timed == [row["kind"] == "response"] * 3
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("workers", [1, 2])
 def test_old_clients_talk_as_without_the_proxy_and_are_recorded_and_measured(workers: int, tmp_path: Path) -> None:
     talks = [built_by("brod"), built_by("prozess"), multi()]

@@ -31,6 +31,7 @@ def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> 
         python.administers(proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_a_record_of_20_mb_passes(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         python.moves_a_large_record(proxy.bootstrap)

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.real
 BULK_BYTES = 50_000_000
 
 
-@pytest.mark.parametrize(("advertise", "named"), [("127.1", True), ("127.0.0.1", True), ("127.177.117.117", False)])
+@pytest.mark.parametrize(
+    ("advertise", "named"),
+    [pytest.param("127.1", True, marks=pytest.mark.long), ("127.0.0.1", True), ("127.177.117.117", False)],
+)
 def test_a_fetch_of_50_mb_names_the_new_leader(
     kafka_three: KafkaCluster, tmp_path: Path, advertise: str, named: bool
 ) -> None:

@@ -82,6 +82,7 @@ def test_nine_failed_logins_are_nine_errors_by_name(kafka_three: KafkaCluster, t
         assert scraped(proxy, "errors_total") == errors_that_passed(proxy) == {FAILED_LOGIN: 9}
 
 
+@pytest.mark.long
 def test_a_bare_token_that_a_broker_refuses_is_an_error_and_one_that_it_takes_is_none(tmp_path: Path) -> None:
     """As clients of 0.10 log in."""
     with (

@@ -19,6 +19,7 @@ from tests.faults import recording
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
 from tests.recorder.capture.traffic import Player, Talk
+from tests.sweeps import is_thorough, mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -96,21 +97,23 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.sweep
 def test_a_compactor_killed_at_any_step_makes_no_row_twice_and_loses_none(
     compactions: Compactions, tmp_path: Path
 ) -> None:
+    """At each step in a thorough run, else at each third."""
     session, talks = recorded(tmp_path / "recorded")
     how, steps = compactions.run(copied(tmp_path / "recorded", tmp_path / "whole"), session)
     assert how == "finished"
     assert steps > 20
-    for step in range(steps):
+    for step in range(0, steps, 1 if is_thorough() else 3):
         folder = copied(tmp_path / "recorded", tmp_path / f"killed-{step}")
         assert compactions.run(folder, session, step)[0] == "killed"
         compact(folder)
         assert_exactly_once(folder, talks)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_long(range(4), usual=1))
 def test_a_compactor_killed_again_and_again_gets_there(compactions: Compactions, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     session, talks = recorded(tmp_path, seed)
@@ -120,7 +123,7 @@ def test_a_compactor_killed_again_and_again_gets_there(compactions: Compactions,
     assert_exactly_once(tmp_path, talks)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_long(range(3), usual=1))
 def test_a_compactor_killed_while_the_proxy_records_gets_there(
     compactions: Compactions, tmp_path: Path, seed: int
 ) -> None:
@@ -165,7 +168,7 @@ def assert_holds_what_was_played(folder: Path, seed: int, played: int) -> None:
         assert len(rows) >= least
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", mostly_long(range(5), usual=1))
 def test_of_a_killed_proxy_every_frame_that_reached_the_log_is_there(tmp_path: Path, seed: int) -> None:
     lines = random.Random(seed).randrange(2, 60)
     with record(tmp_path, seed) as proxy:
@@ -179,7 +182,7 @@ def test_of_a_killed_proxy_every_frame_that_reached_the_log_is_there(tmp_path: P
     assert sessions.sessions(tmp_path) == []
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", mostly_long(range(5), usual=1))
 def test_of_a_killed_proxy_and_a_killed_compactor_too(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     compactors: list[subprocess.Popen[bytes]] = []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import checks, corpus
@@ -12,6 +12,7 @@ from fuzz.checks import GROUPS, Finding, run
 from proxy import wire
 from proxy.wire.catalog import Codec
 from proxy.wire.error_probes import FoundErrors
+from tests.sweeps import examples
 
 INPUTS = corpus.inputs()
 NAMED = {(one.check, one.name): one.data for one in INPUTS}
@@ -43,6 +44,7 @@ def mutations(draw: st.DrawFn) -> tuple[str, bytes]:
     return one.check, data
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("check", GROUPS["wire"])
 def test_every_input_of_the_corpus_passes(check: str) -> None:
     found = [one for one in INPUTS if one.check == check]
@@ -51,13 +53,13 @@ def test_every_input_of_the_corpus_passes(check: str) -> None:
         run(check, one.data, measured=True)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(mutations())
 def test_mutations_pass_too(mutation: tuple[str, bytes]) -> None:
     run(*mutation)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(GROUPS["wire"]), st.binary(max_size=60))
 def test_any_bytes_pass(check: str, data: bytes) -> None:
     run(check, data)

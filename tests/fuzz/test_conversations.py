@@ -15,6 +15,7 @@ from proxy.conversation import Conversation, Direction, Step
 from proxy.net.connection import rewriting
 from proxy.net.connection.rewriting import HeldRewriter, Waiting
 from recorder.capture import connection_recorder
+from tests.sweeps import mostly_long
 
 SCRIPTS = scripts.scripts()
 CHUNKS = [chunk for _, script in SCRIPTS.values() for chunk in script]
@@ -22,6 +23,7 @@ CHUNKS = [chunk for _, script in SCRIPTS.values() for chunk in script]
 PARTS, EACH = 8, 250
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_corpus_passes(part: int) -> None:
     # measuring takes ten times as long
@@ -29,7 +31,8 @@ def test_the_corpus_passes(part: int) -> None:
         run("conversation", one.data, measured=False)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.real
+@pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=2))
 def test_mutations_pass_too(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "MAX_PIECES", 100)
     rng, names = random.Random(part), list(SCRIPTS)

@@ -12,6 +12,7 @@ from fuzz.plays import Options
 from proxy.conversation import Step
 from proxy.conversation.kafka07 import ResponseSide07
 from proxy.wire.kafka07 import RequestHead
+from tests.sweeps import mostly_long
 
 SCRIPTS = kafka07.scripts()
 CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
@@ -19,7 +20,8 @@ CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
 PARTS, EACH = 4, 100
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.real
+@pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=1))
 def test_mutations_pass(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "MAX_PIECES", 100)
     rng = random.Random(part)

@@ -20,6 +20,7 @@ def fuzz(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_an_input_is_run_again_by_its_file(tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_bytes(bytes([list(CHECKS).index("heads")]) + b"\0\3\0\x0c\0\0\0\7\xff\xff\0")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import replays
@@ -12,6 +12,7 @@ from fuzz.findings import Finding
 from recorder.replay.engine.engine import Engine
 from recorder.replay.engine.finishing import Finishing
 from recorder.replay.engine.world import World
+from tests.sweeps import examples
 
 INPUTS = [*replays.inputs()]
 KINDS = 5
@@ -22,7 +23,7 @@ def test_the_corpus_passes_and_takes_little_memory() -> None:
         run("replay", one.data, measured=True)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.integers(0, 15),
     st.lists(st.integers(0, len(replays.requests()) - 1), max_size=6),
@@ -32,7 +33,7 @@ def test_any_answers_pass(flags: int, asked: list[int], pieces: list[bytes]) -> 
     run("replay", replays.packed(flags, asked, pieces), measured=False)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.binary(max_size=60))
 def test_any_bytes_pass(data: bytes) -> None:
     run("replay", data, measured=False)

@@ -13,6 +13,7 @@ from fuzz.spools import COUNTED, STATE, Record, packed, records_of
 from recorder.capture import facts
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import EntryKind
+from tests.sweeps import mostly_long
 
 INPUTS = list(spools.inputs())
 # what breaks readers of JSON: other types, ends of ranges, what is deeper than it was
@@ -21,8 +22,17 @@ KINDS = (*EntryKind, 0, 99)
 PARTS, EACH = 4, 60
 
 
-def test_the_corpus_passes_and_takes_little_memory() -> None:
+@pytest.mark.real
+def test_the_corpus_passes() -> None:
     for one in INPUTS:
+        run("session", one.data, measured=False)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=1))
+def test_the_corpus_takes_little_memory(part: int) -> None:
+    # measuring takes ten times as long
+    for one in INPUTS[part::PARTS]:
         run("session", one.data, measured=True)
 
 
@@ -77,7 +87,8 @@ def mutated(rng: random.Random, record: Record) -> list[Record]:
     return rng.choice([[], [record, record], *([one] for one in others), *[[record._replace(data=text)]] * 8])
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.real
+@pytest.mark.parametrize("part", mostly_long(range(PARTS), usual=1))
 def test_mutations_pass_too(part: int) -> None:
     rng = random.Random(part)
     for _ in range(EACH):

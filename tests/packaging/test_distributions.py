@@ -59,15 +59,18 @@ def ours(*folders: str, suffixes: tuple[str, ...] = ()) -> set[str]:
     return {PurePosixPath(path).as_posix() for path in told if not suffixes or path.suffix in suffixes}
 
 
+@pytest.mark.real
 def test_the_sdist_has_every_page_and_every_folder_whole(sdist: set[str]) -> None:
     assert {*PAGES, *BUILT_WITH, *ours(*FOLDERS)} - sdist == set()
 
 
+@pytest.mark.real
 def test_the_sdist_has_nothing_that_tools_have_made(sdist: set[str]) -> None:
     made = {name for name in sdist if "__pycache__" in name or name.endswith((".pyc", ".so"))}
     assert made == set()
 
 
+@pytest.mark.real
 def test_the_wheel_has_all_code_messages_and_dashboards_and_no_tests(wheel: ZipFile) -> None:
     names = set(wheel.namelist())
     assert ours("proxy", "recorder", suffixes=(".py", ".kafka", ".typed")) - names == set()
@@ -76,6 +79,7 @@ def test_the_wheel_has_all_code_messages_and_dashboards_and_no_tests(wheel: ZipF
     assert {PurePosixPath(name).parts[0] for name in names if name.endswith(".py")} == {"proxy", "recorder"}
 
 
+@pytest.mark.real
 def test_the_license_is_apaches_own_text_wherever_it_stands(wheel: ZipFile) -> None:
     (shipped,) = (name for name in wheel.namelist() if name.endswith(".dist-info/licenses/LICENSE"))
     for text in ((PROJECT / "LICENSE").read_bytes(), wheel.read(shipped)):

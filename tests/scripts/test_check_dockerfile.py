@@ -28,6 +28,7 @@ def build(script: ModuleType, tmp_path: Path):
     return script.Build(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_the_dockerfiles_commands_work_in_a_clean_environment() -> None:

@@ -142,6 +142,7 @@ def test_a_node_that_did_not_get_its_usual_port_is_named(traffic: Traffic) -> No
     assert scrape("node_info", node="2", upstream="broker-2:9092", listener="127.0.0.1:40000", usual_port="no") == 1
 
 
+@pytest.mark.real
 def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Traffic) -> None:
     registered = registry(one(traffic))
     batch = [exchange(latency_ns=latency, request=latency) for latency in (1, 10**6, 10**9)]

@@ -256,6 +256,7 @@ async def test_the_child_is_looked_after_until_the_last_connection_has_ended(bro
     assert events == [["compactor"], "left alone"]
 
 
+@pytest.mark.real
 def test_a_run_of_which_a_thread_still_hangs_is_left_with_its_exit_code(monkeypatch, hung_disk):
     left: list[int] = []
     monkeypatch.setattr(server, "exit_now", left.append)

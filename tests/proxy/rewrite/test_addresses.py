@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.mapping.nodes import Node
@@ -40,9 +40,10 @@ from tests.proxy.rewrite.responses import (
     unknown_tags,
     values,
 )
+from tests.sweeps import examples
 
 # Run for every api and version, which differ little.
-few_each = settings(max_examples=30)
+few_each = examples(30)
 
 ONE = Node(1, "upstream-1.invalid", 9092)
 TWO = Node(2, "upstream-2.invalid", 9093)

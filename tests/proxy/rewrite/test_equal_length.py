@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TextIO
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
 
@@ -33,11 +33,12 @@ from tests.proxy.rewrite.responses import (
     unknown_tags,
     values,
 )
+from tests.sweeps import examples
 
 Case = tuple[int, int]
 each_case = pytest.mark.parametrize("case", WALKED, ids=labelled)
 # Run for every api and version, which differ little.
-few_each = settings(max_examples=30)
+few_each = examples(30)
 each_api = pytest.mark.parametrize("case", [(1, 18), (78, 2), (79, 2)], ids=labelled)
 
 # The advertised host is longer (below 0) or shorter by so many bytes, and whole tails by that.

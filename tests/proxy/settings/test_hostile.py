@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
@@ -21,6 +21,7 @@ from proxy.settings.reader import LONGEST_LINE
 from proxy.settings.show import as_file, listing
 from proxy.settings.sources import PREFIX, variable_of
 from recorder.capture.session import CaptureSettings
+from tests.sweeps import examples
 
 SECTIONS = (
     ((), ProxySettings),
@@ -98,7 +99,7 @@ def assert_sentences(reading: Reading) -> None:
         assert [*as_file(reading.loaded.effective)]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@examples(100, suppress_health_check=[HealthCheck.too_slow])
 @given(HEADS, LINES)
 def test_whatever_a_file_says_the_outcome_is_settings_or_sentences(head, lines):
     with TemporaryDirectory() as folder:

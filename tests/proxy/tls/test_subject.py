@@ -12,11 +12,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID, ObjectIdentifier
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.tls.subject import subject
 from tests.brokers.jars import java
+from tests.sweeps import examples
 
 JAVA = Path(__file__).with_name("Subjects.java")
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -85,7 +86,7 @@ def test_a_certificate_may_name_nobody():
     assert subject(certificate()) == ""
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_what_is_cut_short_or_changed_raises_nothing(data):
     whole = SAMPLE
@@ -95,7 +96,7 @@ def test_what_is_cut_short_or_changed_raises_nothing(data):
     subject(whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :])
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.binary(max_size=200))
 def test_garbage_raises_nothing(data):
     subject(data)
@@ -106,7 +107,7 @@ def test_subjects_are_javas(tmp_path: Path):
     """One JVM for all examples: they are drawn first."""
     drawn = []
 
-    @settings(max_examples=300, database=None)
+    @examples(300, database=None)
     @given(NAMES, st.sampled_from(["the CA", "x" * 64]))
     def draw(rdns, issuer):
         drawn.append(certificate(*rdns, issuer=issuer))

@@ -1,17 +1,17 @@
 """Every message in every version: the compiled functions against the slow, obvious twin, on generated values.
 
-The sweeps take each version once, with a few values that are the same every time; the properties draw any message and
-any values.
+The sweeps take each version once, or those of `swept_versions`, with a few values that are the same every time; the
+properties draw any message and any values.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import apis, catalog
@@ -24,16 +24,19 @@ from proxy.wire.keys import PRODUCE
 from proxy.wire.language import Field
 from proxy.wire.pieces import LARGE
 from tests.proxy.wire.interpreter import Reader, Writer
-from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, values_of
+from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, swept_versions, values_of
+from tests.sweeps import examples
 
 every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 FEW, MANY = 2, 40
-FEW_BYTES, MANY_BYTES = 150, 3000
+FEW_BYTES, MANY_BYTES = 80, 3000
 
 
-def samples(key: int, count: int = FEW) -> Iterator[tuple[Codec, dict[str, Any]]]:
-    """Each version of request and response, with `count` values each."""
-    for version in apis.versions(key):
+def samples(
+    key: int, count: int = FEW, versions: Iterable[int] | None = None
+) -> Iterator[tuple[Codec, dict[str, Any]]]:
+    """Request and response of each version that a sweep tries, or of these, with `count` values each."""
+    for version in swept_versions(key) if versions is None else versions:
         for kind in KINDS:
             codec = must_codec(kind, key, version)
             for seed in range(count):
@@ -119,7 +122,7 @@ def test_each_path_of_the_newest_version_is_projected_alone(key: int) -> None:
 @pytest.mark.long
 @every_api
 def test_each_path_of_every_version_is_projected_alone(key: int) -> None:
-    for codec, values in samples(key, 2):
+    for codec, values in samples(key, 2, apis.versions(key)):
         each_path_alone(codec, values)
 
 
@@ -219,7 +222,7 @@ def test_every_prefix_of_a_body_is_truncated(key: int) -> None:
 @pytest.mark.long
 @every_api
 def test_every_prefix_of_many_bodies_is_truncated(key: int) -> None:
-    for codec, values in samples(key, 3):
+    for codec, values in samples(key, 3, apis.versions(key)):
         data = codec.encode(values)
         for size in range(min(len(data), MANY_BYTES)):
             cut_short(codec, data[:size])
@@ -263,13 +266,13 @@ def decode_frame(codec: Codec, frame: bytes) -> Any:
 @pytest.mark.long
 @every_api
 def test_many_values_of_every_version_round_trip(key: int) -> None:
-    for codec, values in samples(key, MANY):
+    for codec, values in samples(key, MANY, apis.versions(key)):
         data = codec.encode(values)
         assert codec.decode(data) == (values, len(data)), codec
         assert data == Writer(codec.message, codec.version).write(values), codec
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(messages())
 def test_any_values_round_trip(drawn: tuple[Codec, dict[str, Any]]) -> None:
     codec, values = drawn
@@ -277,7 +280,7 @@ def test_any_values_round_trip(drawn: tuple[Codec, dict[str, Any]]) -> None:
     assert codec.decode(bytearray(data)) == (values, len(data))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(messages(), st.data())
 def test_a_projection_is_the_same_path_of_the_full_decode(
     drawn: tuple[Codec, dict[str, Any]], data: st.DataObject
@@ -290,7 +293,7 @@ def test_a_projection_is_the_same_path_of_the_full_decode(
         assert [value for value, _, _ in found] == at_path(codec.decode(eager)[0], path)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(messages(), st.randoms(use_true_random=False))
 def test_a_walk_takes_any_pieces(drawn: tuple[Codec, dict[str, Any]], random: Random) -> None:
     codec, values = drawn
@@ -307,7 +310,7 @@ def pieces(data: bytes, random: Random) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(messages(), st.randoms(use_true_random=False))
 def test_damaged_bytes_raise_the_error_family_and_nothing_else(
     drawn: tuple[Codec, dict[str, Any]], random: Random

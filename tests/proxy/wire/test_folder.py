@@ -28,6 +28,7 @@ def test_a_folder_lists_its_files_sorted_and_nothing_else(name: str) -> None:
     assert folder.text(folder.names()[0]) == Path(folder.path, folder.names()[0]).read_text("utf-8")
 
 
+@pytest.mark.real
 def test_the_same_files_are_found_in_a_zip(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", PROGRAM, str(write_zip(tmp_path / "code.zip"))]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)

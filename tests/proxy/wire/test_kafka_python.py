@@ -110,6 +110,7 @@ def compare(codec: Codec, values: dict[str, Any]) -> None:
     assert codec.decode(data) == (values, len(data)), codec
 
 
+@pytest.mark.real
 def test_kafka_python_writes_and_reads_every_version_it_knows_as_we_do() -> None:
     for message in KNOWN:
         for values in samples(must_codec(*message), FEW):

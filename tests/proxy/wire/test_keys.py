@@ -1,4 +1,5 @@
 import ast
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -17,9 +18,14 @@ def own_name(name: str) -> str:
 
 NAMES = {own_name(name): key for key in apis.api_keys() if (name := apis.api_name(key))}
 
+# most modules bind none of them, and need no parsing
+BOUND = re.compile(rf"\b({'|'.join(NAMES)})\b[^=\n]*=(?!=)")
+
 
 def declared(source: str) -> list[str]:
     """The names of apis that a module gives numbers to. What stands in a class is another protocol's: 0.7's enum."""
+    if not BOUND.search(source):
+        return []
     bound = chain.from_iterable(map(bindings, ast.parse(source).body))
     return [name for name, value in bound if name in NAMES and type(value) is int]
 

@@ -103,6 +103,7 @@ def written(value: Any) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.real
 def test_kio_writes_and_reads_every_version_it_knows_as_we_do() -> None:
     compared = 0
     for message in EVERY_MESSAGE:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiokafka.conn import ScramAuthenticator
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.plain import SaslMechanismPlain
@@ -14,6 +14,7 @@ from kafka.net.sasl.scram import ScramClient
 
 from proxy.wire import apis, catalog, sasl
 from proxy.wire.sasl import Sender, Token, TokenKind
+from tests.sweeps import examples
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"]
 SENDERS: list[Sender] = ["client", "server"]
@@ -238,7 +239,7 @@ def test_the_mechanism_stands_in_the_handshake() -> None:
     assert sasl.handshake_mechanism(b"\0\x11\0\x63" + bytes(6)) is None
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.none() | st.sampled_from(MECHANISMS), st.sampled_from(SENDERS), st.binary(max_size=60))
 def test_any_bytes_are_a_token(mechanism: str | None, sender: Sender, data: bytes) -> None:
     found = sasl.read(mechanism, data, sender)

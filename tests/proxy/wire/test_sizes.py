@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import apis, embedded
@@ -14,7 +14,8 @@ from proxy.wire.integers import Encoding
 from proxy.wire.keys import METADATA
 from proxy.wire.language import parse
 from proxy.wire.sizes import BEST, Sizes, reencoded, sizes
-from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, values_of
+from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, swept_versions, values_of
+from tests.sweeps import examples
 
 every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
@@ -43,7 +44,7 @@ def agree(codec: Codec, values: Mapping[str, Any]) -> None:
 
 @every_api
 def test_the_fixed_size_is_what_every_message_has_today(key: int) -> None:
-    for version in apis.versions(key):
+    for version in swept_versions(key):
         for kind in ("request", "response"):
             codec = must_codec(kind, key, version)
             values = values_of(codec, "sizes")
@@ -66,6 +67,7 @@ def test_each_encoding_is_what_every_message_takes_with_those_types(key: int) ->
             agree(codec, values_of(codec, "all sizes"))
 
 
+@pytest.mark.real
 def test_messages_inside_messages_have_sizes_too() -> None:
     for name in embedded.names():
         codec = embedded.codec(name, embedded.versions(name)[-1])
@@ -73,13 +75,13 @@ def test_messages_inside_messages_have_sizes_too() -> None:
         agree(codec, values_of(codec, "sizes"))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(messages())
 def test_any_values_take_what_is_reckoned(drawn: tuple[Codec, dict[str, Any]]) -> None:
     agree(*drawn)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(messages())
 def test_no_choice_of_encodings_is_better_than_the_best(drawn: tuple[Codec, dict[str, Any]]) -> None:
     codec, values = drawn

@@ -10,13 +10,14 @@ import aiokafka.record.util
 import kafka.record.util
 import pytest
 from aiokafka.protocol.types import UnsignedVarInt32
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.wire import varints
 from proxy.wire.errors import Malformed, Truncated, WireError
 from tests.brokers.jars import java
 from tests.brokers.kafka import kafka_home
+from tests.sweeps import examples
 
 HELPER = Path(__file__).parents[2] / "java" / "Varints.java"
 WIDTHS = (16, 32, 64)
@@ -126,7 +127,7 @@ def test_what_is_written_is_read_at_its_size(bits: int, kind: str, data: st.Data
         assert caught.value.offset == size
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.sampled_from(WIDTHS), st.lists(st.integers(-70, 70) | st.integers(-32768, 32767)))
 @example(16, [])
 @example(16, [-64, 63])

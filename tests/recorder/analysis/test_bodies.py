@@ -22,6 +22,7 @@ from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.kept import Kept
 from recorder.analysis.together import OF_REPORT
 from tests.recorder.analysis.decode.frames import request, response
+from tests.sweeps import mostly_long
 
 Build = Callable[..., Any]
 NOON_NS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 10**9
@@ -92,7 +93,9 @@ def complete(request_row: Build) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("decoder", [TOPIC_PARTITIONS, BATCHES, RECORDS, MESSAGES], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "decoder", mostly_long([RECORDS, TOPIC_PARTITIONS, BATCHES, MESSAGES], usual=1), ids=lambda one: one.name
+)
 def test_both_roads_and_the_data_source_make_the_same_rows(each_way: Build, complete: Build, decoder: Any) -> None:
     frames = [complete(row) for row in some_frames(3)]
     worker, jvm, source = each_way(frames, decoder)

@@ -14,6 +14,7 @@ from recorder.analysis.data_source import NAME, CaptureReader, CaptureSource, as
 from recorder.analysis.job import mixes_up_filters
 from tests.recorder.analysis.conftest import write_frames
 from tests.recorder.analysis.decode.frames import request
+from tests.sweeps import mostly_long
 
 Build = Callable[..., Any]
 # of 20 rows: the first half are heartbeats, the second half ask for metadata
@@ -41,7 +42,7 @@ def opened(spark: SparkSession, folder: Path, table: str, **options: str) -> Dat
 @pytest.mark.real
 @pytest.mark.parametrize(
     "condition",
-    ["api = 'Metadata'", "at > '2026-11-21 12:00:09'", "api in ('Metadata', 'Fetch')"],
+    mostly_long(["api = 'Metadata'", "at > '2026-11-21 12:00:09'", "api in ('Metadata', 'Fetch')"], usual=2),
     ids=["api", "at", "apis"],
 )
 @pytest.mark.parametrize("table", ["frames", "messages"])

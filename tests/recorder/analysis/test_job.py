@@ -107,7 +107,7 @@ def test_executor_processes_give_the_same_answer_as_threads(
 ) -> None:
     frame = catalog.encode_response(3, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}]})
     capture(*(make(n) for n in range(200) for make in (request_row, lambda n: response_row(n, frame, latency_ns=n))))
-    latency, errors = analyze(tmp_path, "--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=1g")
+    latency, errors = analyze(tmp_path, "--master", "local-cluster[1,2,1024]", "--conf", "spark.executor.memory=1g")
     assert [(row["api"], row["requests"], row["responses"], row["errors"]) for row in latency] == [
         ("Metadata", 200, 200, 200)
     ]

@@ -89,7 +89,9 @@ def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, fold
     assert row["window_start"].minute == 0
 
 
-@pytest.mark.parametrize(("lasts", "window"), [(599, 5), (600, 60)], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("lasts", "window"), [(599, 5), pytest.param(600, 60, marks=pytest.mark.long)], ids=["short", "long"]
+)
 def test_a_window_that_suits_the_capture_is_of_5_s_or_of_a_minute(
     spark: SparkSession, capture: Build, request_row: Build, tmp_path: Path, lasts: int, window: int
 ) -> None:
@@ -109,6 +111,7 @@ def test_tables_that_are_kept_have_the_busiest_first_within_their_window(spark: 
     assert [row[1] for row in _ordered(errors).collect()] == [7, 2, 3]
 
 
+@pytest.mark.long
 def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, folder: str, tmp_path: Path) -> None:
     output = Output(str(tmp_path / "out"), "csv")
     report(sources.captured(spark, folder), output=output)

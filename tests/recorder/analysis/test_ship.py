@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
+
 from proxy.wire import catalog, records
 from recorder.analysis.ship import ship, write_whole, write_zip
 
@@ -52,6 +54,7 @@ print(len(answers.answers().asked) > 1)
 """
 
 
+@pytest.mark.real
 def test_a_process_that_has_only_the_zip_decodes_and_reads_captures(tmp_path: Path) -> None:
     zipped = write_zip(tmp_path / "code.zip")
     command = [sys.executable, "-I", "-c", DECODERS, str(zipped)]
@@ -79,6 +82,7 @@ print(version("kafka-wiretap"), ship.ship(None) == ship.Path(sys.argv[1]))
 """
 
 
+@pytest.mark.real
 def test_a_process_that_has_only_the_whole_zip_runs_the_commands_and_ships_that_zip(tmp_path: Path) -> None:
     zipped = write_whole(tmp_path / "code.zip")
     command = [sys.executable, "-I", "-c", WHOLE, str(zipped)]

@@ -93,6 +93,7 @@ def test_a_bucket_has_the_tables_of_its_folder(spark: SparkSession, workers: Sto
     assert found.count() == sources.load(local, "messages").count()
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_a_bucket_has_the_study_of_encodings_and_the_sample_of_its_folder(
     spark: SparkSession, workers: Store, capture: Path

@@ -28,6 +28,7 @@ from tests.recorder.capture.looks import (
     session_folder,
 )
 from tests.recorder.capture.traffic import Chunk, Player, Talk
+from tests.sweeps import mostly_long
 
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 # of a row: what can't have changed because other rows are missing
@@ -285,7 +286,7 @@ def assert_no_connection_is_passed_over(recorded: Recorded) -> None:
 
 
 any_seed = st.integers(0, 1 << 32)
-in_folders = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_folders = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 much = settings(in_folders, max_examples=300)
 
 
@@ -303,6 +304,7 @@ def check_damage_before_the_end(seed: int, folder: Path) -> None:
     assert_what_is_gone_is_said(recorded, lost)
 
 
+@pytest.mark.real
 @in_folders
 @given(seed=any_seed)
 def test_any_damage_before_the_last_segment_is_accounted_for_to_the_byte(seed: int, tmp_path_factory) -> None:
@@ -332,6 +334,7 @@ def check_damage_anywhere(seed: int, folder: Path) -> None:
     assert causes.count("ended") + causes.count("died") == 1
 
 
+@pytest.mark.real
 @in_folders
 @given(seed=any_seed)
 def test_damage_anywhere_passes_no_connection_over(seed: int, tmp_path_factory) -> None:
@@ -369,8 +372,9 @@ def remove_all_but_locks(session: Path) -> None:
             file.unlink()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("spoil", [remove_state, empty_state, flip_state])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_long(range(3), usual=1))
 def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path: Path, spoil, seed: int) -> None:
     rng = random.Random(seed)
     recorded = record(tmp_path, rng, 4, 12, 2500, is_begun=True)
@@ -391,6 +395,7 @@ def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path:
     assert details(state).keys() == {"state"}
 
 
+@pytest.mark.real
 def test_what_was_published_stays_when_all_else_of_a_session_is_lost(tmp_path: Path) -> None:
     recorded = record(tmp_path, random.Random(1), 4, 12, 2500, is_begun=True)
     before = frame_rows(tmp_path), event_rows(tmp_path)
@@ -402,6 +407,7 @@ def test_what_was_published_stays_when_all_else_of_a_session_is_lost(tmp_path: P
     assert [row["cause"] for row in after if row not in before[1]] == ["spool_damaged", "died"]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("lock", ["writer.lock", "compactor.lock", "status.json"])
 def test_a_live_session_whose_locks_are_removed_or_spoiled_goes_on(tmp_path: Path, lock: str) -> None:
     rng = random.Random(1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from proxy.wire import catalog
@@ -35,6 +35,7 @@ from tests.recorder.capture.looks import (
     take_lock,
 )
 from tests.recorder.capture.traffic import Player, Talk
+from tests.sweeps import examples
 
 TapOf = Callable[..., Tap]
 MIB = 1024 * 1024
@@ -84,7 +85,8 @@ def assert_capture_holds(folder: Path, talks: list[Talk]) -> None:
     assert event_rows(folder, "gap") == []
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.real
+@examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 32),
     largest=st.sampled_from([1, 9, 60, 700, 9000]),
@@ -274,6 +276,7 @@ def play_stream(player: Player, direction: int, stream: bytes, size: int, at_ns:
         player.play(0, traffic.Chunk(traffic.Direction(direction), stream[at : at + size], at_ns + at))
 
 
+@pytest.mark.real
 def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_through(
     tap_of: TapOf, tmp_path: Path
 ) -> None:
@@ -368,6 +371,7 @@ def test_a_capture_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: p
         compact_session(tmp_path, session)
 
 
+@pytest.mark.real
 def test_the_process_follows_a_session_until_its_end(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(14)
     (talk,) = some_talks(rng, 1, 60, 300)
@@ -399,6 +403,7 @@ def test_the_next_proxys_compactor_takes_over_what_an_earlier_one_left(
     assert "session spoiled is left as it is" in capsys.readouterr().err
 
 
+@pytest.mark.real
 def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "STATUS_SECONDS", 0)
     rng = random.Random(15)

@@ -5,7 +5,7 @@ import random
 from base64 import urlsafe_b64encode
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation.conversation import Conversation
@@ -19,6 +19,7 @@ from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.spool import DATA, DIRECTION, KIND, MONO_NS, OF_STREAMS, OFFSET, SPANS, EntryKind, Item
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
+from tests.sweeps import examples
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 
@@ -409,7 +410,8 @@ def test_a_verdict_on_a_login_stands_before_the_bytes_that_it_is_about(size: int
     assert verdicts == 4
 
 
-@settings(max_examples=30)
+@pytest.mark.real
+@examples(30)
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 3, 20, 200, 5000]))
 def test_no_byte_of_a_secret_is_ever_written(seed: int, largest: int) -> None:
     rng = random.Random(seed)

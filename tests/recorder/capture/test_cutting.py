@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation.conversation import Conversation
@@ -14,6 +14,7 @@ from proxy.wire import catalog
 from recorder.capture.cutting import FrameSpan, cut
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
+from tests.sweeps import examples
 
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 Piece = tuple[str, int | None, int, int, int, int]
@@ -39,7 +40,7 @@ def marked_pieces(talk: Conversation, chunk: traffic.Chunk) -> list[Piece]:
     ]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 4, 30, 300, 9000]))
 def test_the_frames_are_those_that_marks_would_give(seed: int, largest: int) -> None:
     rng = random.Random(seed)

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.json import Decoder
 
@@ -14,12 +14,13 @@ from recorder.capture.facts import SavedConversation, SenselessEntryError, check
 from recorder.capture.spool import NO_CONNECTION, Entry, EntryKind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import as_json
+from tests.sweeps import examples
 
 CONVERSATION = Decoder(SavedConversation)
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 1 << 32), is_old=st.booleans(), largest=st.sampled_from([1, 7, 60, 900]))
 def test_every_state_of_a_conversation_is_allowed_and_comes_back_as_it_was(seed, is_old, largest) -> None:
     rng = random.Random(seed)

@@ -108,6 +108,7 @@ def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_ag
     assert at - log.trail._finest_ns < told.since_ns <= at + SECOND
 
 
+@pytest.mark.real
 def test_once_the_compactor_has_caught_up_the_lag_is_exact_again():
     log = Log()
     for number in range(20 * MAX_STEPS):

@@ -89,6 +89,7 @@ def test_row_groups_hold_frames_with_records_or_others_and_keep_their_bounds(
     assert {False} in kinds
 
 
+@pytest.mark.real
 def test_a_large_file_ends_where_its_bytes_or_its_rows_are_enough(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_file_that_a_killed_run_left_hidden_is_replaced(folder: Path, out: Pat
     assert not list(out.rglob(".*.parquet"))
 
 
+@pytest.mark.real
 def test_what_a_killed_run_left_hidden_goes_though_this_run_makes_files_of_other_names(folder: Path, out: Path) -> None:
     merge(folder, out, now_ns=LATER)
     for path in [*out.rglob("*.parquet")]:

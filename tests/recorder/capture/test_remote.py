@@ -44,6 +44,7 @@ def capture(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", ["frames", "events"])
 def test_a_bucket_reads_as_the_folder_that_it_was_copied_from(s3: Store, capture: Path, kind: str) -> None:
     folder = place_at(s3.put(capture, f"bucket-{kind}"))

@@ -79,6 +79,7 @@ def written(folder: Path, table: Any, **how: Any) -> Path:
     return path
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_what_comes_to_more_than_is_allowed_is_not_read(tmp_path: Path, bomb: str) -> None:
     path = written(tmp_path, BOMBS[bomb]())
@@ -87,6 +88,7 @@ def test_what_comes_to_more_than_is_allowed_is_not_read(tmp_path: Path, bomb: st
         next(looks.rows(tmp_path, most=64 * MIB))
 
 
+@pytest.mark.real
 def test_a_bomb_takes_little_memory_to_refuse(tmp_path: Path) -> None:
     """All of them in one process, which without an allowance would need gigabytes."""
     program = """

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from proxy.files import Folder, StrangeFileError
@@ -17,6 +17,7 @@ from recorder.capture import spool
 from recorder.capture.blocks import BlockFile
 from recorder.capture.segments import MAX_PLACES, SegmentReader, segment_name
 from recorder.capture.spool import DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
+from tests.sweeps import examples
 
 HEAD = SegmentHead("s", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
 ENCODED, SEED = spool.encode_head(HEAD)
@@ -118,7 +119,7 @@ def test_an_entry_larger_than_any_is_passed_over_unread(session: Folder, monkeyp
     assert read_past_damage(SegmentReader(session, 3)) == [chunk(2000, 10)]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 90), min_size=1, max_size=12), data=st.data())
 def test_of_damaged_entries_those_that_are_whole_are_read_and_the_rest_is_counted(
     session: Folder, sizes: list[int], data: st.DataObject

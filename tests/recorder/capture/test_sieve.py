@@ -19,6 +19,7 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows, log_entries, session_folder
 from tests.recorder.capture.test_tap import play_on_a_bad_disk
 from tests.recorder.capture.traffic import Call, Chunk, Player, Talk, framed
+from tests.sweeps import mostly_long
 
 TapOf = Callable[..., Tap]
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
@@ -91,7 +92,8 @@ def assert_is(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert len(rows) == len(wanted)
 
 
-@pytest.mark.parametrize("largest", [5, 60, 5000])
+@pytest.mark.real
+@pytest.mark.parametrize("largest", mostly_long([60, 5, 5000], usual=1))
 @pytest.mark.parametrize("chosen", CHOICES, ids=",".join)
 def test_what_is_kept_is_what_was_asked_for_however_it_is_cut(
     chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
@@ -201,7 +203,8 @@ def test_connections_of_other_clusters_and_listeners_leave_no_trace(tap_of: TapO
     assert counters["left_out_bytes"] == sum(len(stream) for talk in talks[1:] for stream in talk.streams())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.real
+@pytest.mark.parametrize("seed", mostly_long(range(6), usual=2))
 def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of: TapOf, tmp_path: Path) -> None:
     """An exchange is kept as its request was: never an answer without its question, nor the other way round."""
     rng = random.Random(seed)

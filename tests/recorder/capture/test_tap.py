@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
@@ -46,6 +46,7 @@ from tests.recorder.capture.looks import (
     take_lock,
 )
 from tests.recorder.capture.traffic import Player, Talk
+from tests.sweeps import examples, mostly_long
 
 TapOf = Callable[..., Tap]
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
@@ -117,7 +118,8 @@ def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_pat
     assert take_lock(spool, sessions.WRITER_LOCK) is not None
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.real
+@examples(10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), largest=st.sampled_from([1, 2, 11, 100, 4000]))
 def test_no_byte_of_a_secret_reaches_the_disk(seed: int, largest: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
@@ -193,7 +195,8 @@ def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], 
     return rows, [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] == talk.connection]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.real
+@pytest.mark.parametrize("seed", mostly_long(range(12), usual=3))
 def test_frames_and_what_gaps_lost_are_together_what_came(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +219,7 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
         assert (closed["frames"], closed["bytes"]) == (len(came), sum(map(len, talk.streams())))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_long(range(6), usual=2))
 def test_a_gap_behind_logins_names_each_frame_that_it_lost_once(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +234,7 @@ def test_a_gap_behind_logins_names_each_frame_that_it_lost_once(
         assert sum(told.get(name, 0) for told in lost for name in ("requests", "responses", "frames")) == gap["frames"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_long(range(8), usual=3))
 def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -565,6 +568,7 @@ def test_nothing_in_the_proxys_process_imports_what_only_the_compactor_needs(tmp
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
 
 
+@pytest.mark.real
 def test_the_compactors_command_is_one_that_finishes_the_session(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(6)
     (talk,) = some_talks(rng, 1, 20, 500)

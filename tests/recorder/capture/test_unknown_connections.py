@@ -18,7 +18,7 @@ from recorder.capture.spool import LONGEST_NAME, MAX_OPEN, Entry, EntryKind
 from recorder.capture.unknown_connections import UnknownConnections
 from tests.recorder.capture.looks import event_rows
 
-MANY = 20_000
+MANY = 5_000
 # a log has 40 bytes or fewer of each; beside the row that tells its end
 MAX_EACH = 1_000
 

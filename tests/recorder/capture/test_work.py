@@ -21,11 +21,13 @@ from tests.recorder.capture.floods import (
     token,
 )
 from tests.recorder.capture.work import work
+from tests.sweeps import mostly_long
 
 # twice as much again takes twice as much more; a square would take four times as much
 MAX_GROWTH = 2.2
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 def test_requests_take_work_that_grows_as_their_bytes_do(flood: Flood, tmp_path: Path) -> None:
     def run(count: int) -> None:
@@ -37,7 +39,8 @@ def test_requests_take_work_that_grows_as_their_bytes_do(flood: Flood, tmp_path:
     grows(run, flood.count)
 
 
-@pytest.mark.parametrize("size", [WHOLE, SMALL], ids=["whole", "small"])
+@pytest.mark.real
+@pytest.mark.parametrize("size", mostly_long([SMALL, WHOLE], usual=1), ids=["small", "whole"])
 @pytest.mark.parametrize("left_out", [False, True], ids=["kept", "left out"])
 @pytest.mark.parametrize("asked", [token, lambda n: short(VENDOR, 0, n)], ids=["tokens", "unknown"])
 def test_answers_take_work_that_grows_as_their_bytes_do(

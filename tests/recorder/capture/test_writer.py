@@ -209,6 +209,7 @@ def test_a_disk_that_fails_amid_a_large_group_is_heard_and_it_goes_on_at_the_byt
     assert in_log(tmp_path) == kept([item(0, 100), *LARGE_GROUP])
 
 
+@pytest.mark.real
 def test_a_disk_slower_than_the_traffic_does_not_keep_the_queue_waiting(
     log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,8 +122,8 @@ def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_p
 @pytest.mark.parametrize(
     "moment",
     [
-        "a cluster of three brokers",
-        "the proxy before it",
+        pytest.param("a cluster of three brokers", marks=pytest.mark.long),
+        pytest.param("the proxy before it", marks=pytest.mark.long),
         "produce (confluent-kafka)",
         pytest.param("kafka-wiretap analyze", marks=pytest.mark.long),
     ],
@@ -139,6 +139,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
         assert not marked(mark)
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,9 +20,10 @@ LEADER = "topics.partitions.leader_id"
 
 def answer(key: int, version: int, values: dict[str, Any], **other: Any) -> Frame:
     frame = Frame("response", "kafka", key, version, catalog.encode_response(key, version, 1, values))
-    return frame._replace(**other)
+    return replace(frame, **other)
 
 
+@pytest.mark.real
 def test_each_api_is_timed_in_each_encoding_as_ratios_to_fixed() -> None:
     frames = [answer(METADATA, 12, BODY), answer(METADATA, 9, BODY), answer(HEARTBEAT, 4, {"error_code": 0})]
     said: list[str] = []
@@ -42,6 +44,7 @@ def test_frames_that_cant_be_read_are_left_out() -> None:
     assert measure([masked, answer(METADATA, 12, BODY, api_version=99)], {}) == []
 
 
+@pytest.mark.real
 def test_a_best_encoding_is_that_of_the_fields_of_the_messages_version(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Any] = []
     real = times.reencoded
@@ -56,6 +59,7 @@ def test_a_best_encoding_is_that_of_the_fields_of_the_messages_version(monkeypat
     assert used == [*Encoding, {LEADER: Encoding.SIGNED}, {LEADER: Encoding.UNSIGNED}]
 
 
+@pytest.mark.real
 def test_an_answer_in_another_version_than_asked_for_is_timed_in_its_own() -> None:
     frame = answer(API_VERSIONS, 0, {"error_code": 35}, api_version=4)
     assert [one.messages for one in measure([frame], {})] == [1]

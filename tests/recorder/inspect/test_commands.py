@@ -334,6 +334,7 @@ def test_the_same_id_in_two_sessions_asks_for_one(
     assert lines("show", folder, "20261122/1/0")[0].startswith("20261122T000000Z-def/1/0  Metadata request")
 
 
+@pytest.mark.real
 def test_a_reader_that_leaves_the_pipe_ends_it_quietly(
     folder: Path, written: Callable[..., None], make_request: Callable[..., dict[str, Any]]
 ) -> None:

@@ -85,6 +85,7 @@ def of_sessions(
 HEADS_SIZE = 200 * 400
 
 
+@pytest.mark.real
 def test_sessions_that_are_open_at_a_time_are_paid_for_together(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
@@ -94,6 +95,7 @@ def test_sessions_that_are_open_at_a_time_are_paid_for_together(
         list(rows(tmp_path, Wanted(), most=HEADS_SIZE))
 
 
+@pytest.mark.real
 def test_a_session_is_opened_when_its_hour_has_come(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
@@ -102,6 +104,7 @@ def test_a_session_is_opened_when_its_hour_has_come(
     assert [row["session"] for row in found] == [f"s-{at}" for at in range(6) for _ in range(200)]
 
 
+@pytest.mark.real
 def test_bodies_are_paid_for_as_long_as_they_are_there(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import LIST_OFFSETS
@@ -17,6 +17,7 @@ from tests.recorder.replay.captures import NOON_NS, SESSION, Row, event, request
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simple import LIST_VERSION, answered, list_answer, listed
 from tests.recorder.replay.simulation import MS, Recording, Simulation, one_node
+from tests.sweeps import examples
 
 HOUR_NS = 3600 * 10**9
 OTHER_SESSION = "20261121T120000Z-xyz"
@@ -40,7 +41,7 @@ def _cut(happening: Happening) -> Happening:
     return happening._replace(frame=None) if isinstance(happening, Answered) else happening
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@examples(30, derandomize=True)
 @given(
     seed=st.integers(0, 2**32),
     steps=st.integers(5, 60),

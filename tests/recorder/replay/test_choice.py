@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture"), frames)
 
 
+@pytest.mark.real
 @given(data=st.data())
 def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> None:
     ns = st.none() | st.sampled_from([NOON_NS + at for at in (-HOUR, 0, 5, 10, 15, 20, 30, 40)])

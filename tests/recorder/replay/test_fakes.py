@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.replay.consumers.offsets import Offsets
@@ -16,6 +16,7 @@ from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.sessions.fetch_sessions import FetchSessions
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simulation import Recording, Simulation
+from tests.sweeps import examples
 
 SPEEDS = st.sampled_from([None, 1.0, 3.0])
 SEEDS = st.integers(0, 2**32)
@@ -49,7 +50,7 @@ def committed(kafka: Kafka) -> dict[str, dict[tuple[str, int], int]]:
 
 
 @pytest.mark.parametrize("is_v2", [True, False], ids=["transactions-v2", "transactions-v1"])
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(40, derandomize=True)
 @given(seed=SEEDS, steps=STEPS, speed=SPEEDS)
 def test_a_target_that_answers_the_recording_is_found_as_recorded(
     is_v2: bool, seed: int, steps: int, speed: float | None
@@ -64,7 +65,7 @@ def test_a_target_that_answers_the_recording_is_found_as_recorded(
 
 
 @pytest.mark.parametrize("is_v2", [True, False], ids=["transactions-v2", "transactions-v1"])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60, derandomize=True)
 @given(seed=SEEDS, steps=STEPS, speed=SPEEDS)
 def test_a_target_that_assigns_every_value_otherwise_is_found_as_recorded(
     is_v2: bool, seed: int, steps: int, speed: float | None

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import Codec, decode_request, decode_response, encode_request, encode_response
@@ -19,6 +19,7 @@ from recorder.replay.requests import order
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simulation import Simulation
 from tests.strategies import messages as any_message
+from tests.sweeps import examples
 
 # of the module: functions that remember
 REMEMBERING = ("remembered_request", "remembered_answer", "remembered_batches")
@@ -46,7 +47,7 @@ def without_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(order, "repeatable", lambda api_key, frame: None)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@examples(20, derandomize=True)
 @given(seed=st.integers(0, 2**32), is_like=st.booleans())
 def test_a_replay_that_remembers_sends_and_finds_the_same(seed: int, is_like: bool) -> None:
     mine = play(seed, is_like=is_like)
@@ -80,7 +81,7 @@ class Kept:
         return self.found[key][0]
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@examples(20, derandomize=True)
 @given(seed=st.integers(0, 2**32), is_like=st.booleans())
 def test_nobody_changes_what_is_remembered(seed: int, is_like: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import (
@@ -36,6 +36,7 @@ from tests.recorder.replay.simple import (
     produced,
 )
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
+from tests.sweeps import examples
 
 SECOND = 10**9
 # how long a request takes to the target, and an answer back: of a whole connection, which keeps its order
@@ -54,7 +55,7 @@ def open_transactions(target: Kafka) -> list[str]:
 
 
 @pytest.mark.parametrize("is_v2", [True, False], ids=["transactions-v2", "transactions-v1"])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60, derandomize=True)
 @given(
     seed=st.integers(0, 2**32),
     steps=st.integers(5, 60),

@@ -67,6 +67,7 @@ def test_sessions_share_a_time_line_even_where_a_wall_clock_was_set(tmp_path: Pa
     assert [each.ns - NOON_NS for each in happenings(tmp_path)] == [10, 15, 20, 25, 30]
 
 
+@pytest.mark.real
 @given(
     times=st.lists(st.integers(0, 50), min_size=1, max_size=30),
     sessions=st.integers(1, 3),

@@ -132,6 +132,7 @@ def test_a_section_that_could_not_be_judged_says_why() -> None:
     assert words.count("Not judged: the capture holds no bodies.") == 5
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", [one.name for one in fields(Summary) if one.name not in ("timeline", "findings")])
 def test_each_section_alone_makes_a_page(name: str) -> None:
     """None of them takes from another what may not be there."""
@@ -142,6 +143,7 @@ def test_each_section_alone_makes_a_page(name: str) -> None:
     assert Page(html(alone)).unclosed == []
 
 
+@pytest.mark.long
 def test_a_page_keeps_to_its_size_whatever_the_names() -> None:
     page = html(summaries.largest())
     assert 1_000_000 < len(page.encode()) <= MAX_BYTES

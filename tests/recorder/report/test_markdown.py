@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -18,6 +18,7 @@ from recorder.report.capture import markdown
 from recorder.report.markdown import MOST_ROWS, escaped
 from tests import hostile_text
 from tests.recorder.report import some_summaries as summaries
+from tests.sweeps import examples
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
@@ -42,7 +43,7 @@ def test_what_others_wrote_is_text(name: str) -> None:
     assert hostile_text.obeyed(found) == []
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.text(st.sampled_from("ab \\`*_{}[]()<>#+-=.!|~&^$:/@0w\"'"), max_size=30))
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     shown = "".join(token.content for token in tokens(f"a{escaped(text)}z") if token.type == "text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
@@ -13,6 +13,7 @@ from tests.proxy.net.peers import PATIENCE, takes_turns
 from tests.proxy.net.tls_peers import (
     Split,
 )
+from tests.sweeps import examples
 
 MUCH = 1024 * 1024
 
@@ -194,7 +195,7 @@ async def test_records_cut_anywhere_are_the_same_bytes(signed, size):
     split.close()
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(st.binary(max_size=40_000), max_size=6),
     cuts=st.lists(st.integers(1, 20_000), min_size=1, max_size=6),

@@ -277,6 +277,7 @@ def test_where_no_file_can_be_read_none_is_kept(start, path, caplog, monkeypatch
     assert warning.keys == {"cluster": "main", "path": path, "reason": "Permission denied"}
 
 
+@pytest.mark.real
 def test_a_lock_ends_with_its_process_however_it_ends(start, path):
     holds = (
         "import sys, time\n"

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -16,6 +17,7 @@ from proxy.metrics import sums
 from proxy.net.workers import supervisor, totals, worker_handle
 from proxy.net.workers.totals import Totals
 from tests.proxy.net.workers.scripted import KILLED, Team, Worker
+from tests.sweeps import examples
 
 
 async def test_counts_of_all_are_added(team, autojump_clock):
@@ -124,8 +126,9 @@ DEEDS = st.lists(
 )
 
 
+@pytest.mark.real
 # each run is some thousand pages
-@settings(max_examples=30)
+@examples(30)
 @given(DEEDS)
 def test_no_counter_falls_whatever_workers_do_and_whenever_a_page_is_made(deeds):
     assert trio.run(_counters_that_fell, deeds, clock=MockClock(autojump_threshold=0)) == set()

@@ -20,7 +20,16 @@ from proxy.wire.embedded import schemas
 from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
 from proxy.wire.language import parse
 from proxy.wire.primitives import uvarint
-from tests.strategies import EVERY_MESSAGE, extremes, field_paths, messages, must_codec, values_of
+from tests.strategies import (
+    EVERY_MESSAGE,
+    KINDS,
+    extremes,
+    field_paths,
+    messages,
+    must_codec,
+    swept_versions,
+    values_of,
+)
 
 METADATA = must_codec("response", 3, 12)
 every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
@@ -38,7 +47,7 @@ def tagged_names(struct: Struct, within: bool = False) -> Iterator[str]:
 
 
 def of_api(key: int) -> Iterator[Codec]:
-    return (must_codec(*message) for message in EVERY_MESSAGE if message[1] == key)
+    return (must_codec(kind, key, version) for version in swept_versions(key) for kind in KINDS)
 
 
 def spent(codec: Codec, data: bytes) -> int:

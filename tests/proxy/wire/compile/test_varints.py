@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.catalog import Codec
@@ -17,6 +17,7 @@ from proxy.wire.language import parse
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.proxy.wire.test_every_message import damage, fed, pieces, spans_of
 from tests.strategies import Values, at_path, field_paths
+from tests.sweeps import examples
 
 # Each type as a field behind another, as elements, in a struct, in a tag, with a default and null where it may stand;
 # types and encodings that change with the version, also between the two kinds of versions.
@@ -55,7 +56,7 @@ def messages(draw: st.DrawFn) -> tuple[Codec, dict[str, Any]]:
     return codec, Values(random).struct(layout(codec.message, codec.version))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(messages())
 def test_bytes_are_those_of_the_twin_and_decode_to_the_same(drawn: tuple[Codec, dict[str, Any]]) -> None:
     codec, values = drawn
@@ -65,7 +66,7 @@ def test_bytes_are_those_of_the_twin_and_decode_to_the_same(drawn: tuple[Codec, 
     assert Reader(codec.message, codec.version, data).read() == values
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(messages(), st.integers(2, 10))
 def test_longer_encodings_than_need_be_are_read_too(drawn: tuple[Codec, dict[str, Any]], width: int) -> None:
     codec, values = drawn
@@ -73,7 +74,7 @@ def test_longer_encodings_than_need_be_are_read_too(drawn: tuple[Codec, dict[str
     assert codec.decode(data) == (values, len(data))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(messages(), st.data())
 def test_a_projection_finds_value_and_span(drawn: tuple[Codec, dict[str, Any]], data: st.DataObject) -> None:
     codec, values = drawn
@@ -93,7 +94,7 @@ def test_all_paths_at_once_are_projected(codec: Codec) -> None:
         assert codec.project(paths)(data, 0) == {path: expected[path] for path in paths}
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(messages(), st.data(), st.randoms(use_true_random=False))
 def test_a_walk_takes_any_pieces(drawn: tuple[Codec, dict[str, Any]], data: st.DataObject, random: Random) -> None:
     codec, values = drawn
@@ -114,7 +115,7 @@ def test_every_prefix_is_truncated(codec: Codec) -> None:
         assert 0 <= (caught.value.offset or 0) <= size
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(messages(), st.randoms(use_true_random=False))
 def test_damaged_bytes_raise_the_error_family_and_nothing_else(
     drawn: tuple[Codec, dict[str, Any]], random: Random

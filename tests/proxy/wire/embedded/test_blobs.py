@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import embedded
@@ -13,6 +13,7 @@ from proxy.wire.embedded import Embedded, Unknown, decode_blob, encode_blob
 from proxy.wire.embedded.blobs import ONLY_GROW
 from proxy.wire.errors import Malformed, Truncated, WireError
 from tests.strategies import values_of
+from tests.sweeps import examples
 
 BLOBS = [*sorted(ONLY_GROW), "DefaultPrincipalData", "OffsetCommitValue"]
 EVERY_BLOB = [(name, version) for name in BLOBS for version in embedded.versions(name)]
@@ -130,7 +131,7 @@ def test_callers_that_ask_for_what_is_not_there_are_told() -> None:
         encode_blob("ConsumerProtocolAssignment", 0, {"no_such_field": 1})
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(BLOBS), st.binary(max_size=80))
 def test_any_bytes_are_a_message_or_unknown_or_an_error_of_the_family(name: str, data: bytes) -> None:
     with suppress(WireError):

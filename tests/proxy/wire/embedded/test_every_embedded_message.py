@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import embedded
@@ -15,6 +15,7 @@ from proxy.wire.errors import Truncated, WireError
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.proxy.wire.test_every_message import damage
 from tests.strategies import Values, at_path, extremes, field_paths, values_of
+from tests.sweeps import examples
 
 EVERY_EMBEDDED = [(name, version) for name in embedded.names() for version in embedded.versions(name)]
 every_embedded = pytest.mark.parametrize(("name", "version"), EVERY_EMBEDDED)
@@ -57,7 +58,7 @@ def embedded_messages(draw: st.DrawFn) -> tuple[Codec, dict[str, Any]]:
     return codec, Values(random).struct(layout(codec.message, codec.version))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(embedded_messages(), st.data())
 def test_a_projection_is_the_same_path_of_the_full_decode(
     drawn: tuple[Codec, dict[str, Any]], data: st.DataObject
@@ -69,7 +70,7 @@ def test_a_projection_is_the_same_path_of_the_full_decode(
         assert [value for value, _, _ in found] == at_path(values, path)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(embedded_messages(), st.randoms(use_true_random=False))
 def test_damaged_bytes_raise_the_error_family_and_nothing_else(
     drawn: tuple[Codec, dict[str, Any]], random: Random

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import embedded
@@ -15,6 +15,7 @@ from proxy.wire.embedded.schemas import numbered
 from proxy.wire.errors import Truncated, WireError
 from proxy.wire.primitives import uvarint
 from tests.strategies import values_of
+from tests.sweeps import examples
 
 COORDINATOR_LOGS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
 FRAMED_LOGS = ("__cluster_metadata", "__remote_log_metadata")
@@ -141,7 +142,7 @@ def test_a_control_record_that_ends_too_early_is_truncated() -> None:
         decode_control(int16s(0, 1), b"\0")
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(sorted(LOGS)), st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_are_a_record_or_an_error_of_the_family(topic: str, key: bytes, value: bytes | None) -> None:
     with suppress(WireError):

@@ -1,12 +1,12 @@
 """Records for the tests: what any format may hold, edges more often than chance has them."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from proxy.wire.records import Compression, Record
+from tests.sweeps import examples
 
 # where a property is tried for every codec
-few = settings(max_examples=25)
+few = examples(25)
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 # lengths on both sides of where a varint takes another byte, and long ones that codecs find something in

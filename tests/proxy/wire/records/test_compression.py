@@ -163,6 +163,7 @@ def test_the_limit_itself_is_allowed(codec: Compression) -> None:
         decompress(codec, packed, len(data) - 1)
 
 
+@pytest.mark.real
 def test_many_small_members_take_no_longer_than_their_bytes() -> None:
     """A megabyte of empty members: what stands behind each one is not copied each time (that would take minutes)."""
     for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):

@@ -214,6 +214,7 @@ def test_the_limit_is_one_of_each_batch() -> None:
     assert len(list(read(write_batch([Record(0, value=bytes(1000))]), limit=10))) == 1
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("codec", BATCH_CODECS)
 def test_records_are_read_over_the_ends_of_pieces(codec: Compression) -> None:
     random = Random(1)
@@ -242,6 +243,7 @@ def test_a_budget_is_one_of_all_batches_and_replaces_the_limit() -> None:
         next(found)
 
 
+@pytest.mark.real
 def test_records_of_many_headers_are_paid_for_and_held_one_by_one() -> None:
     heavy = [Record(n, 0, headers=(("", None),) * 5000) for n in range(20)]
     data = write_batch(heavy, codec=Compression.ZSTD)
@@ -281,6 +283,7 @@ def test_huge_counts_cost_no_memory() -> None:
     assert peak_of(one[:-5] + b"\xfe\xff\xff\xff\x0f") < ALLOWANCE
 
 
+@pytest.mark.real
 def test_memory_stays_within_the_records_times_a_constant() -> None:
     """The smallest records and headers that there are, out of next to nothing: a chunk, and what unfolded."""
     list(read(write_batch([Record(0)], codec=Compression.ZSTD)))

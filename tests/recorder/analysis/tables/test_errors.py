@@ -54,15 +54,23 @@ def test_a_code_stands_at_the_answer_at_its_topics_and_at_their_partitions(
     ]
 
 
-@pytest.mark.parametrize(
-    ("key", "code", "flow"),
-    [(18, 35, True), (3, 35, False), (11, 79, True), (1, 70, True), (69, 69, True), (15, 69, False)],
-)
-def test_a_code_may_be_the_course_of_one_api_alone(
-    captured: Build, response_row: Build, key: int, code: int, flow: bool
-) -> None:
-    version = {18: 3, 3: 13, 11: 5, 1: 12, 15: 6, 69: 1}[key]
-    told = {"groups": [{"error_code": code, "group_id": "g"}]} if key in (15, 69) else {"error_code": code}
-    frame = catalog.encode_response(key, version, 0, told)
-    (row,) = load(captured(response_row(0, frame, api_key=key, api_version=version)), "errors").collect()
-    assert row.flow is flow
+# API and version, code, and whether it belongs to the course of things
+COURSES = [
+    ((18, 3), 35, True),
+    ((3, 13), 35, False),
+    ((11, 5), 79, True),
+    ((1, 12), 70, True),
+    ((69, 1), 69, True),
+    ((15, 6), 69, False),
+]
+
+
+def test_a_code_may_be_the_course_of_one_api_alone(captured: Build, response_row: Build) -> None:
+    rows = []
+    for number, ((key, version), code, _) in enumerate(COURSES):
+        told = {"groups": [{"error_code": code, "group_id": "g"}]} if key in (15, 69) else {"error_code": code}
+        frame = catalog.encode_response(key, version, 0, told)
+        rows.append(response_row(number, frame, api_key=key, api_version=version))
+    found = load(captured(*rows), "errors").collect()
+    told = {(row.exchange, row.error_code, row.flow) for row in found}
+    assert told == {(number, code, flow) for number, (_, code, flow) in enumerate(COURSES)}

@@ -204,6 +204,7 @@ def test_what_the_options_leave_out_is_neither_sent_nor_counted() -> None:
     assert found.world.result.totals.recorded == 1
 
 
+@pytest.mark.real
 def test_thousands_of_requests_of_a_connection_that_wait_cost_as_much_each_as_few() -> None:
     steps = {number: _steps(number) for number in (100, 1000)}
     assert steps[1000] < 12 * steps[100]

@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.replay.cluster import Cluster
@@ -15,6 +15,7 @@ from recorder.replay.names import Names
 from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient, ConsumerClient
 from tests.recorder.replay.group_coordinator import SECOND, Clock, ConsumerCoordinator, Coordinator
 from tests.recorder.replay.group_player import Player
+from tests.sweeps import examples
 
 # after the last thing that a member does: session timeouts and rebalances are over
 CALM = 60 * SECOND
@@ -154,7 +155,7 @@ def test_a_rare_history_ends_with_the_recorded_members_and_assignments(history):
     ends_as_recorded(*history)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     ACTIONS,
     st.integers(0, 5),
@@ -212,7 +213,7 @@ MODERN = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(MODERN, st.integers(0, 5), st.sampled_from([1.0, None]), st.sampled_from([0, 1]))
 def test_any_history_of_a_consumer_group_ends_with_the_recorded_members_settled(actions, seed, speed, version):
     capture, source = record_consumers(actions, seed=seed, version=version)

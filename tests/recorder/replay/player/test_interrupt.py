@@ -53,6 +53,7 @@ def program(capture: Path, port: int, report: Path) -> Iterator[subprocess.Popen
         process.stdout.close()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("behind", [0, 20])
 async def test_ctrl_c_ends_a_replay_in_order_and_says_so(behind: int, tmp_path: Path) -> None:
     folder, report, broker = capture(tmp_path / "capture"), tmp_path / "report.json", LoopbackBroker()

@@ -277,6 +277,7 @@ def test_a_bomb_is_over_budget() -> None:
         as_batch(many, budget=Budget(1 << 16))
 
 
+@pytest.mark.real
 def test_hundreds_of_thousands_of_messages_of_nothing_are_over_budget() -> None:
     data = write_message_set([Record(0)], magic=0) * 400_000
     for attempt in (producers_of, as_batch):

@@ -6,13 +6,14 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recorder.report.plots.drawing import svg
 from recorder.report.plots.dumbbells import MOST_ROWS, Pair, decades, domain, dumbbells, stepped
 from tests.hostile_text import TEXT
 from tests.recorder.report.pages import Page, fetched, obeyed
+from tests.sweeps import examples
 
 PAIRS = [Pair("Produce", 2.0, 3.0), Pair("Fetch", 4.0, 3.5)]
 OVER = (0.5, 50.0)
@@ -70,6 +71,7 @@ def test_an_axis_names_powers_of_ten_and_2_and_5_between_few(over: tuple[float, 
     assert decades(over) == pytest.approx(named)
 
 
+@pytest.mark.real
 def test_a_drawing_is_in_the_pages_colours_and_says_what_it_shows() -> None:
     drawn = svg(dumbbells("p50", PAIRS, OVER), "Produce takes longer")
     (attributes,) = Page(drawn).named("svg")
@@ -85,7 +87,8 @@ def test_names_in_a_drawing_are_text() -> None:
     assert Page(drawn).named("image", "script") == []
 
 
-@settings(max_examples=20)
+@pytest.mark.real
+@examples(20)
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=MOST_ROWS, max_size=MOST_ROWS))
 @example(["if"] * MOST_ROWS)
 def test_any_name_can_be_drawn(names: list[str]) -> None:

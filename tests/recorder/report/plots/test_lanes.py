@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.analysis.summary.bounds import Timeline
@@ -11,6 +11,7 @@ from recorder.report.plots.lanes import Bar, Cells, Lane, Piece, Span, bars, cel
 from tests.hostile_text import TEXT
 from tests.recorder.report.pages import Page, fetched, obeyed
 from tests.recorder.report.plots.specs import rows
+from tests.sweeps import examples
 
 SECOND = 10**9
 LINE = Timeline(0, SECOND, 10)
@@ -45,7 +46,7 @@ def test_a_stretch_beyond_the_capture_ends_with_it() -> None:
     assert found == (0, 100)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(1, 120), st.integers(1, 400))
 def test_every_partition_has_a_square_of_its_own_within_the_width(number: int, width: int) -> None:
     found = rows(cells([Cells("a", "", ("red",) * number), Cells("b", "", ("red",))], width))
@@ -74,7 +75,7 @@ def test_names_in_a_drawing_are_text() -> None:
         assert Page(drawn).named("image", "script") == []
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=8, max_size=8))
 def test_any_name_can_be_drawn(names: list[str]) -> None:
     shown = [Bar(name, "", (Piece(1, "red"),)) for name in names]

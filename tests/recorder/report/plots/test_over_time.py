@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.analysis.summary.bounds import MAX_BINS, Series, Timeline
@@ -14,6 +14,7 @@ from recorder.analysis.summary.traffic import HeatCell
 from recorder.report.plots.over_time import Canvas, Line, bars, heat, level_of, lines
 from recorder.report.plots.style import HEAT
 from tests.recorder.report.plots.specs import rows
+from tests.sweeps import examples
 
 # 2026-11-20 13:05:00 UTC
 START = 1_795_179_900 * 10**9
@@ -55,7 +56,7 @@ def test_times_are_written_as_a_day_has_24_hours(seconds: int, shown: str) -> No
     assert encoding(lines(canvas, [Line(Series("", (1.0,)), "red")], "ms"), "x")["axis"]["format"] == shown
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(VALUES, VALUES)
 def test_bars_stand_upon_each_other_and_are_as_high_as_their_values(low: Any, high: Any) -> None:
     spec = bars(CANVAS, [(Series("a", low), "red"), (Series("b", high), "blue")], "bytes")

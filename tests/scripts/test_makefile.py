@@ -1,0 +1,66 @@
+"""How the Makefile runs the slow tests: what some of them share is made once, though two processes run them."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.scheduling import ON_SPARK
+
+pytestmark = pytest.mark.real
+PROJECT = Path(__file__).resolve().parents[2]
+SETTINGS = "[pytest]\naddopts = -p tests.scheduling --import-mode=importlib\nmarkers =\n    real\n    long\n"
+# a fixture that notes in a file named like it that it was made
+SHARED = """
+from pathlib import Path
+import pytest
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="{scope}")
+def {name}():
+    with Path("{name}").open("a") as made:
+        made.write("made\\n")
+"""
+TESTS = """
+import pytest
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_it_is_there({name}, number):
+    pass
+"""
+
+
+def run(folder: Path) -> str:
+    """pytest's output, run as the Makefile runs the slow tests, but always in two processes."""
+    (options,) = re.findall(r"^REAL := (.*)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+    (folder / "pytest.ini").write_text(SETTINGS)
+    command = [sys.executable, "-m", "pytest", *shlex.split(options), "-n", "2", "-p", "no:cacheprovider"]
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_what_a_file_shares_is_made_once(tmp_path: Path) -> None:
+    for name in ("east", "west"):
+        (tmp_path / f"test_{name}.py").write_text(SHARED.format(scope="module", name=name) + TESTS.format(name=name))
+    assert "16 passed" in run(tmp_path)
+    assert [(tmp_path / name).read_text() for name in ("east", "west")] == ["made\n"] * 2
+
+
+def test_what_the_files_of_the_analysis_share_is_made_once(tmp_path: Path) -> None:
+    folder = tmp_path / ON_SPARK
+    folder.mkdir(parents=True)
+    (folder / "conftest.py").write_text(SHARED.format(scope="session", name="spark"))
+    for name in ("test_east.py", "test_west.py"):
+        (folder / name).write_text(TESTS.format(name="spark"))
+    assert "16 passed" in run(tmp_path)
+    assert (tmp_path / "spark").read_text() == "made\n"

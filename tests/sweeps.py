@@ -1,0 +1,36 @@
+"""How much of a property or a sweep each run tries: `make test` a part of it, `make test-long` all.
+
+A property draws as many examples as the Hypothesis profile says: USUAL, or THOROUGH in `make test-long`. One that needs
+another number (`examples`) gets the same share of it. The cases of a sweep that prove the same again are `long`
+(`mostly_long`). A sweep within one test asks whether the run is thorough (`is_thorough`); where the test is `real`, its
+mark `sweep` lets `make test-long` run it again.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+USUAL, THOROUGH = 15, 100
+# the first example is always the simplest there is; fewer than these say little
+FEWEST = 5
+
+
+def examples(many: int, **more: Any) -> settings:
+    """`many` in the thorough profile, in the usual one its share of them; `more`: as of Hypothesis's settings."""
+    return settings(max_examples=max(FEWEST, many * settings().max_examples // THOROUGH), **more)
+
+
+def is_thorough() -> bool:
+    return settings.get_current_profile_name() == "thorough"
+
+
+def mostly_long(cases: Iterable[Any], usual: int | Callable[[Any], bool]) -> list[Any]:
+    """A sweep's cases, `long` but for the usual ones: so many at its beginning, or those of which that is true."""
+    is_usual = usual if callable(usual) else lambda case: False
+    first = 0 if callable(usual) else usual
+    return [
+        case if at < first or is_usual(case) else pytest.param(case, marks=pytest.mark.long)
+        for at, case in enumerate(cases)
+    ]
