@@ -24,7 +24,7 @@ from recorder.analyze import FORMATS, check_reached, check_spark, choosing, for_
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.ready import NoCapture, ready
+from recorder.ready import NoCapture, check_is_capture, ready
 from recorder.terminal import count
 
 # what a stream can tell apart: columns of heads
@@ -151,13 +151,7 @@ def _check_folder(place: str) -> None:
         return
     if _PATTERN.search(place):
         raise click.UsageError(f"{printable(place)}: Spark takes brackets, braces, * and ? in a path for patterns")
-    shown = printable(place)
-    try:
-        is_capture = any((Path(place) / name).is_dir() for name in (FRAMES_FOLDER, SPOOL_FOLDER))
-    except OSError as error:
-        raise NoCapture(f"{shown} can't be read: {error.strerror}") from error
-    if not is_capture:
-        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
+    check_is_capture(Path(place))
 
 
 def _check_apart(place: str, *written: str) -> None:
