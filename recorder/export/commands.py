@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from proxy.command_line import folders, text
+from proxy.limited_files import UnusableFile, text_of
 from proxy.schema.addresses import Address
 from proxy.terminal import echo, printable
 from recorder import analyze, reporting
@@ -58,9 +59,9 @@ def _producer_file(_context: click.Context, _option: click.Parameter, path: Path
     if path is None:
         return {}
     try:
-        lines = [line.strip() for line in path.read_text().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise CantExport(f"{printable(path)} can't be read: {getattr(error, 'strerror', None) or error}") from None
+        lines = [line.strip() for line in text_of(path).splitlines()]
+    except UnusableFile as error:
+        raise CantExport(f"{printable(path)} {error}") from None
     return dict(_pair(line, str(path)) for line in lines if line and not line.startswith("#"))
 
 

@@ -81,7 +81,8 @@ def refused(*arguments: object) -> str:
         ),
         (("--source", "my source"), "--source: 'my source' is no URI; right would be /wiretap/production"),
         (("--source", ""), "--source: '' is no URI; right would be "),
-        (("--producer-config", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+        (("--producer-config", "/nowhere"), "/nowhere can't be read (No such file or directory)"),
+        (("--producer-config", "/dev/zero"), "/dev/zero is longer than 16 MiB"),
     ],
     ids=[
         "name",
@@ -95,6 +96,7 @@ def refused(*arguments: object) -> str:
         "source",
         "no source",
         "file",
+        "device",
     ],
 )
 def test_a_wrong_option_is_one_line(capture: Path, options: tuple[str, ...], says: str) -> None:
