@@ -268,6 +268,15 @@ def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twi
     assert printed.getvalue().decode() == 'name\n"a\nb"\nünï\n'
 
 
+def test_a_terminal_shows_that_spark_starts_before_a_table(
+    captured: Path, monkeypatch: pytest.MonkeyPatch, on_a_terminal: None
+) -> None:
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
+    with CliRunner().isolation() as (_, said, _):
+        analyze._show_table(Place(str(captured)), lambda _: None, "names", analyze.Chosen(None, None, False, 10))
+    assert "Spark is starting and reading the capture ..." in said.getvalue().decode()
+
+
 def test_compact_says_what_it_did(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "recorder.capture.compactor.compact", lambda folder: Summary(("a", "b"), (), ("c",), 1200, 5000)

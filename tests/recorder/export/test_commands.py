@@ -163,6 +163,13 @@ def test_the_key_is_the_one_asked_for(
     assert not where.with_headers
 
 
+def test_a_terminal_shows_what_is_done(capture: Path, published: list[Any], on_a_terminal: None) -> None:
+    done = run("export", capture, *WHERE, "--bootstrap", "[::1]:9")
+    assert done.exit_code == 0
+    assert "looking for findings at [::1]:9 ..." in done.stderr
+    assert "publishing 1 finding to findings ..." in done.stderr
+
+
 def test_a_partial_export_is_said_and_ends_with_1(
     capture: Path, published: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
