@@ -224,6 +224,7 @@ def _await_first_segment(place: str) -> None:
 def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     """Runs the stream. Returns True if a signal has ended it."""
     from recorder.analysis.running import interrupted_by, opened
+    from recorder.analysis.store import blamed
     from recorder.analysis.streaming import SETTINGS, run
 
     with (
@@ -234,7 +235,8 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     ):
         _check_stores(spark, asked)
         status.update("Spark is reading the segments that are there ...")
-        tell_all(run(spark, asked, stop), status, is_once=asked.every is None)
+        with blamed(spark, (asked.folder, asked.output, asked.checkpoint)):
+            tell_all(run(spark, asked, stop), status, is_once=asked.every is None)
     return stop.is_set()
 
 
