@@ -47,6 +47,8 @@ BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 FORMATS = ("parquet", "csv", "json")
 # characters of an answer's lines
 _IN_MEMORY = 16 << 20
+# what a terminal shows until the answer is there
+_STARTING = "Spark is starting and reading the capture ..."
 # rows on a terminal
 _LIMIT = 50
 
@@ -390,7 +392,7 @@ def _analyzed(place: Place, question: Any, chosen: Chosen) -> Any:
 
     out = for_executors(chosen.out) if chosen.out else None
     output = Output(out, chosen.form or "", chosen.overwrite) if out else None
-    with console(stderr=True).status("Spark is starting and reading the capture ..."):
+    with console(stderr=True).status(_STARTING):
         return ask(place, partial(report, question=question, output=output))
 
 
@@ -418,7 +420,8 @@ def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Ch
             return _kept(output.lines(found, chosen.form))
         return output.table(found, title, console().width, chosen.limit)
 
-    told = ask(place, shown)
+    with console(stderr=True).status(_STARTING):
+        told = ask(place, shown)
     if isinstance(told, tuple):
         found, more = told
         console().print(found)

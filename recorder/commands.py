@@ -22,7 +22,7 @@ from recorder.comparing import compare
 from recorder.encodings.commands import encodings
 from recorder.export.commands import export
 from recorder.inspect.commands import inspect
-from recorder.ready import NoCapture, check_encodes, troubles
+from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
 from recorder.replay.commands import Reports, replay
 from recorder.report import files
 from recorder.reporting import report
@@ -54,6 +54,7 @@ def compact(folder: Path, out: Path | None, file_size: int) -> None:
     from recorder.capture.compactor import compact as run
 
     _check_merge(out)
+    check_is_capture(folder)
     try:
         done = run(folder)
     except OSError as error:

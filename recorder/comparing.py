@@ -19,7 +19,7 @@ from proxy.command_line import folders
 from proxy.terminal import echo, printable
 from recorder import analyze, reporting
 from recorder.report.listings import UNKNOWN, Cell, Listing
-from recorder.terminal import Column, console, fitted
+from recorder.terminal import Column, cell, console, fitted
 
 # as in pages, in a terminal's colours
 _STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow"}
@@ -96,7 +96,7 @@ def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> 
     with console(stderr=True).status("Spark is starting ...") as status:
 
         def say(step: str) -> None:
-            status.update(f"Spark is at work: {printable(step)} ...")
+            status.update(cell(f"Spark is at work: {step} ..."))
 
         questions = [partial(facts, folder=folder, own=own, say=say) for folder in named]
         return ask_each([*zip(places, questions, strict=True)])

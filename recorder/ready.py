@@ -55,9 +55,7 @@ def _made_ready(folder: Path) -> list[str]:
     check_encodes(folder)
     if not folder.exists():
         raise NoCapture(f"{printable(folder)} does not exist")
-    if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
-        shown = printable(folder)
-        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
+    check_is_capture(folder)
     notes, recorded = _compacted(folder)
     files = _files(folder)
     # in other Parquet, missing columns would read as null, and the answers would be as if nothing had passed
@@ -70,6 +68,17 @@ def _made_ready(folder: Path) -> list[str]:
         why = f" ({notes[0]})" if notes else ""
         raise NoCapture(f"the capture in {printable(folder)} holds no frames{yet}{why}")
     return notes
+
+
+def check_is_capture(folder: Path) -> None:
+    """Errors: NoCapture for a folder that no proxy has recorded into, or that can't be looked into."""
+    shown = printable(folder)
+    try:
+        is_capture = any((folder / name).is_dir() for name in (FRAMES_FOLDER, SPOOL_FOLDER))
+    except OSError as error:
+        raise NoCapture(f"{shown} can't be read: {error.strerror}") from error
+    if not is_capture:
+        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
 
 
 def check_encodes(folder: Path) -> None:

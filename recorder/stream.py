@@ -16,6 +16,7 @@ from threading import Event
 from typing import Any
 
 import click
+from rich.status import Status
 
 from proxy.command_line import folders
 from proxy.schema.kinds import TIMES
@@ -24,8 +25,8 @@ from recorder.analyze import FORMATS, check_reached, check_spark, choosing, for_
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.ready import NoCapture, ready
-from recorder.terminal import count
+from recorder.ready import NoCapture, check_is_capture, ready
+from recorder.terminal import console, count
 
 # what a stream can tell apart: columns of heads
 BY = ("api", "version", "client_id", "principal", "node")
@@ -151,13 +152,7 @@ def _check_folder(place: str) -> None:
         return
     if _PATTERN.search(place):
         raise click.UsageError(f"{printable(place)}: Spark takes brackets, braces, * and ? in a path for patterns")
-    shown = printable(place)
-    try:
-        is_capture = any((Path(place) / name).is_dir() for name in (FRAMES_FOLDER, SPOOL_FOLDER))
-    except OSError as error:
-        raise NoCapture(f"{shown} can't be read: {error.strerror}") from error
-    if not is_capture:
-        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
+    check_is_capture(Path(place))
 
 
 def _check_apart(place: str, *written: str) -> None:
@@ -229,17 +224,26 @@ def _await_first_segment(place: str) -> None:
 def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
     """Runs the stream. Returns True if a signal has ended it."""
     from recorder.analysis.running import interrupted_by, opened
+    from recorder.analysis.store import blamed
     from recorder.analysis.streaming import SETTINGS, run
 
-    with opened(master, {**SETTINGS, **conf}, quick=False) as spark, _signals() as stop, interrupted_by(stop):
+    with (
+        console(stderr=True).status("Spark is starting ...") as status,
+        opened(master, {**SETTINGS, **conf}, quick=False) as spark,
+        _signals() as stop,
+        interrupted_by(stop),
+    ):
         _check_stores(spark, asked)
-        tell_all(run(spark, asked, stop), is_once=asked.every is None)
+        status.update("Spark is reading the segments that are there ...")
+        with blamed(spark, (asked.folder, asked.output, asked.checkpoint)):
+            tell_all(run(spark, asked, stop), status, is_once=asked.every is None)
     return stop.is_set()
 
 
-def tell_all(batches: Iterable[Any], *, is_once: bool) -> None:
+def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> None:
     """Tells what batches (of `Progress`) wrote and left out, as they come.
 
+    `status`: what a terminal shows until there is a first line.
     `is_once`: of one look, tell at its end of tables that it wrote nothing into, too: silence would look like success.
     """
     late = 0
@@ -249,8 +253,12 @@ def tell_all(batches: Iterable[Any], *, is_once: bool) -> None:
         late += told.late
         last[told.table] = told
         if told.written or told.late:
+            status.stop()
             echo(_line(told), err=True)
             named.add(told.table)
+        elif not named:
+            status.update(f"no window is over yet: {count(told.held, 'row')} wait for the watermark ...")
+    status.stop()
     if is_once and not last:
         echo("nothing new: no segment has come since the last look", err=True)
     for told in last.values():

@@ -7,6 +7,7 @@ those that `spark-submit` was given.
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def spark_package(folder: Path) -> None:
     Run it:         cd package && spark-submit --master spark://host:7077 --py-files kafka_wiretap.zip \\
                       kafka_wiretap_main.py analyze /captures/today
     """
+    # SIGTERM works like Ctrl-C: no file is left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, write in _FILES.items():

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
@@ -74,6 +74,10 @@ class CaptureSource(DataSource):
         fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         found = self._asked._replace(columns=_typed(self._asked.table, fields))
         return PushingReader(found) if self._pushes else CaptureReader(found)
+
+    def streamReader(self, schema: Any) -> NoStream:  # noqa: N802 - Spark's name
+        """What refuses `spark.readStream`, once the stream starts: until then Spark tells a source nothing of it."""
+        return NoStream(self._asked.path)
 
 
 class PushingSource(CaptureSource):
@@ -140,6 +144,22 @@ class CaptureReader(DataSourceReader):
             return
         for batch in opened_frames(pieces, decoder, wanted._replace(asked=decoder.asked)):
             yield batch.select(names)
+
+
+class NoStream(DataSourceStreamReader):
+    """Refuses a stream. Where `streamReader` itself raises, Spark shows an error of its own in place of the reason."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Errors: ValueError, always."""
+        right = f"kafka-wiretap stream {self._path}, or streaming.exchanges_as_they_come(spark, {self._path!r})"
+        raise ValueError(f"{NAME} reads what is there, and is no stream; right would be {right}")
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Nothing: without a first offset there is no partition."""
+        return iter(())
 
 
 class PushingReader(CaptureReader):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -198,15 +198,30 @@ def _end_jvm() -> None:
     SparkSession._instantiatedSession = None
 
 
+def _is_stderr_2() -> bool:
+    """False where the text of standard error goes elsewhere, as in tests."""
+    try:
+        return sys.stderr.fileno() == 2
+    except (OSError, ValueError):
+        return False
+
+
 @contextmanager
 def _stderr_to(file: Path) -> Iterator[None]:
-    """Processes started within write their standard error to `file`, for as long as they run."""
+    """Processes started within write their standard error to `file`, for as long as they run; this one to its own.
+
+    What shows a terminal that Spark starts goes on to do so, in a thread.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(target, 2)
-        yield
+        with (
+            open(kept, "w", errors="backslashreplace", closefd=False) as own,
+            redirect_stderr(own) if _is_stderr_2() else nullcontext(),
+        ):
+            yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)

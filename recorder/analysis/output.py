@@ -2,6 +2,9 @@
 
 Lines are written as Spark makes the rows, a partition at a time, so a table may be of any size. Bytes are base64 in
 JSON and CSV. A terminal gets the first rows.
+
+CSV is for programs, as RFC 4180 has it: every value is what was recorded, also one that a spreadsheet would take for a
+formula. A letter in front of it, as exports for spreadsheets put there, would make another client of a client.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from io import StringIO
 from typing import Any
@@ -19,6 +22,13 @@ from rich.console import RenderableType
 
 from recorder.terminal import Column, count, fitted
 
+# Spark's writer for files of any format: CSV as the lines above have it, with all blanks and doubled quotes
+WRITING: Mapping[str, str] = {
+    "header": "true",
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
 # letters of a cell on a terminal; more are cut
 _CELL = 200
 _NUMBERS = ("smallint", "int", "bigint", "double")
@@ -44,7 +54,7 @@ def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[Rendera
 
 def write(found: DataFrame, place: str, form: str, *, overwrite: bool) -> None:
     """The whole table into a folder (or URL), as "parquet", "csv" or "json"."""
-    writer = found.write.mode("overwrite" if overwrite else "errorifexists").option("header", True)
+    writer = found.write.mode("overwrite" if overwrite else "errorifexists").options(**WRITING)
     writer.format(form).save(place)
 
 

@@ -12,6 +12,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.asked import AUTO, BY, Question, chosen
 from recorder.analysis.bodies import Captured
 from recorder.analysis.kept import persisted
+from recorder.analysis.output import WRITING
 from recorder.analysis.questions import losses
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.errors import errors_by_api
@@ -116,6 +117,6 @@ def _collected(table: DataFrame, name: str, output: Output | None) -> Rows:
     """The rows of a small table, written to a single file on the way."""
     if output is not None:
         table = _ordered(table.coalesce(1)).persist()
-        writer = table.write.mode("overwrite" if output.overwrite else "errorifexists").option("header", True)
+        writer = table.write.mode("overwrite" if output.overwrite else "errorifexists").options(**WRITING)
         writer.format(output.format).save(f"{output.folder.rstrip('/')}/{name}")
     return [row.asDict() for row in table.collect()]

@@ -1,5 +1,7 @@
 """Zips the code that Spark's executors need: the wire, the tools that show it, and the recorder's rooms.
 
+The planner of the data source runs where executors do, without a driver of ours: it reads times in options.
+
 Executors import the code from the zip, so no module in it may require files on disk. Besides it they need Python with
 pyarrow. What `spark-submit` takes is a zip of both packages as a whole: there the driver has nothing else.
 """
@@ -13,9 +15,9 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 NAME = "kafka-wiretap"
 # package -> its folders in the zip
-SHIPPED = {"proxy": ("wire", "tools"), "recorder": ("analysis", "capture")}
+SHIPPED = {"proxy": ("wire", "tools", "schema"), "recorder": ("analysis", "capture")}
 # package -> single files of it that those need
-FILES = {"proxy": ("files.py", "terminal.py")}
+FILES = {"proxy": ("files.py", "terminal.py", "units.py"), "recorder": ("moments.py",)}
 
 
 def write_zip(target: Path) -> Path:

@@ -7,11 +7,13 @@ of a thousand characters. Each file system has exceptions of its own; the root o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 # of this look alone: a store that is there answers at once
@@ -38,6 +40,21 @@ def check_found(spark: SparkSession, folder: str, wanted: str) -> None:
 def check_answers(spark: SparkSession, folder: str) -> None:
     """Errors: click.UsageError, if the store of a URL does not answer, whatever it has there."""
     _has_any(spark, folder, folder)
+
+
+@contextmanager
+def blamed(spark: SparkSession, folders: Iterable[str]) -> Iterator[None]:
+    """What Spark says where the block fails is about a store, if one of these URLs does not answer any more.
+
+    Errors: click.UsageError for that one, in place of Spark's.
+    """
+    try:
+        yield
+    except PySparkException:
+        for folder in folders:
+            if "://" in folder:
+                check_answers(spark, folder)
+        raise
 
 
 def _has_any(spark: SparkSession, pattern: str, shown: str) -> bool:

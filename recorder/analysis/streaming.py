@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from recorder.analysis.bodies import Captured, Road
+from recorder.analysis.output import WRITING
 from recorder.analysis.questions.windows import errors_in_windows, in_time, latency_in_windows
 from recorder.analysis.tables.exchanges import told_by_one_row
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
@@ -95,7 +96,7 @@ def _started(exchanges: DataFrame, name: str, asked: Streamed) -> StreamingQuery
     found = QUESTIONS[name](exchanges, window=asked.window, by=asked.by)
     trigger: dict[str, Any] = {"processingTime": asked.every} if asked.every else {"availableNow": True}
     writer = found.writeStream.queryName(name).outputMode("append").trigger(**trigger).format(asked.form)
-    writer = writer.option("checkpointLocation", f"{asked.checkpoint}/{name}").option("header", True)
+    writer = writer.option("checkpointLocation", f"{asked.checkpoint}/{name}").options(**WRITING)
     return writer.start(f"{asked.output}/{name}")
 
 

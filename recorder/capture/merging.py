@@ -115,7 +115,7 @@ def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int 
             raise CannotMerge(f"another process is merging into {out}")
         for session in {place.session for place in due}:
             # of a killed run, whose files may have had other sizes and so other names
-            remove_unpublished(out, session)
+            remove_unpublished(out, session, TABLES)
         ends = {place: large[-1].last for place, large in _places(out).items()}
         new = {place: _behind(ends.get(place, 0), small) for place, small in due.items()}
         done = [_merge_place(place, small, out, file_bytes) for place, small in new.items()]

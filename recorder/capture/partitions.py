@@ -6,7 +6,7 @@ Folders may come from anywhere: links in the place of folders are not followed (
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -62,10 +62,10 @@ def hidden(name: str) -> str:
     return "." + name
 
 
-def files_of(capture: Folder, session: str) -> Iterator[SessionFile]:
-    """All files in all partitions that have the name of a file of this session's rows."""
+def files_of(capture: Folder, session: str, kinds: Iterable[str] = KINDS) -> Iterator[SessionFile]:
+    """All files in all partitions of these tables that have the name of a file of this session's rows."""
     ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
-    for kind in KINDS:
+    for kind in kinds:
         for *_, hour in hours(capture, kind):
             for name in hour.names():
                 if found := ours.fullmatch(name):

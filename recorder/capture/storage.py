@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from proxy.files import Folder
 from recorder.capture import frames as c
-from recorder.capture.partitions import files_of, hidden, hour_folders
+from recorder.capture.partitions import KINDS, files_of, hidden, hour_folders
 
 # called before each step with the step's name; tests crash there
 BeforeStep = Callable[[str], None]
@@ -104,9 +104,9 @@ def _make_folders(folder: Path, *names: str) -> Folder:
     return innermost
 
 
-def remove_unpublished(folder: Path, session: str) -> None:
-    """Removes a session's hidden files, which a crash has left unpublished."""
+def remove_unpublished(folder: Path, session: str, kinds: Iterable[str] = KINDS) -> None:
+    """Removes a session's hidden files of these tables, which a crash has left unpublished."""
     with Folder.at(folder) as capture:
-        for file in files_of(capture, session):
+        for file in files_of(capture, session, kinds):
             if file.is_hidden:
                 file.folder.remove(file.name)

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.status import Status
 
 from proxy.command_line import folders, text
+from proxy.limited_files import UnusableFile, text_of
 from proxy.schema.addresses import Address
 from proxy.terminal import echo, printable
 from recorder import analyze, reporting
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
 from recorder.inspect.options import SINCE, UNTIL
-from recorder.terminal import console, count, pip_install
+from recorder.terminal import cell, console, count, pip_install
 
 MAPPERS = ("partitionkey",)
 _NEEDED = ("cloudevents", "confluent_kafka")
@@ -58,9 +60,9 @@ def _producer_file(_context: click.Context, _option: click.Parameter, path: Path
     if path is None:
         return {}
     try:
-        lines = [line.strip() for line in path.read_text().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise CantExport(f"{printable(path)} can't be read: {getattr(error, 'strerror', None) or error}") from None
+        lines = [line.strip() for line in text_of(path).splitlines()]
+    except UnusableFile as error:
+        raise CantExport(f"{printable(path)} {error}") from None
     return dict(_pair(line, str(path)) for line in lines if line and not line.startswith("#"))
 
 
@@ -166,17 +168,26 @@ def export(
     analyze.check_spark()
     place, _ = analyze.place_of(folder, master, conf)
     publisher = Publisher(bootstrap, topic, {**producer_config, **producer}, form.mode is Mode.BINARY)
-    publisher.check()
+    with _at_work(f"looking for {topic} at {bootstrap} ..."):
+        publisher.check()
     found = _findings(place, analyze.ns_of(since, place), analyze.ns_of(until, place), own)
-    _tell(found, topic, publisher.publish([form.message(one) for one in found.in_order]))
+    messages = [form.message(one) for one in found.in_order]
+    with _at_work(f"publishing {count(len(messages), 'finding')} to {topic} ..."):
+        partitions = publisher.publish(messages)
+    _tell(found, topic, partitions)
     analyze.end_with(place.broken)
+
+
+def _at_work(doing: str) -> Status:
+    """What a terminal shows within the block."""
+    return console(stderr=True).status(cell(doing))
 
 
 def _findings(place: Any, since_ns: int | None, until_ns: int | None, own: Mapping[str, float]) -> Any:
     from recorder.analysis.running import ask
     from recorder.analysis.summarize import findings
 
-    with console(stderr=True).status("Spark is judging the capture ..."):
+    with _at_work("Spark is judging the capture ..."):
         return ask(place, partial(findings, since_ns=since_ns, until_ns=until_ns, own=own))
 
 

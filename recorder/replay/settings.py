@@ -14,10 +14,11 @@ password_file = "/run/secrets/alice"
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from proxy.limited_files import UnusableFile, content_of, tables
 
 _SECTIONS = ("login", "nodes", "tls")
 
@@ -42,9 +43,9 @@ class FileSettings:
 def read_settings(path: Path) -> FileSettings:
     """Reads the file. Errors: BadReplaySettings."""
     try:
-        found = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadReplaySettings(f"{path} can't be read: {error}") from error
+        found = tables(content_of(path))
+    except UnusableFile as error:
+        raise BadReplaySettings(f"{path} {error}") from error
     unknown = sorted(found.keys() - {*_SECTIONS})
     if unknown:
         raise BadReplaySettings(f"{path} has [{unknown[0]}]: right would be one of {', '.join(_SECTIONS)}")

@@ -268,20 +268,40 @@ def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twi
     assert printed.getvalue().decode() == 'name\n"a\nb"\nünï\n'
 
 
-def test_compact_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_that_spark_starts_before_a_table(
+    captured: Path, monkeypatch: pytest.MonkeyPatch, on_a_terminal: None
+) -> None:
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
+    with CliRunner().isolation() as (_, said, _):
+        analyze._show_table(Place(str(captured)), lambda _: None, "names", analyze.Chosen(None, None, False, 10))
+    assert "Spark is starting and reading the capture ..." in said.getvalue().decode()
+
+
+def test_compact_says_what_it_did(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "recorder.capture.compactor.compact", lambda folder: Summary(("a", "b"), (), ("c",), 1200, 5000)
     )
-    result = run("compact", tmp_path)
+    result = run("compact", captured)
     assert result.exit_code == 0
     assert result.stdout == (
         "compacted 2 sessions: 1 200 frames, 5.0 kB\nsession c is still being recorded: its closed segments are done\n"
     )
 
 
-def test_compact_with_nothing_to_do_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_with_nothing_to_do_says_so(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.capture.compactor.compact", lambda folder: Summary())
-    assert run("compact", tmp_path).stdout == "nothing to compact\n"
+    assert run("compact", captured).stdout == "nothing to compact\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--merge", "OUT")], ids=["alone", "merge"])
+def test_compact_of_a_folder_without_a_capture_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("compact", tmp_path, *options)
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert result.stderr.startswith(f"Error: {tmp_path} holds no capture: record one with")
+    assert result.stderr.count("\n") == 1
 
 
 MERGES = {
@@ -304,7 +324,7 @@ MERGES = {
 
 
 @pytest.mark.parametrize("case", MERGES)
-def test_compact_says_what_it_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+def test_compact_says_what_it_merged(captured: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     outcome, said = MERGES[case]
     asked: list[tuple[Any, ...]] = []
 
@@ -313,9 +333,9 @@ def test_compact_says_what_it_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return outcome
 
     monkeypatch.setattr("recorder.capture.merging.merge", merge)
-    result = run("compact", tmp_path, "--merge", "OUT", "--file-size", "2MiB")
+    result = run("compact", captured, "--merge", "OUT", "--file-size", "2MiB")
     assert (result.exit_code, result.stdout) == (0, said)
-    assert asked == [(tmp_path, Path("OUT"), 2 << 20)]
+    assert asked == [(captured, Path("OUT"), 2 << 20)]
 
 
 @pytest.mark.parametrize(
@@ -328,13 +348,13 @@ def test_compact_says_what_it_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ids=["cannot", "damaged", "full"],
 )
 def test_a_merge_that_fails_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+    captured: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
 ) -> None:
     def merge(*_: Any, **__: Any) -> Merged:
         raise error
 
     monkeypatch.setattr("recorder.capture.merging.merge", merge)
-    result = run("compact", tmp_path, "--merge", "OUT")
+    result = run("compact", captured, "--merge", "OUT")
     where = "OUT: " if isinstance(error, OSError) else ""
     assert (result.exit_code, result.stderr) == (code, f"Error: {where}no\n")
 
@@ -356,9 +376,9 @@ def test_options_by_which_nothing_could_be_merged_are_refused(
     assert right in result.stderr
 
 
-def test_files_that_could_not_be_merged_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_could_not_be_merged_are_named(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.capture.merging.merge", lambda *_, **__: Merged(failed=("a.parquet: no",)))
-    result = run("compact", tmp_path, "--merge", "OUT")
+    result = run("compact", captured, "--merge", "OUT")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "Error: a.parquet: no\n")
 
 
@@ -368,12 +388,12 @@ def test_a_file_size_that_is_none_says_what_is_right(tmp_path: Path) -> None:
     assert "right would be --file-size 1GiB" in result.stderr
 
 
-def test_compact_where_it_may_not_write_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_where_it_may_not_write_says_so(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(folder: Path) -> Summary:
         raise PermissionError("the capture can't be written")
 
     monkeypatch.setattr("recorder.capture.compactor.compact", refuse)
-    result = run("compact", tmp_path)
+    result = run("compact", captured)
     assert (result.exit_code, result.stderr) == (1, "Error: the capture can't be written\n")
 
 

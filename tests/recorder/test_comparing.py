@@ -138,6 +138,19 @@ def test_files_that_can_not_be_read_are_named_and_end_with_exit_code_1(
     assert "a-1-1.parquet can't be read: no magic" in found.stderr
 
 
+def test_a_folders_name_is_no_markup_where_a_terminal_shows_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on_a_terminal: None
+) -> None:
+    """Spark replaced."""
+
+    def ask_each(asked: list[Any]) -> list[Any]:
+        return [question.keywords["say"](f"rules on {question.keywords['folder']}") for _, question in asked]
+
+    monkeypatch.setattr("recorder.analysis.running.ask_each", ask_each)
+    comparing._sides([None, None], ("before", "[/after]"), {})
+    assert "Spark is at work: rules on [/after] ..." in capsys.readouterr().err
+
+
 def write_heartbeats(folder: Path, latency_ms: int, version: int, *, is_bad: bool, every_s: float) -> None:
     """A capture of 300 heartbeats; if it is bad, each fifth one is refused."""
     talk = Talk()

@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 import pytest
+from rich.status import Status
 
 from recorder.analysis.checkpoint import StreamLocks
 from recorder.analysis.streaming import Progress
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.stream import stream, tell_all
+from recorder.terminal import console
 from tests.recorder.running import run
 
 
@@ -119,6 +121,10 @@ def test_a_stream_writes_nothing_into_its_capture(
     assert [one.name for one in (tmp_path / "capture").iterdir()] == [FRAMES_FOLDER]
 
 
+def nothing_shown() -> Status:
+    return console(stderr=True).status("")
+
+
 def progress(table: str, written: int, late: int = 0) -> Progress:
     return Progress(table, written, 55, late, "2026-11-21T12:00:00.000Z")
 
@@ -135,17 +141,27 @@ def progress(table: str, written: int, late: int = 0) -> Progress:
 def test_one_look_that_writes_nothing_says_so(
     batches: tuple[Progress, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell_all(batches, is_once=True)
+    tell_all(batches, nothing_shown(), is_once=True)
     found = capsys.readouterr().err
     assert says in found
     assert len(found.splitlines()) == max(len(batches), 1)
 
 
 def test_a_stream_that_goes_on_tells_what_it_writes_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_all(
-        (progress("latency_by_api", 0), progress("errors_by_api", 2), progress("latency_by_api", 0)), is_once=False
-    )
+    batches = (progress("latency_by_api", 0), progress("errors_by_api", 2), progress("latency_by_api", 0))
+    tell_all(batches, nothing_shown(), is_once=False)
     (line,) = capsys.readouterr().err.splitlines()
+    assert "errors_by_api: 2 rows written" in line
+
+
+def test_a_terminal_shows_what_waits_until_there_is_a_first_line(
+    capsys: pytest.CaptureFixture[str], on_a_terminal: None
+) -> None:
+    with nothing_shown() as status:
+        tell_all((progress("latency_by_api", 0), progress("errors_by_api", 2)), status, is_once=False)
+    waiting, _, behind = capsys.readouterr().err.partition("no window is over yet: 55 rows wait for the watermark")
+    assert "written" not in waiting
+    *_, line = behind.splitlines()
     assert "errors_by_api: 2 rows written" in line
 
 

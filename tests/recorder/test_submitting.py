@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -44,6 +47,29 @@ def test_where_nothing_can_be_written_a_line_says_so_and_nothing_is_left(tmp_pat
         f"Error: {tmp_path}/file can't be written: File exists",
     )
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from proxy.cli import main
+from recorder import submitting
+
+def kill(target: Path) -> None:
+    target.write_text("half")
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+
+submitting._FILES[submitting.ZIP] = kill
+main(["spark-package", sys.argv[2]])
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_killed_in_the_middle_it_leaves_nothing_and_says_nothing(tmp_path: Path, name: str) -> None:
+    command = [sys.executable, "-c", KILLED, name, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_zip_that_can_not_be_finished_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

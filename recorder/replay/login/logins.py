@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proxy.limited_files import UnusableFile, read_limited
 from proxy.schema.errors import BadSetting
 from proxy.terminal import printable
 from recorder.replay.login.sasl import MECHANISMS, OAUTHBEARER, Credentials
@@ -127,29 +128,27 @@ def _secret(name: str, mechanism: str, table: Mapping[str, str], folder: Path) -
 def _read(name: str, path: Path) -> str:
     """A secret's file without the line's end."""
     try:
-        content = _content(name, path)
+        content = _content(path)
+    except UnusableFile as error:
+        raise _bad(name, f"{printable(path)} {error}") from None
     except (OSError, ValueError) as error:
-        if isinstance(error, BadSetting):
-            raise
         reason = error.strerror if isinstance(error, OSError) else "it is no path"
         raise _bad(name, f"{printable(path)} can't be read ({reason})") from None
-    if len(content) > MOST_BYTES:
-        raise _bad(name, f"{printable(path)} is longer than {MOST_BYTES >> 20} MiB")
     try:
         return re.sub(r"\r?\n\Z", "", content.decode())
     except UnicodeDecodeError:
         raise _bad(name, f"{printable(path)} is no text") from None
 
 
-def _content(name: str, path: Path) -> bytes:
-    """Up to one byte more than the limit. Errors: OSError; ValueError for a path that can't be; BadSetting."""
+def _content(path: Path) -> bytes:
+    """A file's bytes. Errors: OSError; UnusableFile; ValueError for a path that can't be."""
     # to open a pipe that nobody writes into would wait; and a pipe could not be read anew
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _bad(name, f"{printable(path)} is no regular file")
+            raise UnusableFile("is no regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MOST_BYTES + 1)
+            return read_limited(file, MOST_BYTES)
     finally:
         os.close(descriptor)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from proxy import limited_files
+from proxy.limited_files import MAX_NAMES
 from proxy.schema.errors import BadSetting
-from proxy.settings import file as files
-from proxy.settings.file import MAX_NAMES, read_file
+from proxy.settings.file import read_file
 
 TEXT = "drain = 3\n"
 
@@ -72,7 +73,7 @@ def test_of_a_pipe_that_somebody_else_reads_nothing_is_taken():
 
 
 def test_a_device_that_never_ends_ends(monkeypatch):
-    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(limited_files, "MAX_BYTES", 1 << 20)
     assert reason(Path("/dev/zero")) == "is longer than 1 MiB"
     assert "at the start only" in reason(Path("/dev/zero"), again=True)
 

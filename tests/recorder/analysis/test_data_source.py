@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.data_source import NAME, CaptureReader, CaptureSource, asked, register
@@ -97,6 +98,19 @@ def test_a_table_that_needs_joins_is_refused_with_those_that_are_offered(spark: 
         Exception, match="lag is no table of one scan; right would be frames, events, messages, topic_p"
     ):
         opened(spark, tmp_path, "lag")
+
+
+@pytest.mark.real
+def test_a_stream_is_refused_with_what_streams_a_capture(spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    frames = spark.readStream.format(NAME).load(str(tmp_path))
+    query = frames.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(StreamingQueryException) as caught:
+        query.processAllAvailable()
+    said = [line for line in str(caught.value).splitlines() if "Error: " in line]
+    right = f"right would be kafka-wiretap stream {tmp_path}, or streaming.exchanges_as_they_come"
+    assert len(said) == 1
+    assert f"ValueError: kafka-wiretap reads what is there, and is no stream; {right}" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,18 @@ def test_five_thousand_frames_of_a_megabyte_go_through_an_executor_of_two_gigaby
     latency, errors = analyze(tmp_path, *options)
     assert [(row["api"], row["responses"], row["errors"]) for row in latency] == [("Fetch", 5000, 500)]
     assert [(row["error"], row["count"]) for row in errors] == [("NOT_LEADER_OR_FOLLOWER", 500)]
+
+
+def test_while_the_jvm_starts_a_terminal_is_still_told_what_is_done(tmp_path: Path) -> None:
+    program = """
+import pathlib, subprocess, sys
+from recorder.analysis.job import _stderr_to
+with _stderr_to(pathlib.Path(sys.argv[1])):
+    print("Spark is starting \\udcff", file=sys.stderr)
+    subprocess.run("echo of the JVM >&2", shell=True, check=True)
+print("Spark is at work", file=sys.stderr)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "spark.log")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == "Spark is starting \\udcff\nSpark is at work\n"
+    assert (tmp_path / "spark.log").read_text() == "of the JVM\n"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
 from proxy.wire import catalog, records
 from recorder.analysis.ship import ship, write_whole, write_zip
+from tests.recorder.analysis.conftest import write_frames
 
 PROGRAM = """
 import json, sys
@@ -60,6 +63,26 @@ def test_a_process_that_has_only_the_zip_decodes_and_reads_captures(tmp_path: Pa
     command = [sys.executable, "-I", "-c", DECODERS, str(zipped)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+SOURCE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from recorder.analysis.data_source import asked
+asked({"path": sys.argv[2], "table": "messages", "since": "2026-11-21T13:48", "until": "-5m", "apis": "Fetch"})
+ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
+print([module.__file__ for module in ours if not module.__file__.startswith(sys.argv[1])])
+"""
+
+
+def test_a_process_that_has_only_the_zip_understands_the_options_of_the_format(
+    tmp_path: Path, request_row: Callable[..., Any]
+) -> None:
+    """As Spark's planning process where the session came by Spark Connect."""
+    write_frames(tmp_path / "capture", [request_row(1)], 1)
+    command = [sys.executable, "-I", "-c", SOURCE, str(write_zip(tmp_path / "code.zip")), str(tmp_path / "capture")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_the_zip_holds_the_messages_and_no_compiled_files(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from recorder.analysis.store import check_answers, check_found
+from recorder.analysis.store import blamed, check_answers, check_found
 
 pytestmark = pytest.mark.real
 
@@ -54,3 +55,21 @@ def test_a_store_that_is_gone_is_told_from_one_without_the_capture(spark: SparkS
         assert refused(spark, url) == f"{url} can't be read: Connection refused"
         with pytest.raises(click.UsageError, match="can't be read: Connection refused"):
             check_answers(spark, url)
+
+
+def test_a_store_that_goes_away_is_to_blame_for_what_fails_then(spark: SparkSession, tmp_path: Path) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"hdfs://127.0.0.1:{bound.getsockname()[1]}/kept"
+        with pytest.raises(click.UsageError, match="/kept can't be read: Connection refused"):
+            fail(spark, (f"file://{tmp_path}", str(tmp_path), url))
+
+
+def test_a_store_that_answers_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException):
+        fail(spark, (f"file://{tmp_path}", "/nowhere"))
+
+
+def fail(spark: SparkSession, folders: tuple[str, ...]) -> None:
+    with blamed(spark, folders):
+        spark.read.parquet("/nowhere")

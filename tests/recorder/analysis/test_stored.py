@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -188,6 +188,35 @@ def test_a_killed_stream_from_bucket_to_bucket_has_each_window_once_and_as_batch
     for name, found in test_streaming.in_batch(spark, tmp_path / "capture", "1 second").items():
         streamed = spark.read.parquet(counted(served, name, tmp_path))
         assert test_streaming.as_text(streamed) == test_streaming.as_text(found.filter(complete))
+
+
+# a store that is gone is not waited for
+IMPATIENT = [
+    word for name in ("attempts.maximum", "retry.limit") for word in ("--conf", f"spark.hadoop.fs.s3a.{name}=1")
+]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_store_that_goes_away_in_the_middle_of_a_stream_is_one_line(
+    segments: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "stream.log"
+    with ExitStack() as stack:
+        with store() as served:
+            for name, value in served.environment.items():
+                monkeypatch.setenv(name, value)
+            served.system().create_dir("bucket")
+            published(segments, served)
+            child = stack.enter_context(in_bucket(served, log, *IMPATIENT, *test_streaming.PLAIN))
+            ended = lambda: log.read_text() if child.poll() is not None else None  # noqa: E731
+            wait_for(lambda: "latency_by_api: " in log.read_text(), "a window", seconds=900, hopeless=ended)
+        assert child.wait(900) == 2
+    said = [
+        line for line in log.read_text().splitlines() if "_by_api: " not in line and not line.startswith("left out")
+    ]
+    assert said[-1] == "Error: s3a://bucket/kept can't be read: Connection refused"
+    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.long

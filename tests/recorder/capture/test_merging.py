@@ -16,7 +16,9 @@ import pytest
 from proxy.files import Folder
 from recorder.capture import columns, merging, reader
 from recorder.capture import frames as c
+from recorder.capture.frames import Origin
 from recorder.capture.merging import QUIET_NS, CannotMerge, Merged, merge
+from recorder.capture.origins import Origins, origin_of
 from recorder.capture.rows import DATA
 from tests.recorder.capture import looks
 from tests.recorder.capture.recorded import two_sessions
@@ -206,6 +208,19 @@ def test_what_a_killed_run_left_hidden_goes_though_this_run_makes_files_of_other
     merge(folder, out, file_bytes=1, now_ns=LATER)
     assert frames(out) == frames(folder)
     assert not list(out.rglob(".*.parquet"))
+
+
+def test_origins_that_a_killed_run_left_hidden_go_too(folder: Path, out: Path) -> None:
+    origins = Origins(folder, "s0")
+    origins.add(1, 0, Origin("original", 7, 0))
+    origins.close(60)
+    merge(folder, out, now_ns=LATER)
+    left = out / "origins" / "date=2026-11-21" / "hour=12" / ".s0-00000001-00000007.parquet"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    merge(folder, out, now_ns=LATER)
+    assert not left.exists()
+    assert origin_of(out, "s0", 1, 0, most=1 << 20) == Origin("original", 7, 0)
 
 
 def a_link_to_nothing(out: Path) -> None:

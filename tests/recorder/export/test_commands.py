@@ -81,7 +81,8 @@ def refused(*arguments: object) -> str:
         ),
         (("--source", "my source"), "--source: 'my source' is no URI; right would be /wiretap/production"),
         (("--source", ""), "--source: '' is no URI; right would be "),
-        (("--producer-config", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+        (("--producer-config", "/nowhere"), "/nowhere can't be read (No such file or directory)"),
+        (("--producer-config", "/dev/zero"), "/dev/zero is longer than 16 MiB"),
     ],
     ids=[
         "name",
@@ -95,6 +96,7 @@ def refused(*arguments: object) -> str:
         "source",
         "no source",
         "file",
+        "device",
     ],
 )
 def test_a_wrong_option_is_one_line(capture: Path, options: tuple[str, ...], says: str) -> None:
@@ -159,6 +161,13 @@ def test_the_key_is_the_one_asked_for(
     ((where, messages),) = published
     assert [message.key for message in messages] == [key]
     assert not where.with_headers
+
+
+def test_a_terminal_shows_what_is_done(capture: Path, published: list[Any], on_a_terminal: None) -> None:
+    done = run("export", capture, *WHERE, "--bootstrap", "[::1]:9")
+    assert done.exit_code == 0
+    assert "looking for findings at [::1]:9 ..." in done.stderr
+    assert "publishing 1 finding to findings ..." in done.stderr
 
 
 def test_a_partial_export_is_said_and_ends_with_1(

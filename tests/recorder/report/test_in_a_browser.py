@@ -58,9 +58,9 @@ def test_so_is_the_page_of_a_replay(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("both", [(sides.monday, sides.tuesday), (sides.hostile, sides.nothing)], ids=["real", "odd"])
 def test_so_is_the_page_of_two_captures_compared(browser: Browser, tmp_path: Path, both: Any) -> None:
     page = written(tmp_path, compared_html(changes(both[0](), both[1]())))
-    tab = Tab(browser, page, width=380)
+    tab = Tab(browser, page, width=360)
     assert (tab.complaints, tab.fetched) == ([], [])
-    assert tab.run("document.documentElement.scrollWidth") == 380
+    assert tab.run("document.documentElement.scrollWidth") == 360
 
 
 def test_a_foreign_script_would_be_refused_and_seen(browser: Browser, tmp_path: Path) -> None:

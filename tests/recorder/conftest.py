@@ -1,0 +1,13 @@
+"""What commands' tests share: a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands take standard output and error for terminals."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
