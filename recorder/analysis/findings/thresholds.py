@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
+from proxy.limited_files import UnusableFile, content_of, tables
 from proxy.terminal import printable
 
 
@@ -19,13 +19,9 @@ def read(path: Path, rules: Iterable[str]) -> dict[str, float]:
     """The thresholds in a file. Errors: WrongThresholds."""
     shown = printable(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise WrongThresholds(f"{shown} can't be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise WrongThresholds(f"{shown} is no UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise WrongThresholds(f"{shown} is no TOML: {printable(error)}") from None
+        values = tables(content_of(path))
+    except UnusableFile as error:
+        raise WrongThresholds(f"{shown} {printable(error)}") from None
     return checked(values, [*rules], shown)
 
 

@@ -43,8 +43,13 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, text: str, says: st
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongThresholds, match="can't be read: No such file"):
+    with pytest.raises(WrongThresholds, match=r"can't be read \(No such file"):
         read(tmp_path / "none.toml", RULES)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(WrongThresholds, match="is no UTF-8 text"):
+    with pytest.raises(WrongThresholds, match=r"is no TOML \('utf-8' codec can't decode"):
         read(tmp_path / "binary.toml", RULES)
+
+
+def test_a_device_that_never_ends_is_refused() -> None:
+    with pytest.raises(WrongThresholds, match=r"^/dev/zero is longer than 16 MiB$"):
+        read(Path("/dev/zero"), RULES)
