@@ -62,9 +62,9 @@ FEW_ROWS = {
 }
 # Seconds that a JVM gets for its clean-up.
 _JVM_ENDS_WITHIN = 20
-# A capture of less than a gigabyte is read before the JVM's second compiler and its parallel collector have paid for themselves: without
-# them the answer takes half the processor time. Without the second compiler Java has 48 MiB for compiled code; where
-# those are full, it compiles no more.
+# A small capture is read before the JVM's second compiler and its parallel collector have paid for themselves: without
+# them the answer takes half to three quarters of the processor time. Without the second compiler Java has 48 MiB for
+# compiled code; where those are full, it compiles no more.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 # pyspark's loggers that write an exception to the terminal, as JSON with its stack, before the caller can catch it.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")

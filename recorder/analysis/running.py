@@ -34,8 +34,8 @@ from recorder.analysis.store import check_found
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, place_at, reason_of, size_of
 
-# Bytes of Parquet that are read before a JVM's second compiler has paid for itself; and those that a single task reads while Spark would think
-# about several.
+# Bytes of Parquet that are read before a JVM's second compiler has paid for itself (measured up to 0.8 GB); and those
+# that a single task reads while Spark would think about several.
 SMALL_CAPTURE, TINY_CAPTURE = 1_000_000_000, 4_000_000
 # Behind a message: what the message is called in the SQL standard
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
