@@ -24,7 +24,7 @@ from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
 from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
-from recorder.capture.remote import SCHEME, reason_of
+from recorder.capture.remote import SCHEME, is_url, reason_of
 from recorder.inspect.options import SINCE, UNTIL, Api, api
 from recorder.missing import missing_table
 from recorder.ready import NoCapture, ready
@@ -313,7 +313,7 @@ def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, lis
     """
     check_reached(master)
     folder = for_executors(folder)
-    notes = ready(Path(folder)) if "://" not in folder else [_URL_NOTE]
+    notes = ready(Path(folder)) if not is_url(folder) else [_URL_NOTE]
     from recorder.analysis.running import Place
 
     return Place(folder, master, conf, _files(folder)), notes
@@ -330,7 +330,7 @@ def check_reached(asked: str) -> None:
 
 def _files(folder: str) -> dict[str, list[str]] | None:
     """The capture's files by table; `ready` has refused strange ones. None where only Spark can list them."""
-    if "://" in folder and not folder.startswith(SCHEME):
+    if is_url(folder) and not folder.startswith(SCHEME):
         return None
     from recorder.analysis.scan import files_in
 
@@ -350,12 +350,12 @@ def for_executors(place: str) -> str:
         place.encode()
     except UnicodeEncodeError:
         raise click.UsageError(f"{place!r}: Spark takes no name that is not UTF-8") from None
-    return place if "://" in place else str(Path(place).absolute())
+    return place if is_url(place) else str(Path(place).absolute())
 
 
 def _check_free(out: str) -> None:
     try:
-        is_taken = "://" not in out and Path(out).is_dir() and any(Path(out).iterdir())
+        is_taken = not is_url(out) and Path(out).is_dir() and any(Path(out).iterdir())
     except OSError as error:
         raise click.UsageError(f"{out} can't be looked into: {error.strerror}") from error
     if is_taken:

@@ -23,7 +23,7 @@ from proxy.schema.kinds import TIMES
 from proxy.terminal import echo, printable
 from recorder.analyze import FORMATS, check_reached, check_spark, choosing, for_executors, spark_options
 from recorder.capture.frames import FRAMES_FOLDER
-from recorder.capture.remote import SCHEME
+from recorder.capture.remote import SCHEME, is_url
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture, check_is_capture, ready
 from recorder.terminal import console, count
@@ -148,7 +148,7 @@ def _check_scheme(place: str) -> None:
 
 
 def _check_folder(place: str) -> None:
-    if "://" in place:
+    if is_url(place):
         return
     if _PATTERN.search(place):
         raise click.UsageError(f"{printable(place)}: Spark takes brackets, braces, * and ? in a path for patterns")
@@ -158,7 +158,8 @@ def _check_folder(place: str) -> None:
 def _check_apart(place: str, *written: str) -> None:
     """The stream would read what it writes into the capture."""
     for one in written:
-        if Path(one).resolve().is_relative_to(Path(place).resolve()) and "://" not in f"{place}{one}":
+        is_here = not (is_url(place) or is_url(one))
+        if is_here and Path(one).resolve().is_relative_to(Path(place).resolve()):
             raise click.UsageError(f"{printable(one)} is within the capture: right would be a folder beside it")
 
 
@@ -179,14 +180,14 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
         "--by": list(by),
         "--format": asked.form,
     }
-    tables = {name: Path(asked.output) / name for name in QUESTIONS if "://" not in asked.output}
-    locks = StreamLocks(Path(place) for place in (asked.output, asked.checkpoint) if "://" not in place)
+    tables = {name: Path(asked.output) / name for name in QUESTIONS if not is_url(asked.output)}
+    locks = StreamLocks(Path(place) for place in (asked.output, asked.checkpoint) if not is_url(place))
 
     def claimed(*, write: bool = False) -> None:
         try:
             if write:
                 locks.take(make=True)
-            if "://" not in asked.checkpoint:
+            if not is_url(asked.checkpoint):
                 claim(Path(asked.checkpoint), facts, tables, write=write)
             # behind the look, which leaves nothing in a folder that it refuses
             locks.take(make=False)
@@ -204,7 +205,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
 
 def _has_segments(place: str, *, once: bool) -> bool:
     """Compacts what finished sessions left. False while a running proxy's first segment is to come."""
-    if "://" in place:
+    if is_url(place):
         return True
     try:
         ready(Path(place))
@@ -272,10 +273,10 @@ def _check_stores(spark: Any, asked: Any) -> None:
     """Errors: UsageError, for a store that does not answer."""
     from recorder.analysis.store import check_answers, check_found
 
-    if "://" in asked.folder:
+    if is_url(asked.folder):
         check_found(spark, asked.folder, FRAMES_FOLDER)
     for place in (asked.output, asked.checkpoint):
-        if "://" in place:
+        if is_url(place):
             check_answers(spark, place)
 
 

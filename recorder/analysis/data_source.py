@@ -31,7 +31,7 @@ from recorder.analysis.scan import LARGEST_BODY, Piece, Wanted, opened_frames, p
 from recorder.analysis.schema import Column, Table
 from recorder.analysis.tables.frames import EVENTS, FRAMES
 from recorder.capture import frames as c
-from recorder.capture.remote import SCHEME, place_at
+from recorder.capture.remote import SCHEME, is_url, place_at
 
 NAME = "kafka-wiretap"
 PUSHDOWN = "pushdown"
@@ -182,7 +182,7 @@ def asked(options: Mapping[str, str]) -> Question:
     names = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
     if "path" not in options:
         raise ValueError(f'no capture: right would be .format("{NAME}").load("/captures/today")')
-    if "://" in options["path"] and not options["path"].startswith(SCHEME):
+    if is_url(options["path"]) and not options["path"].startswith(SCHEME):
         raise ValueError(f"{options['path']} is read by Spark alone: right would be a path, or {SCHEME}BUCKET/FOLDER")
     # executors may run in another folder
     path = str(place_at(options["path"]).absolute())

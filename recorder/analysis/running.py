@@ -32,7 +32,7 @@ from recorder.analysis.scan import files_in
 from recorder.analysis.sources import captured
 from recorder.analysis.store import check_found
 from recorder.capture.frames import FRAMES_FOLDER
-from recorder.capture.remote import SCHEME, place_at, reason_of, size_of
+from recorder.capture.remote import SCHEME, is_url, place_at, reason_of, size_of
 
 # Bytes of Parquet that are read before a JVM's second compiler has paid for itself (measured up to 0.8 GB); and those
 # that a single task reads while Spark would think about several.
@@ -85,7 +85,7 @@ def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> lis
     settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
     with opened(places[0].master, settings, quick=is_small) as spark:
         for place in places:
-            if place.files is None and "://" in place.folder:
+            if place.files is None and is_url(place.folder):
                 check_found(spark, place.folder, FRAMES_FOLDER)
         return [_asked(spark, place, question, is_tiny) for place, question in asked]
 

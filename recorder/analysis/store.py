@@ -16,6 +16,8 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from recorder.capture.remote import is_url
+
 # of this look alone: a store that is there answers at once
 _IMPATIENT: Mapping[str, str] = {
     "fs.s3a.attempts.maximum": "1",
@@ -52,7 +54,7 @@ def blamed(spark: SparkSession, folders: Iterable[str]) -> Iterator[None]:
         yield
     except PySparkException:
         for folder in folders:
-            if "://" in folder:
+            if is_url(folder):
                 check_answers(spark, folder)
         raise
 

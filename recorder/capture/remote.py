@@ -115,6 +115,11 @@ Place = Path | S3Path
 _SIZES: dict[str, int] = {}
 
 
+def is_url(place: str) -> bool:
+    """True of a place behind a URL, False of a path on this machine."""
+    return "://" in place
+
+
 def place_at(text: str) -> Place:
     """The place of a path or of an `s3://` URL."""
     if not text.startswith(SCHEME):
