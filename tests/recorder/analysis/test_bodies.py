@@ -22,7 +22,7 @@ from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.kept import Kept
 from recorder.analysis.together import OF_REPORT
 from tests.recorder.analysis.decode.frames import request, response
-from tests.sweeps import mostly_long
+from tests.sweeps import is_thorough, mostly_long
 
 Build = Callable[..., Any]
 NOON_NS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 10**9
@@ -104,6 +104,7 @@ def test_both_roads_and_the_data_source_make_the_same_rows(each_way: Build, comp
 
 
 @pytest.mark.real
+@pytest.mark.sweep
 def test_tables_that_are_made_in_one_pass_are_those_that_are_made_alone(captured: Build, complete: Build) -> None:
     frames = [complete(row) | {"at_ns": NOON_NS + number * 1000} for number, row in enumerate(some_frames(3))]
     settings = {"largest": sorted(row["size"] for row in frames)[40], "until_ns": NOON_NS + 50_000}
@@ -111,11 +112,11 @@ def test_tables_that_are_made_in_one_pass_are_those_that_are_made_alone(captured
         alone = captured(*frames, row_group_size=7, road=road, **settings)
         together = replace(alone, together=OF_REPORT, kept=Kept())
         found = 0
-        for decoder in OF_REPORT:
+        for decoder in OF_REPORT if is_thorough() else OF_REPORT[1::5]:
             mine, theirs = (sorted(map(str, rows(capture, decoder).collect())) for capture in (together, alone))
             assert mine == theirs, (road, decoder.name)
             found += len(mine)
-        assert found > 100, road
+        assert found > 30, road
 
 
 @pytest.mark.long

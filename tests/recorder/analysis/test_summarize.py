@@ -74,6 +74,7 @@ def names(decoders: Iterable[Decoder]) -> set[str]:
     return {decoder.name for decoder in decoders}
 
 
+@pytest.mark.long
 def test_rules_alone_open_frames_for_their_own_tables(
     captured: Build, rows: list[Any], decoded: dict[str, Counter[str]]
 ) -> None:
