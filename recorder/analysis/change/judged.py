@@ -99,6 +99,8 @@ def together(changes: Iterable[Change]) -> Change:
     found = set(changes)
     if {Change.WORSE, Change.BETTER} <= found:
         return Change.MIXED
+    if {Change.MORE, Change.LESS} <= found:
+        return Change.CHANGED
     if found == {Change.UNKNOWN}:
         return Change.UNKNOWN
     return min(found - {Change.UNKNOWN}, key=lambda one: one.rank, default=Change.UNCHANGED)

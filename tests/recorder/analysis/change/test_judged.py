@@ -96,10 +96,11 @@ def test_percentiles_need_ten_answers_beyond_them() -> None:
     [
         ((Change.UNCHANGED, Change.BETTER, Change.UNKNOWN), Change.BETTER),
         ((Change.BETTER, Change.WORSE), Change.MIXED),
+        ((Change.MORE, Change.LESS), Change.CHANGED),
         ((Change.UNKNOWN, Change.UNKNOWN), Change.UNKNOWN),
         ((Change.UNCHANGED, Change.UNKNOWN), Change.UNCHANGED),
     ],
-    ids=["better", "mixed", "unknown", "unchanged"],
+    ids=["better", "mixed", "neither good nor bad", "unknown", "unchanged"],
 )
 def test_what_can_not_be_told_does_not_hide_what_can(changes: tuple[Change, ...], found: Change) -> None:
     assert together(changes) is found
