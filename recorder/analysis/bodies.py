@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis.decode import packed
-from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Decoder, decoded, decoded_together
+from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Askers, Decoder, decoded, decoded_together
 from recorder.analysis.kept import Kept
 from recorder.analysis.scan import (
     LARGEST_BODY,
@@ -144,8 +144,7 @@ def _in_one_pass(captured: Captured) -> DataFrame:
     if captured.by_workers:
         read = partial(_packed_by_workers, decoders=decoders, wanted=_wanted(captured, wanted))
         return scanned(captured, read, packed.DDL)
-    columns = {name: None for decoder in decoders for name in decoder.reads}
-    opened = captured.chosen.filter(asked(wanted)).filter(is_readable(captured.largest)).select(*columns)
+    opened = captured.chosen.filter(asked(wanted)).filter(is_readable(captured.largest)).select(*Askers(decoders).reads)
     return opened.mapInArrow(partial(_packed_by_spark, decoders=decoders), packed.DDL)
 
 
@@ -154,7 +153,7 @@ def _packed_by_workers(task: Sequence[Piece], decoders: Sequence[Decoder], wante
 
 
 def _packed_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Iterator[Any]:
-    return packed.packed(decoded_together(batches, decoders))
+    return packed.packed(decoded_together(batches, Askers(decoders)))
 
 
 def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:

@@ -124,11 +124,10 @@ def opened_together(
     """The same for several decoders: Arrow batches of their tables. Each frame is read and opened once."""
     readable = wanted.readable()
     askers = Askers(decoders)
-    opened = {name: None for decoder in decoders for name in decoder.reads}
-    heads = {name: None for decoder in decoders for name in decoder.copied} | dict.fromkeys((*KIND, c.SIZE, c.STORED))
+    heads = [*{*askers.copied, *KIND, c.SIZE, c.STORED}]
     for piece in task:
-        yield from decoded_together(_batches(piece, wanted.expression(readable), [*opened]), decoders)
-        for batch in _batches(piece, wanted.expression(~readable), [*heads]):
+        yield from decoded_together(_batches(piece, wanted.expression(readable), askers.reads), askers)
+        for batch in _batches(piece, wanted.expression(~readable), heads):
             for decoder, rows in _dealt(batch, askers):
                 yield decoder, _unopened(rows, decoder)
 

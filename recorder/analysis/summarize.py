@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from recorder.analysis.at_once import ask_all
 from recorder.analysis.bodies import Captured
+from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
@@ -78,7 +79,7 @@ def summary(
 ) -> Summary:
     """The report. `folder`: as the report names the capture; `own`: thresholds by rule; `say`: told each step."""
     began = time.time_ns()
-    within = replace(_within(captured, since_ns, until_ns), together=OF_REPORT)
+    within = _within(captured, since_ns, until_ns, OF_REPORT)
     say("looking at the time that the capture spans")
     line = traffic.span(within)
     if line is None:
@@ -98,7 +99,7 @@ def findings(
     own: Mapping[str, float] | None = None,
 ) -> Findings:
     """The findings alone, of the same time and with the same thresholds."""
-    within = replace(_within(captured, since_ns, until_ns), together=OF_FINDINGS)
+    within = _within(captured, since_ns, until_ns, OF_FINDINGS)
     if traffic.span(within) is None:
         return Findings(not_judged=_NO_FRAMES)
     return judge(Tables(within), own=own or {})
@@ -119,14 +120,14 @@ def _section(of: Asked, name: str, say: Say) -> Any:
     return SECTIONS[name](of)
 
 
-def _within(captured: Captured, since_ns: int | None, until_ns: int | None) -> Captured:
-    """The frames and the events of the time that was asked for."""
+def _within(captured: Captured, since_ns: int | None, until_ns: int | None, together: tuple[Decoder, ...]) -> Captured:
+    """The frames and the events of the time that was asked for; the tables of these decoders come of one pass."""
     events = captured.events
     if since_ns is not None:
         events = events.filter(ns(c.AT) >= since_ns)
     if until_ns is not None:
         events = events.filter(ns(c.AT) < until_ns)
-    found = replace(captured, since_ns=since_ns, until_ns=until_ns, kept=Kept())
+    found = replace(captured, since_ns=since_ns, until_ns=until_ns, kept=Kept(), together=together)
     return replace(found, events=found.once("events", lambda: events))
 
 

@@ -121,6 +121,16 @@ class Askers:
         self.decoders = decoders
         self._known: dict[tuple[Any, ...], list[Decoder]] = {}
 
+    @property
+    def reads(self) -> list[str]:
+        """All columns of the capture that they need."""
+        return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.reads)]
+
+    @property
+    def copied(self) -> list[str]:
+        """The columns of the capture that their `heads` come from."""
+        return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.copied)]
+
     def of(self, *kind: Any) -> list[Decoder]:
         """Those that ask for a frame of this side, dialect, API and version (KIND)."""
         known = self._known.get(kind)
@@ -135,12 +145,11 @@ def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
 
     They come as batches of the decoder's table.
     """
-    return (rows for _, rows in decoded_together(batches, [decoder]))
+    return (rows for _, rows in decoded_together(batches, Askers([decoder])))
 
 
-def decoded_together(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Iterator[tuple[Decoder, Any]]:
+def decoded_together(batches: Iterable[Any], askers: Askers) -> Iterator[tuple[Decoder, Any]]:
     """The same for several decoders: batches of their tables. Each frame is opened once for all that ask for it."""
-    askers = Askers(decoders)
     with _rarely_collected():
         for batch in batches:
             yield from _decoded(batch, askers)
@@ -176,8 +185,10 @@ def _frames(batch: Any, askers: Askers) -> Iterator[tuple[list[Decoder], Frame |
     heads = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
     for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), heads, strict=True):
         data = body.as_py()
-        known = Frame(side, dialect, key, version, data or b"", masked_from(masked), is_cut(note))
-        yield askers.of(side, dialect, key, version), None if data is None else known
+        frame = None
+        if data is not None:
+            frame = Frame(side, dialect, key, version, data, masked_from(masked), is_cut(note))
+        yield askers.of(side, dialect, key, version), frame
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:

@@ -15,7 +15,7 @@ from proxy.wire.budget import Budget
 from recorder.analysis.decode import frame, packed
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.decode.frame import Frame, Unreadable, opened
-from recorder.analysis.decode.rows import decoded_together
+from recorder.analysis.decode.rows import Askers, decoded_together
 from recorder.analysis.together import OF_REPORT
 from recorder.capture.frames import frames_schema
 from tests.recorder.analysis.decode.frames import request, response, rows
@@ -46,10 +46,10 @@ SPOILT: list[dict[str, Any]] = [
 
 def together(frames: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table, as they come out of the packed batches."""
-    columns = dict.fromkeys(name for decoder in OF_REPORT for name in decoder.reads)
-    table = pa.Table.from_pylist(frames, frames_schema()).select([*columns])
+    askers = Askers(OF_REPORT)
+    table = pa.Table.from_pylist(frames, frames_schema()).select(askers.reads)
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for batch in packed.packed(decoded_together(table.to_batches(), OF_REPORT)):
+    for batch in packed.packed(decoded_together(table.to_batches(), askers)):
         (name,) = batch.column(packed.TABLE).to_pylist()
         for own in packed.unpacked([batch]):
             found[name] += own.to_pylist()
