@@ -5,10 +5,12 @@ Whatever stands there (a device that never ends, a capture, a key of a million n
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 # thousands of clusters take less; what is longer is a mistake, such as a device that never ends
 MAX_BYTES = 16 * 1024 * 1024
@@ -25,22 +27,32 @@ class UnusableFile(ValueError):
     """A file can't be used as settings. The text says why, and stands behind the file's name: "is no TOML (...)"."""
 
 
-def read_limited(file: BinaryIO, most: int | None = None) -> bytes:
-    """A file's bytes, `most` of them (by default `MAX_BYTES`). Errors: UnusableFile for a longer one; OSError."""
+def content_of(path: Path, most: int | None = None, *, refusal: str | None = None) -> bytes:
+    """The bytes of the file at `path`, `most` of them (by default `MAX_BYTES`). Blocks.
+
+    `refusal`: what is said of a file that is no regular one, such as a pipe; None: any is read.
+    Errors: UnusableFile; ValueError for a path that can't be.
+    """
     most = MAX_BYTES if most is None else most
-    content = file.read(most + 1)
+    try:
+        content = _begin_of(path, most + 1, refusal)
+    except OSError as error:
+        raise UnusableFile(f"can't be read ({error.strerror or error})") from error
     if len(content) > most:
         raise UnusableFile(f"is longer than {most >> 20} MiB")
     return content
 
 
-def content_of(path: Path) -> bytes:
-    """The bytes of the file at `path`. Blocks. Errors: UnusableFile."""
+def _begin_of(path: Path, most: int, refusal: str | None) -> bytes:
+    # to open a pipe that nobody writes into would wait
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if refusal else 0))
     try:
-        with path.open("rb") as file:
-            return read_limited(file)
-    except OSError as error:
-        raise UnusableFile(f"can't be read ({error.strerror or error})") from error
+        if refusal and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnusableFile(refusal)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(descriptor)
 
 
 def text_of(path: Path) -> str:

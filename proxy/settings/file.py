@@ -11,12 +11,10 @@ A file on a file system that hangs keeps whoever reads it: at SIGHUP that is a t
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
-from proxy.limited_files import UnusableFile, read_limited, tables
+from proxy.limited_files import UnusableFile, content_of, tables
 from proxy.schema.errors import BadSetting
 from proxy.terminal import printable
 
@@ -32,22 +30,8 @@ def read_file(path: Path, *, again: bool = False) -> dict[str, Any]:
     Raises:
         BadSetting: it can't be read (again), or is no TOML.
     """
+    refusal = "is no regular file, so it can be read at the start only" if again else None
     try:
-        return tables(_content(path, again=again))
-    except OSError as error:
-        raise BadSetting(f"--config {printable(path)} can't be read ({error.strerror}); {EXAMPLE}") from error
+        return tables(content_of(path, refusal=refusal))
     except UnusableFile as error:
         raise BadSetting(f"--config {printable(path)} {error}; {EXAMPLE}") from error
-
-
-def _content(path: Path, *, again: bool) -> bytes:
-    """The file's bytes. Raises OSError, UnusableFile."""
-    # to open a pipe that nobody writes into would wait
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if again else 0))
-    try:
-        if again and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnusableFile("is no regular file, so it can be read at the start only")
-        with open(descriptor, "rb", closefd=False) as file:
-            return read_limited(file)
-    finally:
-        os.close(descriptor)

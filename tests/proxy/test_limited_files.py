@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy import limited_files
-from proxy.limited_files import UnusableFile, content_of, read_limited, tables, text_of
+from proxy.limited_files import UnusableFile, content_of, tables, text_of
 
 
 def reason(read: Callable[..., object], *given: object) -> str:
@@ -24,11 +23,21 @@ def test_a_device_that_never_ends_is_refused(read: Callable[[Path], object]) -> 
     assert reason(read, Path("/dev/zero")) == "is longer than 16 MiB"
 
 
-def test_as_much_as_the_limit_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_much_as_the_limit_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(limited_files, "MAX_BYTES", 3)
-    assert read_limited(io.BytesIO(b"abc")) == b"abc"
-    assert reason(read_limited, io.BytesIO(b"abcd")) == "is longer than 0 MiB"
-    assert read_limited(io.BytesIO(b"abcd"), 4) == b"abcd"
+    three, four = tmp_path / "three", tmp_path / "four"
+    three.write_bytes(b"abc")
+    four.write_bytes(b"abcd")
+    assert content_of(three) == b"abc"
+    assert reason(content_of, four) == "is longer than 0 MiB"
+    assert content_of(four, 4) == b"abcd"
+
+
+def test_what_is_no_regular_file_may_be_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UnusableFile, match="no pipe"):
+            content_of(other, refusal="no pipe")
 
 
 def test_a_pipe_is_read_to_its_end() -> None:

@@ -14,15 +14,13 @@ each login, so that a token which another program renews there is taken. No secr
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proxy.limited_files import UnusableFile, read_limited
+from proxy.limited_files import UnusableFile, content_of
 from proxy.schema.errors import BadSetting
 from proxy.terminal import printable
 from recorder.replay.login.sasl import MECHANISMS, OAUTHBEARER, Credentials
@@ -128,29 +126,16 @@ def _secret(name: str, mechanism: str, table: Mapping[str, str], folder: Path) -
 def _read(name: str, path: Path) -> str:
     """A secret's file without the line's end."""
     try:
-        content = _content(path)
+        # a pipe could not be read anew
+        content = content_of(path, MOST_BYTES, refusal="is no regular file")
     except UnusableFile as error:
         raise _bad(name, f"{printable(path)} {error}") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no path"
-        raise _bad(name, f"{printable(path)} can't be read ({reason})") from None
+    except ValueError:
+        raise _bad(name, f"{printable(path)} can't be read (it is no path)") from None
     try:
         return re.sub(r"\r?\n\Z", "", content.decode())
     except UnicodeDecodeError:
         raise _bad(name, f"{printable(path)} is no text") from None
-
-
-def _content(path: Path) -> bytes:
-    """A file's bytes. Errors: OSError; UnusableFile; ValueError for a path that can't be."""
-    # to open a pipe that nobody writes into would wait; and a pipe could not be read anew
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnusableFile("is no regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            return read_limited(file, MOST_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def _bad(name: str, fault: str) -> BadSetting:
