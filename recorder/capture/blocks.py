@@ -8,9 +8,12 @@ it, and on file systems without O_DIRECT all bytes do; either way sees what the 
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+
+_LIBC = ctypes.CDLL(None)
 
 # a multiple of every disk's block size
 BLOCK = 4096
@@ -132,12 +135,17 @@ class Pace:
 
 
 def is_cached(descriptor: int, at: int) -> bool:
-    """True if the byte at this offset is in the page cache, or if the system can't tell."""
+    """True if the byte at this offset of the file is in the page cache, or if the system can't tell.
+
+    `mincore` doesn't touch the byte. A read that must not wait (RWF_NOWAIT) makes newer kernels (6.18, say) ask the
+    disk for the page; where the disk answers within the call, the byte seems to have been cached.
+    """
     try:
-        # without this advice the read below would start a read-ahead
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        return os.preadv(descriptor, [bytearray(1)], at, os.RWF_NOWAIT) > 0
-    except BlockingIOError:
-        return False
-    except OSError:
+        page = mmap.mmap(descriptor, 1, access=mmap.ACCESS_COPY, offset=at - at % mmap.ALLOCATIONGRANULARITY)
+    except (OSError, ValueError):
         return True
+    with page:
+        state = ctypes.c_ubyte(1)
+        # 1 byte: the kernel rounds up to the page
+        _LIBC.mincore(ctypes.byref(ctypes.c_char.from_buffer(page)), ctypes.c_size_t(1), ctypes.byref(state))
+    return bool(state.value & 1)

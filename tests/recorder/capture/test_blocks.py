@@ -109,12 +109,26 @@ def test_what_the_cache_has_and_the_disk_not_yet_is_seen(blocks_of, path):
     assert one.read(0, BLOCK) == b"b" * 10
 
 
-def test_where_nobody_can_tell_what_is_cached_it_counts_as_cached(monkeypatch, path):
-    def cannot_tell(*_: object) -> int:
-        raise OSError(errno.EOPNOTSUPP, "not here")
+def test_asking_brings_nothing_into_the_cache(blocks_of, path):
+    blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
+    with path.open("rb") as file:
+        for _ in range(2):
+            assert not any(is_cached(file.fileno(), at) for at in range(0, BUFFER, BLOCK))
 
-    monkeypatch.setattr("recorder.capture.blocks.os.preadv", cannot_tell)
-    assert is_cached(0, 0)
+
+@pytest.mark.parametrize("at", [BUFFER, BUFFER + BLOCK, 1 << 62])
+def test_behind_the_end_of_a_file_nobody_can_tell_what_is_cached(blocks_of, path, at):
+    blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
+    with path.open("rb") as file:
+        assert is_cached(file.fileno(), at)
+
+
+def test_where_nobody_can_tell_what_is_cached_it_counts_as_cached(monkeypatch, blocks_of, path):
+    blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
+    monkeypatch.setattr("recorder.capture.blocks._LIBC.mincore", lambda *_: -1)
+    with path.open("rb") as file:
+        assert is_cached(file.fileno(), 0)
+    assert is_cached(-1, 0)
 
 
 def test_a_file_system_without_this_way_says_so_and_nothing_stays_open(monkeypatch, path):
