@@ -6,13 +6,14 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Compiled modules are kept, whatever the caller wants elsewhere: the tests start hundreds of processes of the project
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
-# tests that need nothing but Python and take less than half a second, spread over the cores
-FAST := -m "not real and not long" -n auto --maxprocesses 4
-# tests with real brokers, JVMs and Spark: two processes, since each starts clusters of its own; a file's tests run in
-# one of them, as they share what the file has started
-REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
+# tests that need nothing but Python and take less than half a second. Four processes on two cores too: some wait for
+# threads and for each other
+FAST := -m "not real and not long" -n 4
+# tests with real brokers, JVMs and Spark: three processes, since each starts clusters of its own, and waits for them; a
+# file's tests run in one of them, as they share what the file has started
+REAL := -m "real and not long" -n 3 --dist loadfile --no-loadscope-reorder
 # what tries less otherwise: tests/sweeps.py
-SWEEPS := -m "not long and (hypothesis or sweep or not real)" -n auto --maxprocesses 4
+SWEEPS := -m "not long and (hypothesis or sweep or not real)" -n 4
 THOROUGH := --hypothesis-profile thorough
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=

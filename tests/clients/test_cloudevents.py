@@ -33,7 +33,7 @@ from tests.brokers.kafka import KafkaCluster
 from tests.brokers.zookeeper import ZookeeperCluster
 from tests.clients.checks import captured_connections
 from tests.clients.harness import PROGRAM, compact, proxied
-from tests.clients.workloads import PATIENCE, confluent, fresh
+from tests.clients.workloads import ASKS_SOON, PATIENCE, confluent, fresh
 from tests.recorder.analysis.conftest import EVENT, NOON, write_frames
 from tests.recorder.analysis.decode.frames import request, rows
 from tests.recorder.analysis.decode.test_cloudevents import BROKEN
@@ -100,7 +100,7 @@ def of_confluent(bootstrap: str, topic: str, count: int) -> list[Any]:
 
 def of_kafka_python(bootstrap: str, topic: str, count: int) -> list[Row]:
     """The same by another library: the attributes and data of each message, read as the binding says."""
-    settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000}
+    settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000} | ASKS_SOON
     with closing(kafka.KafkaConsumer(topic, bootstrap_servers=bootstrap, **settings)) as reader:
         return [by_the_binding(one) for one in islice(reader, count)]
 

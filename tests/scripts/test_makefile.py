@@ -1,4 +1,4 @@
-"""How the Makefile runs the slow tests: what some of them share is made once, though two processes run them."""
+"""How the Makefile runs the slow tests: what some of them share is made once, though several processes run them."""
 
 import os
 import re

@@ -20,6 +20,10 @@ LARGEST_REQUEST = 30_000_000
 # seconds that a client may take for anything; only reached when something is wrong
 PATIENCE = 45
 
+# kafka-python's consumers forget that they want to know a topic when an answer to an older question arrives meanwhile,
+# and remember it only when they ask anyway: within five minutes, if nothing is set
+ASKS_SOON = {"metadata_max_age_ms": 1000}
+
 
 def fresh(name: str) -> str:
     """A name that nothing else on the cluster has."""

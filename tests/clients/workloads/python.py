@@ -11,7 +11,16 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTo
 
 from tests.brokers.metadata import ask_metadata
 from tests.brokers.waiting import wait_for
-from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
+from tests.clients.workloads import (
+    ASKS_SOON,
+    CODECS_AND_ACKS,
+    LARGE_BYTES,
+    LARGEST_REQUEST,
+    PARTITIONS,
+    PATIENCE,
+    fresh,
+    values,
+)
 
 # as kafka-python spells them
 CODEC = {"none": None, "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
@@ -33,7 +42,8 @@ def produces_and_consumes(bootstrap: str) -> None:
 def rebalances_a_group(bootstrap: str) -> None:
     """One member has all partitions, a second one takes half of them, leaves, and the first has all again."""
     topic, group = _create_topic(bootstrap, "rebalance", partitions=4), fresh("group")
-    member = partial(KafkaConsumer, topic, bootstrap_servers=bootstrap, group_id=group, heartbeat_interval_ms=300)
+    settings = {"bootstrap_servers": bootstrap, "group_id": group, "heartbeat_interval_ms": 300}
+    member = partial(KafkaConsumer, topic, **settings, **ASKS_SOON)
     first, second = member(), member()
     _poll_until([first], lambda: len(first.assignment()) == 4)
     _poll_until([first, second], lambda: len(first.assignment()) == len(second.assignment()) == 2)
@@ -132,7 +142,7 @@ def _produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int 
 
 
 def _consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[bytes]:
-    settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000} | settings
+    settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000} | ASKS_SOON | settings
     reader = KafkaConsumer(topic, bootstrap_servers=bootstrap, **settings)
     seen = [message.value for message in islice(reader, count)]
     reader.close()

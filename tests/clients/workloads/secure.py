@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.brokers.kafka import KafkaCluster
-from tests.clients.workloads import PATIENCE, fresh
+from tests.clients.workloads import ASKS_SOON, PATIENCE, fresh
 
 SENT = [f"over whatever it is {number}".encode() for number in range(5)]
 
@@ -100,8 +100,8 @@ def kafka_python(cluster: KafkaCluster, bootstrap: str, topic: str, security: Se
     for value in SENT:
         producer.send(topic, value).get(PATIENCE)
     producer.close()
-    timeout = PATIENCE * 1000
-    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=timeout, **settings)
+    reading = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000}
+    consumer = KafkaConsumer(topic, **reading, **ASKS_SOON, **settings)
     found = [next(consumer).value for _ in SENT]
     consumer.close()
     return found
