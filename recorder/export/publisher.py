@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import click
@@ -22,7 +25,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from recorder.export.message import Message
 from recorder.export.refused import CantExport, PartlyExported
 
-# Seconds until a cluster has answered: a new connection with a login takes less than two.
+# Seconds until a cluster has answered: a new connection with a login takes less than two. So long an interrupted
+# export waits for answers, too.
 PATIENCE = 15.0
 # Seconds in which each broker hears of a topic that was just made; and between looks at why none answers.
 _NEWS = 2.0
@@ -57,21 +61,32 @@ class Publisher:
     _state: str = ""
     _trouble: Any = None
     _delivered: Counter[int] = field(default_factory=Counter)
+    _interrupted: Event = field(default_factory=Event)
 
     def check(self) -> None:
-        """Connects. Errors: CantExport, if the topic can't be written."""
+        """Connects. Errors: CantExport, if the topic can't be written; KeyboardInterrupt."""
         try:
-            self._connect()
+            with self._interrupts_noted():
+                self._connect()
         except KafkaException as error:
             raise CantExport(self._why(error.args[0])) from None
         except (AttributeError, TypeError, ValueError) as error:  # of settings that are no text
             raise CantExport(f"{error}: {_RIGHT_SETTING}") from None
 
     def publish(self, messages: Sequence[Message]) -> Mapping[int, int]:
-        """Writes all messages. Returns how many each partition got. Errors: CantExport, PartlyExported."""
+        """Writes all messages. Returns how many each partition got. Errors: CantExport, PartlyExported.
+
+        KeyboardInterrupt: before any message was written.
+        """
         try:
-            for some in (messages[:1], messages[1:]):
-                self._send(some)
+            with self._interrupts_noted():
+                for some in (messages[:1], messages[1:]):
+                    self._send(some)
+        except KeyboardInterrupt:
+            unanswered = self._stop()
+            if not self._delivered and not unanswered:
+                raise
+            raise self._partly(len(messages), "it was interrupted", at_least=bool(unanswered)) from None
         except KafkaException as error:
             self._producer.purge()
             raise self._ended(len(messages), error.args[0]) from None
@@ -95,6 +110,7 @@ class Publisher:
             if time.monotonic() > until:
                 there = "" if self._is_anonymous() else ", or none that this login may see"
                 raise CantExport(f"{self.bootstrap} has no topic {self.topic}{there}; right would be {_some(topics)}")
+            self._heed_interrupts()
             self._producer.poll(_POLL)
             topics = self._producer.list_topics(timeout=PATIENCE).topics
         if topics[self.topic].error is not None:
@@ -104,6 +120,7 @@ class Publisher:
         """The topics, once a broker has answered. One that refuses the login or the TLS is not waited for."""
         until = time.monotonic() + PATIENCE
         while True:
+            self._heed_interrupts()
             try:
                 return self._producer.list_topics(timeout=min(_NEWS, PATIENCE)).topics
             except KafkaException:
@@ -127,6 +144,7 @@ class Publisher:
         """Waits until brokers have made this an idempotent producer; old ones can't."""
         until = time.monotonic() + PATIENCE
         while self._state != _WRITABLE:
+            self._heed_interrupts()
             self._producer.poll(_POLL)
             if self._trouble is not None and self._trouble.fatal():
                 raise KafkaException(self._trouble)
@@ -157,6 +175,7 @@ class Publisher:
             raise KafkaException(refused[0])
 
     def _produce(self, one: Message, on_delivery: Callable[[Any, Any], None]) -> None:
+        self._heed_interrupts()
         headers = [*one.headers] or None
         try:
             self._producer.produce(self.topic, one.value, one.key, headers=headers, on_delivery=on_delivery)
@@ -167,7 +186,22 @@ class Publisher:
     def _finish(self) -> None:
         """Waits until each message is delivered or refused; in short turns, so that Ctrl-C ends it."""
         while self._producer.flush(_POLL):
-            pass
+            self._heed_interrupts()
+
+    @contextmanager
+    def _interrupts_noted(self) -> Iterator[None]:
+        """Within the block Ctrl-C and SIGTERM are noted. an exception would break a callback."""
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(number, lambda *_: self._interrupted.set()) for number in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+    def _heed_interrupts(self) -> None:
+        if self._interrupted.is_set():
+            raise KeyboardInterrupt
 
     def _why(self, error: Any) -> str:
         if error.code() == KafkaError._UNSUPPORTED_FEATURE:
@@ -185,11 +219,22 @@ class Publisher:
         return f"{self.topic} can't be written: {error.str()}"
 
     def _ended(self, wanted: int, error: Any) -> click.ClickException:
-        done = sum(self._delivered.values())
-        if not done:
+        if not self._delivered:
             return CantExport(f"nothing was published: {self._why(error)}")
+        return self._partly(wanted, error.str())
+
+    def _stop(self) -> int:
+        """Drops what waits to be sent, and waits for the answers to the rest. Returns how many have not come."""
+        self._producer.purge(in_flight=False)
+        until = time.monotonic() + PATIENCE
+        while (unanswered := self._producer.flush(_POLL)) and time.monotonic() < until:
+            pass
+        return int(unanswered)
+
+    def _partly(self, wanted: int, why: str, *, at_least: bool = False) -> PartlyExported:
+        done = f"{'at least ' if at_least else ''}{sum(self._delivered.values())} of {wanted}"
         again = "exporting again is safe, since events keep their ids"
-        return PartlyExported(f"{done} of {wanted} events were published to {self.topic}, then: {error.str()}; {again}")
+        return PartlyExported(f"{done} events were published to {self.topic}, then: {why}; {again}")
 
 
 def _some(topics: Iterable[str]) -> str:

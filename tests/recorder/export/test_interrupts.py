@@ -1,0 +1,123 @@
+"""An export that is interrupted says how many events the topic has got."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.brokers import children
+from tests.brokers.mock import MockCluster
+
+ROOT = Path(__file__).resolve().parents[3]
+TOPIC, PATIENCE = "findings", 60
+# the most that an export publishes
+WANTED = 200
+
+# Sends itself a signal amid the answer to an event. `_findings` sets SIGTERM's handler, as Spark's session does.
+EXPORT = f"""
+import signal, sys
+from collections import Counter
+from proxy.cli import main
+from recorder import analyze
+from recorder.analysis.summary.bounds import Table
+from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.export import commands
+from recorder.export.publisher import Publisher
+
+FOLDER, BOOTSTRAP, NUMBER, ANSWER = sys.argv[1:]
+
+class Delivered(Counter):
+    def __setitem__(self, partition, count):
+        if sum(self.values()) + 1 == int(ANSWER):
+            signal.raise_signal(int(NUMBER))
+        super().__setitem__(partition, count)
+
+class Interrupted(Publisher):
+    def check(self):
+        super().check()
+        self._delivered = Delivered()
+
+def found(*_):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    one = Finding("slow", Severity.CRITICAL, "Fetch on node 2", "it was slow", "look", 10**18)
+    return Findings(found=Table((one,) * {WANTED}))
+
+commands._findings = found
+analyze.check_spark = lambda: None
+sys.modules["recorder.export.publisher"].Publisher = Interrupted
+main(["export", FOLDER, "--cloudevents", "{TOPIC}", "--bootstrap", BOOTSTRAP])
+"""
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    with MockCluster(1) as cluster:
+        Producer({"bootstrap.servers": cluster.bootstrap}).list_topics(TOPIC, timeout=PATIENCE)
+        yield cluster.bootstrap
+
+
+def folder(parent: Path) -> Path:
+    """A capture's, with a file that nothing reads."""
+    hour = parent / "capture" / "frames" / "date=2026-11-21" / "hour=12"
+    hour.mkdir(parents=True)
+    (hour / "a-1-1.parquet").touch()
+    return parent / "capture"
+
+
+def written(bootstrap: str) -> int:
+    """How many records the topic has."""
+    with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": "anyone"})) as reader:
+        partitions = reader.list_topics(TOPIC, timeout=PATIENCE).topics[TOPIC].partitions
+        ends = (reader.get_watermark_offsets(TopicPartition(TOPIC, one), timeout=PATIENCE) for one in partitions)
+        return sum(end for _, end in ends)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("number", "answer"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGINT, WANTED // 2)])
+def test_it_says_how_many_events_the_topic_has(
+    bootstrap: str, tmp_path: Path, number: signal.Signals, answer: int
+) -> None:
+    command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), bootstrap, str(int(number)), str(answer)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    if done.returncode == 0:
+        # all had been sent when it came
+        assert answer > 1
+        assert written(bootstrap) == WANTED
+        assert done.stdout.startswith(f"published {WANTED} findings to {TOPIC}: ")
+        return
+    said = re.fullmatch(
+        rf"Error: (\d+) of {WANTED} events were published to {TOPIC}, then: it was interrupted; "
+        "exporting again is safe, since events keep their ids\n",
+        done.stderr,
+    )
+    assert said, done
+    assert (done.returncode, done.stdout) == (1, "")
+    assert answer <= int(said[1]) == written(bootstrap)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_it_looks_for_the_topic_it_ends_by_the_signal_and_says_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), address, "0", "0"]
+        child = children.spawn(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            # from its first connection on it waits for an answer
+            silent.accept()[0].close()
+            child.send_signal(number)
+            out, err = child.communicate(timeout=PATIENCE)
+        finally:
+            children.stop(child)
+    assert (child.returncode, out, err) == (-signal.SIGINT, "", "")
