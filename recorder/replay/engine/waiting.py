@@ -29,14 +29,19 @@ class Waiting:
         item.asked_row = next(self._rows)
         if item.keys.member_of is not None:
             self._follow_members(item, item.keys.member_of)
+        elif item.keys.commits_to is not None:
+            item.before = self._not_left(item.keys.commits_to)
 
     def _follow_members(self, item: Item, group: str) -> None:
         """Membership requests leave in recorded order. A SyncGroup passes earlier ones that are held back: whom the
         target elected waits for the recorded leader's.
         """
-        item.before = [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
+        item.before = self._not_left(group)
         is_sync = item.exchange.api_key == SYNC_GROUP
         self._members[group] = [*item.before, item] if is_sync else [item]
+
+    def _not_left(self, group: str) -> list[Item]:
+        return [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
 
     def told(self, item: Item) -> None:
         """The recording answered, or need not: requests from now on wait for the item."""
@@ -92,8 +97,9 @@ class Waiting:
 
 
 def _passes(item: Item, before: Item) -> bool:
-    """True for a SyncGroup behind one that a room holds back, which may wait for it."""
-    return before.hold is not None and {item.exchange.api_key, before.exchange.api_key} == {SYNC_GROUP}
+    """True for a SyncGroup behind one that a room holds back, which may wait for it; for a commit behind any such."""
+    is_sync = {item.exchange.api_key, before.exchange.api_key} == {SYNC_GROUP}
+    return before.hold is not None and (is_sync or item.keys.member_of is None)
 
 
 def _precedes(other: Item, item: Item) -> bool:

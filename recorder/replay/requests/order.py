@@ -21,13 +21,13 @@ so the earliest request can always go.
 Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
 partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests
 of a group also leave in the recorded order, whether or not those before them have been answered: the target builds the
-same generations of them.
+same generations of them. Commits of its offsets leave behind them, too: a rebalance that had begun may refuse them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxy.wire.errors import WireError
@@ -84,6 +84,7 @@ _ENDED: Key = ("end of transactions",)
 _PRODUCER_FIELDS = tuple(
     f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
 )
+_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 _TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
 # what changes where a share group begins to read, which its members, and who describes it, find
 _STARTS = frozenset({ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS})
@@ -112,11 +113,17 @@ MOST_REQUESTS = 2048
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of one exchange. `member_of`: the group whose membership requests leave in recorded order."""
+    """The keys of one exchange.
+
+    Attributes:
+        member_of: the group whose membership requests leave in recorded order, of which this is one.
+        commits_to: the group whose earlier membership requests leave before this one.
+    """
 
     asks: list[Key] = field(default_factory=list)
     tells: list[Key] = field(default_factory=list)
     member_of: str | None = None
+    commits_to: str | None = None
 
     def both(self, key: Key) -> None:
         """Adds a key that is asked for and told."""
@@ -125,7 +132,7 @@ class Keys:
 
     def telling(self, more: list[Key]) -> Keys:
         """These keys, and more that are told."""
-        return Keys(self.asks, [*self.tells, *more], self.member_of)
+        return replace(self, tells=[*self.tells, *more])
 
 
 class Order:
@@ -207,6 +214,8 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
                 found.tells.append(("group", name))
             if api_key in MEMBERSHIP:
                 found.member_of = name
+            if api_key in _COMMITS:
+                found.commits_to = name
 
 
 def _add_looks_at_groups(found: Keys, api_key: int, values: Values) -> None:

@@ -83,9 +83,11 @@ def test_nobody_on_another_connection_waits_for_a_sync_which_may_wait_for_them()
     assert _waits(_keys(HEARTBEAT, 4, {"group_id": "g"}, 1), sync)
 
 
-def test_only_membership_requests_keep_their_order_of_leaving() -> None:
+def test_membership_requests_keep_their_order_of_leaving_and_commits_leave_behind_them() -> None:
     assert _keys(JOIN_GROUP, 5, {"group_id": "g"}).member_of == "g"
     assert _keys(HEARTBEAT, 4, {"group_id": "g"}).member_of is None
+    assert _keys(OFFSET_COMMIT, 8, {"group_id": "g", "topics": []}).commits_to == "g"
+    assert _keys(HEARTBEAT, 4, {"group_id": "g"}).commits_to is None
 
 
 def test_produces_of_one_producer_wait_only_in_one_partition() -> None:
