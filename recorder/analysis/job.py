@@ -44,6 +44,10 @@ SETTINGS = {
     # a batch on its way to Python: whichever bound is met first
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+    # Spark writes and compiles some thousand Java classes for a report, and keeps a hundred by default: questions asked
+    # at a time drive out each other's. A class that is not named by its place in a plan serves other plans too.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    "spark.sql.codegen.useIdInClassName": "false",
     # a task's share of a file; its row groups are read one after the other
     "spark.sql.files.maxPartitionBytes": "128m",
 }

@@ -16,6 +16,9 @@ from threading import Lock
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+# In memory as Spark's own rows: what is serialized there costs each question as much as its answer.
+_AS_ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+
 
 @contextmanager
 def persisted(table: DataFrame) -> Iterator[DataFrame]:
@@ -41,5 +44,5 @@ class Kept:
             own = self._locks.setdefault(key, Lock())
         with own:
             if key not in self._made:
-                self._made[key] = make().localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
+                self._made[key] = make().localCheckpoint(storageLevel=_AS_ROWS)
             return self._made[key]

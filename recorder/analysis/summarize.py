@@ -57,7 +57,7 @@ SECTIONS: Mapping[str, Callable[[Asked], Any]] = {
     "clients": lambda of: peers.software_and_clients(of.captured, of.tables.kept),
     "latency": lambda of: traffic.latency(of.tables.kept, of.line),
     "partitions": lambda of: cluster.partitions(of.captured, of.tables.changes),
-    "errors": lambda of: traffic.failures(of.tables.kept, of.line),
+    "errors": lambda of: traffic.failures(of.tables.kept, of.tables.kept_errors, of.line),
     "traffic": lambda of: traffic.traffic(of.tables.kept, of.line),
     "connections": lambda of: peers.sockets(of.captured, of.tables.kept, of.line),
     "events": lambda of: peers.happenings(of.captured),

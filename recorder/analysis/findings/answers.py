@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import at_node, beside, counted, has_any, inside, rates, said, shares
+from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, said, shares
 from recorder.analysis.findings.rows import CASES, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.errors import FLOW
@@ -81,22 +81,21 @@ def unanswered(tables: Tables) -> DataFrame:
     outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
     due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
     causes = tables.connections.select(*_CONNECTION, c.CAUSE)
-    too_late = tables.too_late.withColumn("_too_late", F.lit(True))
+    too_late = F.broadcast(tables.too_late.withColumn("_too_late", F.lit(True)))
     with_cause = due.join(causes, _CONNECTION, "left").join(too_late, t.KEYS, "left")
     is_case = (F.col(t.OUTCOME) == Outcome.UNANSWERED.value) | F.coalesce("_too_late", F.lit(False))
-    cases = counted(with_cause, [c.API, c.NODE], is_case)
-    why = with_cause.filter(is_case).groupBy(c.API, c.NODE, WINDOW).agg(F.mode(c.CAUSE).alias(c.CAUSE))
-    found = beside(cases, why, [c.API, c.NODE, WINDOW], "left")
+    why = {c.CAUSE: F.mode(F.when(is_case, F.col(c.CAUSE)))}
+    found = counted(with_cause, [c.API, c.NODE], is_case, more=why)
     return said(shares(found), at_node(), {"cause": c.CAUSE})
 
 
 def throttled(tables: Tables) -> DataFrame:
     """The share of a client's answers that have it wait for a quota."""
     told = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
-    longest = told.groupBy(PEER, WINDOW).agg(F.max(t.THROTTLE_MS).alias("_longest"))
-    found = counted(told, [PEER], F.col(t.THROTTLE_MS) > 0, worst=F.col(t.THROTTLE_MS))
+    waited = F.col(t.THROTTLE_MS)
+    found = counted(told, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
     wait = F.concat(F.col("_longest").cast("string"), F.lit(" ms"))
-    return said(shares(found.join(longest, [PEER, WINDOW])), PEER, {"longest": wait})
+    return said(shares(found), PEER, {"longest": wait})
 
 
 def login_breaks(tables: Tables) -> DataFrame:

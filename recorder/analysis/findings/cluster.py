@@ -67,12 +67,11 @@ def uneven_nodes(tables: Tables) -> DataFrame:
     data = inside(tables.exchanges).filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.FETCH) & F.col(c.NODE).isNotNull())
     sized = data.withColumn("_size", both_sizes())
     of_window = Window.partitionBy(c.CLUSTER, WINDOW)
-    carried = sized.groupBy(c.CLUSTER, c.NODE, WINDOW).agg(F.sum("_size").alias("_bytes"))
+    carried = counted(sized, [c.CLUSTER, c.NODE], worst=F.col("_size"), more={"_bytes": F.sum("_size")})
     every = carried.withColumn("_all", F.sum("_bytes").over(of_window))
     busy = every.filter(F.col("_all") >= MIN_BYTES_A_SECOND * tables.windows.seconds)
     nodes = tables.changes.filter(F.col("told_node").isNotNull()).agg(F.count_distinct("told_node").alias("_nodes"))
-    found = counted(sized, [c.CLUSTER, c.NODE], worst=F.col("_size")).drop(OF)
-    both = found.join(busy, [c.CLUSTER, c.NODE, WINDOW]).join(F.broadcast(nodes)).filter(F.col("_nodes") >= MIN_NODES)
+    both = busy.join(F.broadcast(nodes)).filter(F.col("_nodes") >= MIN_NODES)
     times = F.col("_bytes") * F.col("_nodes") / F.col("_all")
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"part": part, "nodes": "_nodes", "node": c.NODE}
@@ -121,7 +120,7 @@ def _out_of_range(tables: Tables) -> DataFrame:
 
 
 def _lost(found: DataFrame, who: Column) -> DataFrame:
-    cases = counted(found.withColumns({"_who": who, WINDOW: F.lit(0)}), ["_who", "topic"])
-    how = found.withColumn("_who", who).groupBy("_who", "topic").agg(F.min_by("_how", c.AT).alias("_how"))
-    told = cases.join(how, ["_who", "topic"]).withColumn(MEASURE, F.col(CASES))
+    of_whom = found.withColumns({"_who": who, WINDOW: F.lit(0)})
+    cases = counted(of_whom, ["_who", "topic"], more={"_how": F.min_by("_how", c.AT)})
+    told = cases.withColumn(MEASURE, F.col(CASES))
     return said(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})

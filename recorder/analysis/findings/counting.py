@@ -1,6 +1,8 @@
 """The two shapes of most rules: a share of cases (errors of all answers), and a rate of cases (connections a second).
 
-Both count by subject and window. Evidence is the worst case of each window, by `worst`; else the first.
+Both count by subject and window. Evidence is the worst case of each window, by `worst`; else the first. What else a
+rule tells of a subject's window is summed up beside the cases (`more`): a second aggregate, joined to the first, would
+read and shuffle the same rows once more.
 """
 
 from __future__ import annotations
@@ -26,20 +28,39 @@ def inside(rows: DataFrame) -> DataFrame:
 
 
 def counted(
-    rows: DataFrame, keys: Sequence[str], is_case: Column | None = None, *, at: str = c.AT, worst: Column | None = None
+    rows: DataFrame,
+    keys: Sequence[str],
+    is_case: Column | None = None,
+    *,
+    at: str = c.AT,
+    worst: Column | None = None,
+    more: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """By `keys` and window: OF all rows CASES, when these were, and EVIDENCE. Rows without a case are left out."""
+    """The rows of `tallied` that have a case."""
+    return tallied(rows, keys, is_case, at=at, worst=worst, more=more).filter(F.col(CASES) > 0)
+
+
+def tallied(
+    rows: DataFrame,
+    keys: Sequence[str],
+    is_case: Column | None = None,
+    *,
+    at: str = c.AT,
+    worst: Column | None = None,
+    more: Mapping[str, Column] | None = None,
+) -> DataFrame:
+    """By `keys` and window: OF all rows CASES, when these were, EVIDENCE; `more`: further aggregates of all rows."""
     yes = F.lit(True) if is_case is None else F.coalesce(is_case, F.lit(False))
     at_ns = ns(at)
     order = F.when(yes, -at_ns if worst is None else worst.cast("double"))
-    found = rows.groupBy(*keys, WINDOW).agg(
+    return rows.groupBy(*keys, WINDOW).agg(
         F.count_if(yes).alias(CASES),
         F.count("*").alias(OF),
         F.min(F.when(yes, at_ns)).alias(FROM_NS),
         F.max(F.when(yes, at_ns)).alias(TO_NS),
         F.max_by(evidence(rows, at_ns), order).alias(EVIDENCE),
+        *(column.alias(name) for name, column in (more or {}).items()),
     )
-    return found.filter(F.col(CASES) > 0)
 
 
 def evidence(rows: DataFrame, at_ns: Column) -> Column:

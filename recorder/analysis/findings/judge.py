@@ -35,7 +35,7 @@ MIN_CASES, MIN_OF = 5, 100
 # Lost or unread beyond this share: a count is a lower bound.
 MUCH = 0.01
 # Rules in a plan: one job costs more than a rule's rows, but what Spark thinks about a plan grows faster than the plan.
-_AT_ONCE = 4
+_AT_ONCE = 7
 _RULE, _THRESHOLD, _MUST_LAST = "rule", "threshold", "must_last"
 _RANK, _NEAR = "_rank", "_near"
 

@@ -129,14 +129,9 @@ def re_reads(tables: Tables) -> DataFrame:
     in_order = Window.partitionBy(*_CONNECTION, "topic", "partition").orderBy(*_IN_ORDER)
     highest = F.max("last_offset").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     again = read.withColumn("_again", F.coalesce(F.col("last_offset") <= highest, F.lit(False)))
-    found = counted(inside(again), [PEER, "topic"], F.col("_again"))
-    bytes_read = (
-        inside(again)
-        .groupBy(PEER, "topic", WINDOW)
-        .agg((F.sum(F.when(F.col("_again"), F.col("bytes"))) / F.sum("bytes")).alias("_share"))
-    )
-    measured = found.join(bytes_read, [PEER, "topic", WINDOW]).withColumn(MEASURE, F.col("_share"))
-    return said(measured, F.concat(PEER, F.lit(" of "), "topic"), {"client": PEER, "topic": "topic"})
+    of_bytes = F.sum(F.when(F.col("_again"), F.col("bytes"))) / F.sum("bytes")
+    found = counted(inside(again), [PEER, "topic"], F.col("_again"), more={MEASURE: of_bytes})
+    return said(found, F.concat(PEER, F.lit(" of "), "topic"), {"client": PEER, "topic": "topic"})
 
 
 def clocks_ahead(tables: Tables) -> DataFrame:
@@ -145,6 +140,6 @@ def clocks_ahead(tables: Tables) -> DataFrame:
     sent = inside(tables.batches).filter((F.col(SIDE) == REQUEST) & told)
     ahead = (F.col("max_timestamp_ms") - F.unix_micros(c.AT) / 1000).cast("double")
     timed = sent.withColumn("_ahead", ahead)
-    usual = timed.groupBy(PEER, WINDOW).agg(F.median("_ahead").alias(MEASURE))
-    cases = counted(timed, [PEER], F.col("_ahead") > 0, worst=F.col("_ahead"))
-    return said(cases.drop(OF).withColumn(OF, F.lit(None)).join(usual, [PEER, WINDOW]), PEER)
+    usual = {MEASURE: F.median("_ahead")}
+    cases = counted(timed, [PEER], F.col("_ahead") > 0, worst=F.col("_ahead"), more=usual)
+    return said(cases.withColumn(OF, F.lit(None)), PEER)

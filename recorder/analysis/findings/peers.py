@@ -35,9 +35,7 @@ def churn(tables: Tables) -> DataFrame:
     """How many connections a second of a family of clients were closed within a minute."""
     life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
     brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
-    cases = counted(brief, [FAMILY], at="opened_at")
-    lives = brief.groupBy(FAMILY, WINDOW).agg(F.median("_life").alias("_median"))
-    found = cases.join(lives, [FAMILY, WINDOW])
+    found = counted(brief, [FAMILY], at="opened_at", more={"_median": F.median("_life")})
     return said(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
 
 
@@ -90,9 +88,9 @@ def without_sessions(tables: Tables) -> DataFrame:
     # an epoch of -1 wants no session, and one of 0 a new one; others are those of a session
     asked = tables.fetches.filter(F.col("fetch_epoch") >= 0).withColumn("_number", F.row_number().over(own))
     asks_again = inside(asked).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
-    found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"))
-    sizes = asks_again.filter("_again").groupBy(PEER, WINDOW).agg(F.max("partitions").alias("_most"))
-    return said(shares(found.join(sizes, [PEER, WINDOW])), PEER, {"partitions": "_most"})
+    most = {"_most": F.max(F.when(F.col("_again"), F.col("partitions")))}
+    found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"), more=most)
+    return said(shares(found), PEER, {"partitions": "_most"})
 
 
 def cut_off(tables: Tables) -> DataFrame:

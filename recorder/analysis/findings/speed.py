@@ -9,7 +9,7 @@ from proxy.wire.keys import FETCH
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.expressions import percentile
-from recorder.analysis.findings.counting import at_node, beside, counted, inside, said, shares
+from recorder.analysis.findings.counting import at_node, counted, inside, said, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.capture import frames as c
@@ -31,11 +31,10 @@ def slow(tables: Tables) -> DataFrame:
     Usual is the median of the p99 of all windows.
     """
     is_slow = F.col(c.LATENCY_NS) >= SLOW_MS * 1_000_000
-    work = _work(tables)
-    p99 = work.groupBy(c.API, c.NODE, WINDOW).agg(_percentile(F.col(c.LATENCY_NS), 0.99).alias(_P99))
-    cases = counted(work, [c.API, c.NODE], is_slow, worst=F.col(c.LATENCY_NS))
-    every = _with_others(p99.withColumn(_USUAL, F.median(_P99).over(Window.partitionBy(c.API, c.NODE))))
-    found = beside(cases, every, [c.API, c.NODE, WINDOW]).withColumn(_USUAL, F.least(_USUAL, _OTHERS))
+    latency = F.col(c.LATENCY_NS)
+    every = tallied(_work(tables), [c.API, c.NODE], is_slow, worst=latency, more={_P99: _percentile(latency, 0.99)})
+    usual = every.withColumn(_USUAL, F.median(_P99).over(Window.partitionBy(c.API, c.NODE)))
+    found = _with_others(usual).filter(F.col(CASES) > 0).withColumn(_USUAL, F.least(_USUAL, _OTHERS))
     times = F.when(F.col(_P99) >= SLOW_MS, F.col(_P99) / F.col(_USUAL)).otherwise(0.0)
     words = {"p99": _shown(_P99), "usual": _shown(_USUAL)}
     return said(found.withColumn(MEASURE, times), at_node(), words)
@@ -70,9 +69,9 @@ def slow_consumers(tables: Tables) -> DataFrame:
         [PEER],
         F.col("_lingers").isNotNull(),
         worst=F.col("_lingers"),
+        more={"_longest": F.max("_lingers")},
     )
-    longest = fetches.withColumn("_lingers", lingers).groupBy(PEER).agg(F.max("_lingers").alias("_longest"))
-    many = beside(found.filter(F.col(CASES) >= MIN_SLOW_ANSWERS), longest, [PEER])
+    many = found.filter(F.col(CASES) >= MIN_SLOW_ANSWERS)
     return said(shares(many), PEER, {"longest": F.concat(F.round("_longest", 1).cast("string"), F.lit(" s"))})
 
 
@@ -84,13 +83,13 @@ def _work(tables: Tables) -> DataFrame:
 def _with_others(found: DataFrame) -> DataFrame:
     """The rows with the median of what is usual on the API's other nodes; null without others."""
     # a connection whose node is unknown may be to any of them
-    known = found.filter(F.col(c.NODE).isNotNull())
-    of_nodes = known.groupBy(c.API, c.NODE).agg(F.first(_USUAL).alias(_USUAL))
-    every = of_nodes.groupBy(c.API).agg(F.collect_list(F.struct(c.NODE, _USUAL)).alias("_nodes"))
+    known = F.when(F.col(c.NODE).isNotNull(), F.struct(c.NODE, _USUAL))
+    # a set: a node's windows all have the same
+    nodes = F.collect_set(known).over(Window.partitionBy(c.API))
     others = F.filter("_nodes", lambda one: ~one[c.NODE].eqNullSafe(F.col(c.NODE)))
     sorted_ones = F.array_sort(F.transform(others, lambda one: one[_USUAL]))
     middle = F.get(sorted_ones, (F.size(sorted_ones) / 2).cast("int"))
-    return beside(found, every, [c.API], "left").withColumn(_OTHERS, middle).drop("_nodes")
+    return found.withColumn("_nodes", nodes).withColumn(_OTHERS, middle).drop("_nodes")
 
 
 def _percentile(latency: Column, share: float) -> Column:

@@ -94,7 +94,12 @@ class Tables:
     @cached_property
     def errors(self) -> DataFrame:
         """The errors in answers, with the same."""
-        return self.windows.put(with_peers(errors(self.kept)))
+        return self.windows.put(self.kept_errors)
+
+    @cached_property
+    def kept_errors(self) -> DataFrame:
+        """The errors in answers, with HOST, PEER, FAMILY. A report keeps them."""
+        return self.captured.once("errors", lambda: with_peers(errors(self.kept)))
 
     @cached_property
     def too_late(self) -> DataFrame:

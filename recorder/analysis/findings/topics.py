@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.findings.counting import Words, counted, inside, rates, said, shares
+from recorder.analysis.findings.counting import Words, counted, inside, rates, said, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 
@@ -28,33 +28,31 @@ _ACKS = {0: "none", 1: "the leader alone", 2: "all in-sync replicas"}
 def hot_partitions(tables: Tables) -> DataFrame:
     """How many times its even share of a topic's bytes a partition is written."""
     written = inside(tables.written)
-    cases = counted(written, ["topic", "partition"], worst=F.col("bytes"))
+    size = F.col("bytes")
+    sizes = counted(written, ["topic", "partition"], worst=size, more={"_bytes": F.sum(size)})
     of_window = Window.partitionBy(WINDOW)
     of_topic = Window.partitionBy("topic", WINDOW)
-    sizes = written.groupBy("topic", "partition", WINDOW).agg(F.sum("bytes").alias("_bytes"), F.count("*").alias("_n"))
     shared = sizes.withColumns(
         {
             "_topic": F.sum("_bytes").over(of_topic),
             "_all": F.sum("_bytes").over(of_window),
-            OF: F.sum("_n").over(of_topic),
+            OF: F.sum(OF).over(of_topic),
         }
     )
     many = tables.partition_counts.filter(F.col("partitions") >= MIN_PARTITIONS)
     busy = shared.join(F.broadcast(many), ["topic"]).filter(F.col("_topic") >= MIN_SHARE * F.col("_all"))
-    found = cases.drop(OF).join(busy, ["topic", "partition", WINDOW])
     skew = F.col("_bytes") * F.col("partitions") / F.col("_topic")
     subject = F.concat("topic", F.lit(" "), F.col("partition").cast("string"))
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_topic")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"topic": "topic", "partition": "partition", "part": part, "partitions": "partitions"}
-    return said(found.withColumn(MEASURE, skew), subject, words)
+    return said(busy.withColumn(MEASURE, skew), subject, words)
 
 
 def small_batches(tables: Tables) -> DataFrame:
     """How many batches a second a client writes to a topic, where half of them are small."""
     batches = inside(tables.batches).filter(F.col(SIDE) == REQUEST)
-    cases = counted(batches, [PEER, "topic"])
-    half = batches.groupBy(PEER, "topic", WINDOW).agg(F.median("bytes").cast("int").alias("_median"))
-    found = cases.join(half.filter(F.col("_median") < SMALL_BATCH), [PEER, "topic", WINDOW])
+    cases = counted(batches, [PEER, "topic"], more={"_median": F.median("bytes").cast("int")})
+    found = cases.filter(F.col("_median") < SMALL_BATCH)
     return said(rates(found, tables.windows), _to_topic(), {"client": PEER, "topic": "topic", "size": "_median"})
 
 
@@ -62,18 +60,19 @@ def uncompressed(tables: Tables) -> DataFrame:
     """How many times smaller zlib makes the batches of a topic that are written without a codec. A sixteenth of them is
     tried. Topics with less than 10 % of all that is written, or less than 10 kB a second, are left out."""
     sent = inside(tables.batches).filter(F.col(SIDE) == REQUEST)
-    plain = sent.filter(F.col("codec") == "none")
-    sizes = sent.groupBy("topic", WINDOW).agg(
-        F.sum(F.when(F.col("codec") == "none", F.col("bytes"))).alias("_plain"),
-        F.sum("bytes").alias("_bytes"),
-        (F.sum("sampled_bytes") / F.sum("folded_bytes")).alias(MEASURE),
-    )
+    is_plain = F.col("codec") == "none"
+    sums = {
+        "_plain": F.sum(F.when(is_plain, F.col("bytes"))),
+        "_bytes": F.sum("bytes"),
+        MEASURE: F.sum("sampled_bytes") / F.sum("folded_bytes"),
+    }
+    # not `counted`: topics without a plain batch have a part in all that is written
+    sizes = tallied(sent, ["topic"], is_plain, worst=F.col("bytes"), more=sums)
     part = F.col("_plain") / F.sum("_bytes").over(Window.partitionBy(WINDOW))
     is_much = (F.col("_part") >= MIN_PLAIN) & (F.col("_plain") >= MIN_PLAIN_BYTES_A_SECOND * tables.windows.seconds)
     much = sizes.withColumn("_part", part).filter(is_much)
-    found = counted(plain, ["topic"], worst=F.col("bytes")).withColumn(OF, F.lit(None))
     shown = F.concat(F.round(100 * F.col("_part")).cast("int").cast("string"), F.lit(" %"))
-    return said(found.join(much, ["topic", WINDOW]), "topic", {"part": shown})
+    return said(much.withColumn(OF, F.lit(None)), "topic", {"part": shown})
 
 
 def unsafe(tables: Tables) -> DataFrame:
@@ -81,8 +80,8 @@ def unsafe(tables: Tables) -> DataFrame:
     asked = inside(tables.written).withColumn("_acks", F.when(F.col("acks") < 0, 2).otherwise(F.col("acks")))
     usual = asked.groupBy("topic").agg(F.mode("_acks").alias("_usual"))
     both = asked.join(F.broadcast(usual), ["topic"])
-    fewest = both.groupBy(PEER, "topic", WINDOW).agg(F.min("_acks").alias("_fewest"), F.max("_usual").alias("_usual"))
-    found = counted(both, [PEER, "topic"], F.col("_acks") < F.col("_usual")).join(fewest, [PEER, "topic", WINDOW])
+    fewest = {"_fewest": F.min("_acks"), "_usual": F.max("_usual")}
+    found = counted(both, [PEER, "topic"], F.col("_acks") < F.col("_usual"), more=fewest)
     words: Words = {"client": PEER, "topic": "topic", "acks": _acks("_fewest"), "usual": _acks("_usual")}
     return said(shares(found), _to_topic(), words)
 

@@ -11,6 +11,7 @@ the largest of them. A window without steps goes on with the last one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
@@ -66,6 +67,8 @@ LAG = Table(
 _PLACE = [c.CLUSTER, "topic", LIFE, "partition"]
 KEY = [*_PLACE, "group_id"]
 _STATE = ["end_offset", "stable_offset", "told_at", "commit"]
+# the table of a name, made by the function if it is not there yet
+Once = Callable[[str, Callable[[], DataFrame]], DataFrame]
 
 
 class Span(NamedTuple):
@@ -91,12 +94,22 @@ def span(captured: Captured) -> Span:
     return Span(last or 0, window_ns(first or 0, last or 0))
 
 
+def made_anew(_name: str, make: Callable[[], DataFrame]) -> DataFrame:
+    """The table, which nobody keeps."""
+    return make()
+
+
 class Offsets(NamedTuple):
-    """What lag is made of: `commits`, ends of logs with their topics' lives, and these lives."""
+    """What lag is made of: `commits`, ends of logs with their topics' lives, and these lives. `once`: keeps a table."""
 
     kept: DataFrame
     ends: DataFrame
     lives: DataFrame
+    once: Once = made_anew
+
+    def points(self, within: Span) -> DataFrame:
+        """The ends, `thinned`."""
+        return self.once(f"ends by {within.window_ns} ns", lambda: thinned(self.ends, within))
 
 
 def offsets(captured: Captured) -> Offsets:
@@ -104,7 +117,7 @@ def offsets(captured: Captured) -> Offsets:
     lives = captured.once("lives of topics", lambda: topic_lives(captured))
     kept = captured.once("commits", lambda: commits(group_events(captured), lives))
     ends = captured.once("ends of logs", lambda: with_life(log_ends(captured, kept), lives))
-    return Offsets(kept, ends, lives)
+    return Offsets(kept, ends, lives, captured.once)
 
 
 def lag(captured: Captured) -> DataFrame:
@@ -115,8 +128,7 @@ def lag(captured: Captured) -> DataFrame:
 
 def lag_windows(found: Offsets, within: Span) -> DataFrame:
     """The same, without what only `aged` knows; with `window`, its number, and LIFE, which is `topic_id`."""
-    points = thinned(found.ends, within)
-    windows = filled(by_window(with_lag(steps(found.kept, points)), within), found.lives, within)
+    windows = filled(by_window(with_lag(steps(found.kept, found.points(within))), within), found.lives, within)
     behind = _not_below_0(F.col("stable_offset") - F.col("committed_offset"))
     stale = F.unix_seconds(WINDOW_END) - F.unix_seconds("told_at") > STALE_S
     return windows.withColumns({"readable_lag": behind, "is_stale": stale, "topic_id": F.col(LIFE)})
@@ -124,7 +136,7 @@ def lag_windows(found: Offsets, within: Span) -> DataFrame:
 
 def aged(found: Offsets, windows: DataFrame, within: Span) -> DataFrame:
     """Rows of `lag_windows` with `lag_ms` and `lag_records`."""
-    return with_age(windows, thinned(found.ends, within), found.ends)
+    return with_age(windows, found.points(within), found.ends)
 
 
 def commits(events: DataFrame, lives: DataFrame) -> DataFrame:

@@ -81,7 +81,9 @@ def _asked(rows: DataFrame) -> DataFrame:
     """`_id`, the ends before and behind its commit, and the control batches between its commit and its end."""
     order = Window.partitionBy(*_PLACE).orderBy("offset", "kind", F.col("end.from_us"))
     before = F.last("end", ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, 0))
-    behind = F.first("end", ignorenulls=True).over(order.rowsBetween(1, Window.unboundedFollowing))
+    # what follows, in reverse: to the end of a frame that begins behind the row, Spark goes from each row anew
+    reverse = Window.partitionBy(*_PLACE).orderBy(F.desc("offset"), F.desc("kind"), F.col("end.from_us").desc())
+    behind = F.last("end", ignorenulls=True).over(reverse.rowsBetween(Window.unboundedPreceding, -1))
     controls = F.count_if(F.col("kind") == _CONTROL).over(order.rowsBetween(Window.unboundedPreceding, 0))
     found = rows.withColumns({"_before": before, "_next": behind, "_controls": controls}).filter(
         F.col("_id").isNotNull()

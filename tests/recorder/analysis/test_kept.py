@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
+from pyspark.sql import SparkSession
+
 from recorder.analysis.at_once import THREADS, ask_all
 from recorder.analysis.kept import Kept
 
@@ -37,3 +40,12 @@ def test_tables_of_other_times_are_other_tables_and_one_may_be_made_of_another()
     assert kept.table(("rows", 0), rows_with_names) is rows
     assert kept.table(("rows", 1), rows_with_names) is rows
     assert (names.times, rows.times) == (1, 2)
+
+
+@pytest.mark.real
+def test_kept_rows_are_in_memory_as_they_are_read(spark: SparkSession) -> None:
+    kept = Kept().table("numbers", lambda: spark.range(3).toDF("number"))
+    plan: Any = kept._jdf.queryExecution().analyzed()
+    level = plan.rdd().getStorageLevel()
+    assert (level.useMemory(), level.useDisk(), level.deserialized()) == (True, True, True)
+    assert kept.count() == 3

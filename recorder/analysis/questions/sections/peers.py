@@ -95,12 +95,13 @@ def sockets(captured: Captured, exchanges: DataFrame, line: Timeline) -> Connect
 
 
 def _sockets(found: DataFrame, line: Timeline) -> Connections:
-    opened = found.filter(F.col("opened_at").isNotNull()).groupBy(bin_of(line, "opened_at")).count()
+    # those whose opening was not seen are in no bin, but count
+    opened = found.groupBy(F.when(F.col("opened_at").isNotNull(), bin_of(line, "opened_at"))).count().collect()
     causes = found.filter(F.col(c.CAUSE).isNotNull()).groupBy(c.CAUSE).count().orderBy(F.desc("count"), c.CAUSE)
     ended, kinds = firsts(causes, MAX_ROWS)
     return Connections(
-        total=found.count(),
-        opened=series("opened", line, map(tuple, opened.collect()), 0),
+        total=sum(count for _, count in opened),
+        opened=series("opened", line, map(tuple, opened), 0),
         clients=_by_client(found),
         causes=Table(tuple(CloseCause(*row) for row in ended), kinds),
     )

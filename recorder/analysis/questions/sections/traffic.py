@@ -27,7 +27,7 @@ from recorder.analysis.summary.traffic import (
     Traffic,
     TrafficOfApi,
 )
-from recorder.analysis.tables.errors import FLOW, errors
+from recorder.analysis.tables.errors import FLOW
 from recorder.capture import frames as c
 from recorder.missing import Missing
 
@@ -135,9 +135,8 @@ def _from_ms(level: int) -> float:
     return max(2.0**level, 1.0) / 1000
 
 
-def failures(exchanges: DataFrame, line: Timeline) -> Errors:
-    """What brokers refused, by API and code; over time what is no flow."""
-    found = errors(exchanges)
+def failures(exchanges: DataFrame, found: DataFrame, line: Timeline) -> Errors:
+    """What brokers refused, by API and code; over time what is no flow. `found`: the exchanges' `errors`."""
     answers = exchanges.filter(F.col(t.ERROR_CODES).isNotNull()).groupBy(c.API).agg(F.count("*").alias("_answers"))
     example = F.concat_ws("/", c.SESSION, F.col(c.CONNECTION).cast("string"), F.concat(F.lit("e"), c.EXCHANGE))
     rows = (

@@ -47,7 +47,7 @@ def test_the_heat_map_counts_each_answer_that_is_work_once(made: Any) -> None:
 
 
 def test_errors_are_told_by_code_with_flow_behind_and_out_of_the_plot(made: Any) -> None:
-    found = traffic.failures(made.kept, LINE)
+    found = traffic.failures(made.kept, made.kept_errors, LINE)
     assert [(one.error, one.count, one.share, one.is_flow) for one in found.errors] == [
         ("UNKNOWN_TOPIC_OR_PARTITION", 4, 0.2, False),
         ("FETCH_SESSION_ID_NOT_FOUND", 240, 1, True),
@@ -57,7 +57,8 @@ def test_errors_are_told_by_code_with_flow_behind_and_out_of_the_plot(made: Any)
 
 
 def test_errors_of_answers_that_nobody_could_read_are_not_judged(tables: Any) -> None:
-    found = traffic.failures(tables(each_second(1, error_codes=None, unread="omitted")).kept, LINE)
+    made = tables(each_second(1, error_codes=None, unread="omitted"))
+    found = traffic.failures(made.kept, made.kept_errors, LINE)
     assert found.not_judged == "no answer could be read"
 
 

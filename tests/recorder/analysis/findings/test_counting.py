@@ -1,0 +1,48 @@
+"""What a rule tells of a subject's window stands in the one aggregate that counts its cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis.findings.counting import counted, tallied
+from recorder.analysis.findings.rules import RULES
+from tests.recorder.analysis.by_hand import each_second
+
+pytestmark = pytest.mark.real
+# rules that tell something besides their cases, all of it of exchanges
+RULES_OF_EXCHANGES = ("slow", "slow_consumer", "throttled")
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    """Two clients in one window: one of them has a case, the larger row is none."""
+    at = F.timestamp_micros(F.lit(0))
+    told = [("a", 1, True, 3), ("a", 1, False, 9), ("b", 1, False, 5)]
+    found = spark.createDataFrame(told, "who string, window bigint, is_bad boolean, size int")
+    return found.withColumns({"session": F.lit("s"), "connection": F.lit(1), "at": at})
+
+
+def test_further_aggregates_are_of_all_rows_and_not_of_cases_alone(rows: DataFrame) -> None:
+    found = tallied(rows, ["who"], F.col("is_bad"), more={"largest": F.max("size")}).orderBy("who")
+    assert [(row["who"], row["cases"], row["of"], row["largest"]) for row in found.collect()] == [
+        ("a", 1, 2, 9),
+        ("b", 0, 1, 5),
+    ]
+
+
+def test_who_has_no_case_is_left_out_of_those_counted(rows: DataFrame) -> None:
+    found = counted(rows, ["who"], F.col("is_bad"), more={"largest": F.max("size")}).collect()
+    assert [(row["who"], row["largest"]) for row in found] == [("a", 9)]
+
+
+@pytest.mark.parametrize("name", RULES_OF_EXCHANGES)
+def test_a_rule_reads_the_exchanges_once(tables: Any, name: str) -> None:
+    (rule,) = (rule for rule in RULES if rule.name == name)
+    found: Any = rule.find(tables(each_second(15)))
+    plan: str = found._jdf.queryExecution().optimizedPlan().toString()
+    assert "Aggregate" in plan
+    assert "Join" not in plan
