@@ -57,9 +57,12 @@ def test_a_share_fetch_of_50_mb_names_the_new_leader(
 
 def test_java_clients_follow_a_moving_leader(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
-        leaders.follow_a_moving_leader(kafka_three, proxy.bootstrap, tmp_path)
-        _, far = proxy.conversations()
-        assert {"Fetch", "Produce", "ShareFetch"} <= _apis_that_named_nodes(far)
+
+        def all_named() -> bool:
+            return {"Fetch", "Produce", "ShareFetch"} <= _apis_that_named_nodes(proxy.conversations()[1])
+
+        leaders.follow_a_moving_leader(kafka_three, proxy.bootstrap, tmp_path, all_named)
+        assert all_named()
 
 
 def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(

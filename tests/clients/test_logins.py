@@ -102,8 +102,7 @@ def test_logging_in_again_passes_on_the_same_connection(
         if client == "confluent":
             logins.confluent_stays_logged_in(proxy.bootstrap, topic, mechanism, is_enough)
         else:
-            logins.java_stays_logged_in(kafka_strict, proxy.bootstrap, topic, mechanism, tmp_path)
-            assert is_enough()
+            logins.java_stays_logged_in(kafka_strict, proxy.bootstrap, topic, mechanism, tmp_path, is_enough)
         assert proxy.stop() == 0
         compact(proxy.capture)
     user = {logins.PLAIN: USER, logins.OAUTHBEARER: logins.BEARER_USER}[mechanism]

@@ -3,6 +3,7 @@
 import signal
 import socket
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ BULK, MOVING = 0, 1
 # an epoch that no leader of a test's partition comes to
 A_LATER_EPOCH = 1000
 ATTEMPTS = 5
+# where leaders move in an attempt
+MOVES = (2, 3, 1)
+# the console producer's own defaults give up after 1.5 s, or when it was refused three times
+_PATIENT_PRODUCER = ("--request-timeout-ms", str(PATIENCE * 1000), "--message-send-max-retries", "1000000")
 
 
 def fetches_bulk_while_a_leader_moves(cluster: KafkaCluster, bootstrap: str, named_in_bulk: Callable[[], bool]) -> None:
@@ -118,33 +123,50 @@ def _patient_share_consumer(folder: Path) -> list[str]:
     return ["--command-config", str(file)]
 
 
-def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path) -> None:
-    """A Java producer, a consumer and a share consumer, none of which loses a record."""
-    topic, count, share = _two_partitions_on_node_1(bootstrap), 4000, fresh("share")
+def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path, all_named: Callable[[], bool]) -> None:
+    """A Java producer, a consumer and a share consumer, none of which loses a record.
+
+    Args:
+        all_named: whether each of them was answered with a new leader's address.
+    """
+    topic, share = _two_partitions_on_node_1(bootstrap), fresh("share")
     at = ["--bootstrap-server", bootstrap]
     config = ["--alter", "--entity-type", "groups", "--entity-name", share]
     cluster.console("kafka-configs", *at, *config, "--add-config", "share.auto.offset.reset=earliest")
-    until = ["--topic", topic, "--max-messages", str(count), "--timeout-ms", str(PATIENCE * 1000)]
     commands = {
-        "consumer": ["kafka-console-consumer", *at, *until, "--from-beginning"],
-        "share": ["kafka-console-share-consumer", *at, *until, "--group", share],
-        "producer": _paced_producer(bootstrap, topic, count),
+        "consumer": ["kafka-console-consumer", *at, "--topic", topic, "--from-beginning"],
+        "share": ["kafka-console-share-consumer", *at, "--topic", topic, "--group", share],
     }
     running = {
         name: children.spawn(cluster.console_command(*command), output=folder / f"{name}.out")
         for name, command in commands.items()
     }
+    producer = children.spawn(
+        cluster.console_command("kafka-console-producer", *at, "--topic", topic, *_PATIENT_PRODUCER),
+        output=folder / "producer.out",
+        stdin=subprocess.PIPE,
+    )
+    sent: set[bytes] = set()
+
+    def have_come() -> bool:
+        return all(sent <= set((folder / f"{name}.out").read_bytes().split()) for name in commands)
+
     try:
-        wait_for(lambda: (folder / "share.out").read_bytes().count(b"\n") > 10, "records to flow", seconds=PATIENCE)
-        for node in (2, 3, 1):
+        for number, node in enumerate((1, *MOVES * ATTEMPTS)):
             for partition in (0, 1):
                 cluster.move_leader(topic, partition, node)
-        for name, child in running.items():
-            assert child.wait(PATIENCE) == 0, (folder / f"{name}.out").read_text()[-2000:]
+            line = b"record-%d" % number
+            sent.add(line)
+            producer.stdin.write(line + b"\n")
+            producer.stdin.flush()
+            wait_for(have_come, f"{line.decode()} to reach both consumers", seconds=PATIENCE)
+            if all_named():
+                break
+        producer.stdin.close()
+        assert producer.wait(PATIENCE) == 0, (folder / "producer.out").read_text()[-2000:]
     finally:
-        for child in running.values():
+        for child in (producer, *running.values()):
             children.stop(child)
-    assert f"{count} records sent" in (folder / "producer.out").read_text()
 
 
 def acknowledges_to_a_leader_that_is_none(
@@ -202,12 +224,6 @@ def _ask(cluster: KafkaCluster, node: int, key: int, version: int, values: dict[
         (size,) = struct.unpack(">i", answers.read(4))
         _, answer = catalog.decode_response(answers.read(size), key, version)
     return answer
-
-
-def _paced_producer(bootstrap: str, topic: str, count: int) -> list[str]:
-    """Takes some seconds, so that leaders can move under it."""
-    load = ["--num-records", str(count), "--throughput", "500", "--record-size", "100"]
-    return ["kafka-producer-perf-test", "--topic", topic, *load, "--bootstrap-server", bootstrap]
 
 
 def _two_partitions_on_node_1(bootstrap: str) -> str:
