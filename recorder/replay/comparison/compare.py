@@ -11,6 +11,8 @@ counterpart: such a value is only looked at for being there, and an element of s
 
 An answer in the recorded bytes needs no walk where each value of it stands for itself (`unchanged`).
 
+Of what follows from an earlier difference (`one_sided`), only errors are compared, and it may be on one side alone.
+
 What isn't compared here: fetched records (`records`), and what single members of a group have to read (`unions`).
 """
 
@@ -86,6 +88,7 @@ def verdict(
     known: Known,
     *,
     dropped: Collection[Dropped] = (),
+    consequences: Collection[Around] = frozenset(),
 ) -> Verdict:
     """The verdict of an exchange.
 
@@ -93,6 +96,7 @@ def verdict(
         version: of the recorded answer, whose shape both have; a field that the target's lacks isn't compared.
         recorded, replayed: the answers' values, each in its own side's terms; None: there is no answer.
         dropped: partitions that weren't sent: left out on both sides.
+        consequences: structs that differ because of an earlier difference: only their errors are compared.
     """
     if recorded is None:
         return Verdict(Kind.SAME if replayed is None else Kind.UNCOMPARED)
@@ -100,7 +104,8 @@ def verdict(
         return Verdict(Kind.UNANSWERED)
     if recorded is replayed and not dropped and is_its_own_counterpart(api_key, version, recorded, known):
         return _SAME
-    comparison = _Comparison(api_key, known, frozenset((one.topic, one.partition) for one in dropped))
+    unsent = frozenset((one.topic, one.partition) for one in dropped)
+    comparison = _Comparison(api_key, known, unsent, consequences)
     if api_key in WITH_BLOBS:
         recorded, replayed = (expand("response", api_key, values) for values in (recorded, replayed))
     comparison.struct(lines(api_key, version), Place(), recorded, replayed)
@@ -110,8 +115,14 @@ def verdict(
 class _Comparison:
     """One comparison: walks both answers by the response's lines, and notes what differs."""
 
-    def __init__(self, api_key: int, known: Known, dropped: frozenset[tuple[str | bytes, int]]) -> None:
-        self._api_key, self._known, self._dropped = api_key, known, dropped
+    def __init__(
+        self,
+        api_key: int,
+        known: Known,
+        dropped: frozenset[tuple[str | bytes, int]],
+        consequences: Collection[Around],
+    ) -> None:
+        self._api_key, self._known, self._dropped, self._consequences = api_key, known, dropped, consequences
         self._differences: list[Difference] = []
         self._kinds: set[Kind] = set()
 
@@ -125,6 +136,8 @@ class _Comparison:
         """Compares two structs field by field, unless an error says that nothing in one of them counts."""
         common = [line for line in of if line.name in recorded and line.name in target]
         if self._errors_differ(common, place, recorded, target) or has_ended(self._api_key, recorded, target):
+            return
+        if self._follows(place.around):
             return
         for line in common:
             if line.is_plain and recorded[line.name] == target[line.name]:
@@ -210,21 +223,24 @@ class _Comparison:
         inside = place.at(line, 0, element, self._api_key)
         if self._api_key in _OF_SESSIONS and not _has_error(element):
             return
-        if not inside.is_brokers and not self._was_not_sent(line, inside, element):
+        if not inside.is_brokers and not self._may_be_alone(line, inside, element):
             self._differs(Kind.STRUCTURE, inside.text(), *sides)
 
-    def _was_not_sent(self, line: Line, inside: Place, element: Values) -> bool:
-        """True for a dropped partition, and for a topic all of whose partitions were dropped."""
+    def _may_be_alone(self, line: Line, inside: Place, element: Values) -> bool:
+        """True for a partition that was dropped, or is there by consequence; for a topic that has only such ones."""
         below = [
             around(inside.around, one, partition)
             for one in line.inner
             if one.named == PARTITION
             for partition in element.get(one.name) or ()
         ]
-        return all(map(self._is_dropped, below)) if below else self._is_dropped(inside.around)
+        return all(self._is_dropped(where) or self._follows(where) for where in below or [inside.around])
 
     def _is_dropped(self, where: Around) -> bool:
         return bool(self._dropped) and (where.topic, where.partition) in self._dropped
+
+    def _follows(self, where: Around) -> bool:
+        return bool(self._consequences) and where in self._consequences
 
     def _union(self, members: str, field: str, place: Place, recorded: Values, target: Values) -> None:
         """Compares what a described group's members have to read, all together."""

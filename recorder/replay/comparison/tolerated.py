@@ -3,6 +3,7 @@
 recorded            target    api            why
 any                 0         Produce        the recording's client sent these records again
 retriable, 27, 79   0         any            the recorded cluster was busy with itself; the client asked again
+                                             (but 27 of a commit, which clients don't repeat: only the target has it)
 0                   46        Produce        the target has these records already
 0                   27        Heartbeat      a member hears of a rebalance when it asks, sooner or later
 
@@ -12,7 +13,7 @@ A transaction that was still ending in the recording may have ended on the targe
 from __future__ import annotations
 
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.keys import DESCRIBE_TRANSACTIONS, HEARTBEAT, PRODUCE
+from proxy.wire.keys import DESCRIBE_TRANSACTIONS, HEARTBEAT, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.plan import Values
 
 NO_ERROR = 0
@@ -23,6 +24,7 @@ MEMBER_ID_REQUIRED = 79
 
 # api key, the target's code, where the recording has none
 _OF_THE_MOMENT = frozenset({(PRODUCE, DUPLICATE_SEQUENCE_NUMBER), (HEARTBEAT, REBALANCE_IN_PROGRESS)})
+_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # what a transaction's state becomes by itself
 _BECOMES = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
@@ -39,9 +41,11 @@ def are_alike(api_key: int, recorded: int, target: int) -> bool:
         return True
     if recorded == NO_ERROR:
         return (api_key, target) in _OF_THE_MOMENT
-    return target == NO_ERROR and (api_key == PRODUCE or _passes(recorded))
+    return target == NO_ERROR and (api_key == PRODUCE or _passes(api_key, recorded))
 
 
-def _passes(code: int) -> bool:
-    """True if a client that asks again may have success."""
-    return code in (REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED) or kafka_error(code).retriable
+def _passes(api_key: int, code: int) -> bool:
+    """True if the client asks again, and may have success."""
+    if code == REBALANCE_IN_PROGRESS:
+        return api_key not in _COMMITS
+    return code == MEMBER_ID_REQUIRED or kafka_error(code).retriable

@@ -32,6 +32,7 @@ from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.expectations import Expectations
 from recorder.replay.comparison.latency import apart
+from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.consumers.fetched import Fetched, found, named
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.records import Streams
@@ -138,6 +139,7 @@ class World:
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._counts: dict[int, ApiCounts] = {}
         self._assignments = Assignments(names)
+        self._commits = OneSidedCommits(names)
         self._groups = Groups(self._pairs, names, options, self._assignments.told)
         self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
         starts, ends = (
@@ -158,6 +160,7 @@ class World:
             ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
             self._groups,
             self._assignments,
+            self._commits,
             self._producers,
             self._fetches,
             self._fetched,
@@ -361,7 +364,15 @@ class World:
         counts = self.counts(exchange)
         counts.answered += 1
         known = Expectations(self.names, self._pairs, self._offsets, exchange)
-        found = verdict(exchange.api_key, exchange.version, exchange.answer, answer, known, dropped=exchange.dropped)
+        found = verdict(
+            exchange.api_key,
+            exchange.version,
+            exchange.answer,
+            answer,
+            known,
+            dropped=exchange.dropped,
+            consequences=self._commits.consequences(exchange, answer),
+        )
         is_mismatch = found.kind.is_mismatch
         if is_mismatch:
             self.result.add_mismatch(

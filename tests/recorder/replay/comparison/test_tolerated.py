@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_TRANSACTIONS, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import (
+    CREATE_TOPICS,
+    DESCRIBE_TRANSACTIONS,
+    HEARTBEAT,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.tolerated import are_alike
 from recorder.replay.mapping import What
@@ -54,6 +62,14 @@ def test_a_heartbeat_hears_of_a_rebalance_sooner_or_later() -> None:
     assert are_alike(HEARTBEAT, 0, 27)
     assert are_alike(HEARTBEAT, 27, 0)
     assert not are_alike(OFFSET_COMMIT, 0, 27)
+
+
+@pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT])
+def test_a_commit_that_a_rebalance_refused_in_the_recording_alone_has_left_an_offset_on_the_target(
+    api_key: int,
+) -> None:
+    assert not are_alike(api_key, 27, 0)
+    assert are_alike(api_key, 14, 0)
 
 
 @given(recorded=CODES, target=CODES)

@@ -1,0 +1,113 @@
+"""Commits that one cluster alone has taken: behind such a commit a group's offsets differ as its consequence.
+
+the commit                                             its partitions, until both clusters take a commit of them
+-----------------------------------------------------------------------------------------------------------------
+one cluster took it, the other one refused it;         consequences: of an answer to OffsetFetch only errors are
+  a difference of its own                                compared, and it may name them on one side alone
+the recorded cluster took it, the target never         the same: the report counts the commit as withheld, or lost
+  answered it
+one cluster took it, the other one answered with an    nothing follows: a client commits again (`tolerated`)
+  error that passes
+both refused it, or the recorded answer is missing     as before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from proxy.wire.errors import WireError
+from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
+from recorder.replay import partitions
+from recorder.replay.comparison.terms import Around
+from recorder.replay.comparison.tolerated import NO_ERROR, are_alike
+from recorder.replay.names import Names
+from recorder.replay.partitions import Place, Topic, topic_of
+from recorder.replay.plan import Exchange, Values
+
+_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
+
+
+class OneSidedCommits:
+    """The groups' partitions whose last commit one cluster alone has taken. A translator."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._places: set[tuple[str, Place]] = set()
+
+    def concerns(self, api_key: int, version: int) -> bool:
+        """True for APIs that these rules are about: nothing else is asked here."""
+        return api_key in _COMMITS
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Nothing is changed."""
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Nothing moves when a request leaves."""
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
+        """Both clusters have answered a commit."""
+        group = exchange.request["group_id"]
+        recorded = partitions.errors(exchange.api_key, exchange.answer, self._names.topic)
+        target = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
+        for place in recorded.keys() & target.keys():
+            codes = recorded[place], target[place]
+            if codes == (NO_ERROR, NO_ERROR):
+                self._places.discard((group, place))
+            elif NO_ERROR in codes and not are_alike(exchange.api_key, *codes):
+                self._places.add((group, place))
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """The target has not got a commit, or has not answered it."""
+        # one that can't be read names no group
+        with suppress(WireError):
+            group = exchange.request["group_id"]
+            recorded = partitions.errors(exchange.api_key, exchange.answer, self._names.topic)
+            for each in partitions.asked(exchange.api_key, exchange.request):
+                topic = self._names.topic(each.topic)
+                # the recorded answer may not be read yet: most commits are taken
+                if topic is not None and recorded.get((topic, each.partition), NO_ERROR) == NO_ERROR:
+                    self._places.add((group, (topic, each.partition)))
+
+    def consequences(self, exchange: Exchange, answer: Values) -> frozenset[Around]:
+        """Where the answers to an OffsetFetch tell offsets behind such a commit, by all names of its topic there."""
+        if exchange.api_key != OFFSET_FETCH or not self._places:
+            return frozenset()
+        told = [*_told(exchange.answer or {}, str, self._names.topic)]
+        told += _told(answer, self._names.recorded, self._names.recorded_topic)
+        # a comparison calls a partition of either answer by the topic's name, or id, in the recorded one
+        called: dict[str, set[Topic]] = {}
+        for each in told:
+            called.setdefault(each.place[0], set()).add(each.topic)
+        asked = exchange.request.get("group_id", "")
+        return frozenset(
+            Around(group=each.group, topic=topic, partition=each.place[1])
+            for each in told
+            if (each.group or asked, each.place) in self._places
+            for topic in called[each.place[0]]
+        )
+
+
+class _Told(NamedTuple):
+    """An offset that an answer to OffsetFetch tells.
+
+    Attributes:
+        group: its recorded name; None where the answer names none.
+        topic: as the answer calls it; `place`: by its recorded name.
+    """
+
+    group: str | None
+    topic: Topic
+    place: Place
+
+
+def _told(answer: Values, group: Callable[[str], str], name: Callable[[Topic], str | None]) -> Iterator[_Told]:
+    """The offsets that an answer tells. `group`, `name`: the recorded name of a group, and of a topic."""
+    for each in answer.get("groups") or [answer]:
+        whose = group(each["group_id"]) if "group_id" in each else None
+        for entry in each.get("topics") or ():
+            topic = topic_of(entry)
+            named = name(topic)
+            for partition in entry["partitions"] if named is not None else ():
+                yield _Told(whose, topic, (named or "", partition["partition_index"]))
