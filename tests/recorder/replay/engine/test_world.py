@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS, METADATA, PRODUCE
+from proxy.wire.keys import (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+)
 from recorder.replay.engine.world import refused_anywhere
 from recorder.replay.login.logins import has_login
 from recorder.replay.options import Deletes, Options
@@ -138,3 +146,81 @@ def test_what_was_recorded_since_the_capture_was_looked_through_is_not_played() 
     simulation._rows.extend(recording.happenings[2:])
     simulation.run()
     assert len(simulation.times(PRODUCE)) == 1
+
+
+COMMIT_VERSION, OFFSETS_VERSION = 2, 2
+REBALANCING, ILLEGAL = 27, 22
+
+
+class Offsets:
+    """One node, whose group has no members. It refuses the first commit, or takes all."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self.refuses, self.offset = refuses, -1
+
+    def __call__(self, got: Got) -> Answer:
+        if got.key == OFFSET_COMMIT:
+            code, self.refuses = ILLEGAL if self.refuses else 0, False
+            (partition,) = got.values["topics"][0]["partitions"]
+            self.offset = self.offset if code else partition["committed_offset"]
+            return {"topics": [{"name": "a", "partitions": [{"partition_index": 0, "error_code": code}]}]}
+        if got.key == OFFSET_FETCH:
+            return fetched(self.offset)
+        return answered(got)
+
+
+def fetched(offset: int) -> Values:
+    partition = {"partition_index": 0, "committed_offset": offset, "metadata": "", "error_code": 0}
+    return {"topics": [{"name": "a", "partitions": [partition]}], "error_code": 0}
+
+
+def commits(recording: Recording, at: float, offset: int, code: int = 0) -> None:
+    entry = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    values = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "retention_time_ms": -1}
+    values |= {"topics": [{"name": "a", "partitions": [entry]}]}
+    told = {"topics": [{"name": "a", "partitions": [{"partition_index": 0, "error_code": code}]}]}
+    recording.exchanges(at, 1, OFFSET_COMMIT, COMMIT_VERSION, values, told)
+
+
+def asks_for_offsets(recording: Recording, at: float, found: int) -> None:
+    values = {"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0]}]}
+    recording.exchanges(at, 2, OFFSET_FETCH, OFFSETS_VERSION, values, fetched(found))
+
+
+@pytest.mark.parametrize(
+    ("code", "refuses", "found"),
+    [(REBALANCING, False, -1), (0, True, 5)],
+    ids=["the target alone takes it", "the target alone refuses it"],
+)
+def test_a_commit_that_one_cluster_alone_takes_is_one_difference_however_often_its_offset_is_asked_for(
+    code: int, refuses: bool, found: int
+) -> None:
+    recording = Recording()
+    commits(recording, 0, 5, code)
+    asks_for_offsets(recording, 10, found)
+    asks_for_offsets(recording, 20, found)
+    commits(recording, 30, 6)
+    asks_for_offsets(recording, 40, 6)
+    target = Offsets(refuses=refuses)
+    result = Simulation(recording, target, Options(speed=None), cluster=one_node(("a", 1))).run()
+    assert result.totals.answered == 5
+    assert result.api("OffsetCommit").mismatches.total() == 1
+    assert result.api("OffsetFetch").mismatches.total() == 0
+
+
+def test_offsets_that_differ_without_such_a_commit_are_a_difference() -> None:
+    recording = Recording()
+    commits(recording, 0, 5)
+    asks_for_offsets(recording, 10, 7)
+    result = Simulation(recording, Offsets(refuses=False), Options(), cluster=one_node(("a", 1))).run()
+    assert result.api("OffsetFetch").mismatches.total() == 1
+
+
+def test_offsets_behind_a_commit_that_was_withheld_are_no_difference() -> None:
+    recording = Recording()
+    commits(recording, 0, 5)
+    asks_for_offsets(recording, 10, 5)
+    options = Options(speed=None, read_only=True)
+    result = Simulation(recording, Offsets(refuses=False), options, cluster=one_node(("a", 1))).run()
+    assert result.totals.withheld == {Reason.READ_ONLY: 1}
+    assert result.totals.mismatches.total() == 0
