@@ -13,6 +13,7 @@ from recorder.replay.engine.play import Play
 from recorder.replay.outcome import Ending
 from recorder.replay.plan import Values
 from recorder.replay.requests import retries, routing
+from recorder.replay.requests.apis import GROUP_APIS
 from recorder.replay.requests.layout import Only
 
 # sends an item once more; None: all of it
@@ -121,6 +122,7 @@ class Answers:
                 return
         again = world.answered(exchange, item.values, answer, now)
         if again is not None and now < (item.deadline or 0):
+            self._play.members_changed |= exchange.api_key in GROUP_APIS
             self._play.need(item, again.needs, now)
             self._retry(item, again.partitions, now)
             return

@@ -34,7 +34,8 @@ class Finishing:
     def tick(self, now: int) -> None:
         """Sends what is due of its own: heartbeats of silent members."""
         play = self._play
-        if play.members_changed:
+        # while all that members may send is on its way, no time is known at which to ask again: an answer changes that
+        if play.members_changed or (self._tick_at is None and play.world.has_touched_groups):
             play.members_changed, self._tick_at = False, 0
         if self._tick_at is None or now < self._tick_at or play.phase not in (Phase.PLAYING, Phase.DRAINING):
             return

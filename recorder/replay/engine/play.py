@@ -42,7 +42,8 @@ class Play:
         left_over: lanes that are played but for joins that the recorded client did not see answered: the target's
             answer tells who has to leave its group.
         is_read: nothing more will be read of the capture.
-        members_changed: a request by which members join, sync or leave was settled.
+        members_changed: a request by which members join, sync or leave was settled, or a group's request waits for a
+            member that joins again.
     """
 
     def __init__(self, world: World, now: int) -> None:

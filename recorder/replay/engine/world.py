@@ -424,6 +424,11 @@ class World:
         """The target's names of the topics that are used."""
         return [self.names.target(name) for name in self._topics]
 
+    @property
+    def has_touched_groups(self) -> bool:
+        """True if something happened to a group since `tick` was called: members may have something to send."""
+        return self._groups.touched
+
     def tick(self, now: int) -> tuple[list[Made], int | None]:
         """Requests of its own that are due, and when to ask next."""
         return self._groups.tick(now)

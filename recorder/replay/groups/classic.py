@@ -155,11 +155,12 @@ class ClassicGroups:
         if not needs_assignment(group, member):
             return self._elected_elsewhere(exchange, group, member)
         recorded = exchange.request["generation_id"], member.recorded_leader
-        if recorded not in group.assignments:
-            # in the recording, the generation ended without one
+        if recorded not in group.assignments or self._awaits_leader(exchange, group, recorded):
+            # In the recording, the generation ended without an assignment: somebody joined or left before its leader's
+            # SyncGroup, which leaves behind that request, as that request leaves behind this one.
             never = bool(error_of(exchange.answer))
             return Withheld(Reason.NO_LEADER) if never else Hold(Reason.NO_LEADER)
-        if self._awaits_members(group, recorded) or self._awaits_leader(exchange, group, recorded):
+        if self._awaits_members(group, recorded):
             return Hold(Reason.NO_LEADER)
         if self._state.options.speed is None and group.followed_at is not None:
             after = group.followed_at + AFTER_FOLLOWERS

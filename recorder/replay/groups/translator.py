@@ -90,6 +90,11 @@ class Groups:
         """A recorded connection ended: its members fall silent, as they did."""
         self._state.close(connection)
 
+    @property
+    def touched(self) -> bool:
+        """True if something happened to a group since the last `tick`."""
+        return self._state.touched
+
     def tick(self, now: int) -> tuple[list[Made], int | None]:
         """Made requests that are due, and when to ask next."""
         self._state.now = now

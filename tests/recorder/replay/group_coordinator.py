@@ -346,7 +346,10 @@ class Coordinator:
 
     def _leave(self, group: ClassicGroup, values: Values, answer: Answer) -> None:
         entries = values.get("members") or [{"member_id": values["member_id"], "group_instance_id": None}]
-        answers = [entry | {"error_code": self._left(group, entry)} for entry in entries]
+        named = ("member_id", "group_instance_id")
+        answers = [
+            {name: entry[name] for name in named} | {"error_code": self._left(group, entry)} for entry in entries
+        ]
         answer({"error_code": 0 if "members" in values else answers[0]["error_code"], "members": answers})
 
     def _left(self, group: ClassicGroup, entry: Values) -> int:

@@ -7,8 +7,11 @@ from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.waiting import Waiting
 from recorder.replay.plan import Hold, Reason
 from recorder.replay.requests.order import Keys
+from recorder.replay.stream import Asked
+from tests.recorder.replay.engine.group_life import Life, lived
 from tests.recorder.replay.group_clients import recorded
-from tests.recorder.replay.group_script import GROUP, JOIN
+from tests.recorder.replay.group_script import GROUP, JOIN, joined
+from tests.recorder.replay.simulation import MS, Recording
 
 VALUES = {
     JOIN_GROUP: JOIN,
@@ -61,3 +64,76 @@ def test_a_commit_leaves_behind_what_members_sent_before_unless_a_room_holds_tha
 def test_members_requests_wait_for_no_commit_to_leave(second):
     waiting, _, later = two_items(OFFSET_COMMIT, second)
     assert not waiting.holds_back(later)
+
+
+def test_a_member_that_commits_before_it_rejoins_does_not_wait_for_joins_that_wait_for_it():
+    history = [(0, "start", 0), (1, "start", 100), (2, "start", 200)]
+    asked = [each.exchange for each in lived(history).happenings if isinstance(each, Asked)]
+    commits = [each.first_ns / MS for each in asked if each.api_key == OFFSET_COMMIT]
+    life = Life(lived(history), speed=1.0)
+    # a newcomer's join is on its way whenever a member commits
+    assert life.simulation.times(OFFSET_COMMIT) == commits
+    assert len(commits) == 3
+    assert {code for _, got, values in life.answered if got.key == OFFSET_COMMIT for code in codes(values)} == {0}
+
+
+def test_at_max_such_commits_leave_behind_the_newcomers_join_and_before_its_answer():
+    life = Life(lived([(0, "start", 0), (1, "start", 100)]), speed=None)
+    (committed,) = life.simulation.times(OFFSET_COMMIT)
+    newcomers = [(got.at, at) for at, got, _ in life.answered if got.key == JOIN_GROUP and got.channel == 2]
+    left, answered = newcomers[-1]
+    assert left < committed < answered
+
+
+def codes(values):
+    return [each["error_code"] for topic in values["topics"] for each in topic["partitions"]]
+
+
+def interrupted() -> Recording:
+    """A generation of two that a third member's join ends between the SyncGroup of the follower and the leader's."""
+    found = Recording()
+
+    def exchange(at, connection, api_key, version, asked, until, told):
+        found.answers(until, found.asks(at, connection, api_key, version, asked), told)
+
+    def joins(at, connection, member, until, generation, *members):
+        told = joined(member, generation, "leader", *members[1:])
+        named = JOIN | {"member_id": member if generation > 1 and member != "newcomer" else ""}
+        exchange(at, connection, JOIN_GROUP, 3, named, until, told)
+
+    def syncs(at, connection, member, until, generation, *assigned, code=0):
+        given = [{"member_id": one, "assignment": one.encode()} for one in assigned]
+        asked = {"group_id": GROUP, "generation_id": generation, "member_id": member, "assignments": given}
+        exchange(
+            at,
+            connection,
+            SYNC_GROUP,
+            2,
+            asked,
+            until,
+            {"error_code": code, "assignment": b"" if code else member.encode()},
+        )
+
+    joins(0, 1, "leader", 3030, 1, "leader", "follower")
+    joins(5, 2, "follower", 3031, 1)
+    syncs(3032, 2, "follower", 3041, 1, code=27)
+    joins(3040, 3, "newcomer", 3060, 2)
+    syncs(3045, 1, "leader", 3046, 1, "leader", "follower", code=27)
+    joins(3047, 2, "follower", 3060, 2)
+    joins(3048, 1, "leader", 3060, 2, "leader", "follower", "newcomer")
+    syncs(3061, 2, "follower", 3064, 2)
+    syncs(3062, 1, "leader", 3063, 2, "leader", "follower", "newcomer")
+    syncs(3063, 3, "newcomer", 3064, 2)
+    found.happenings.sort(key=lambda happening: happening.ns)
+    return found
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+@pytest.mark.parametrize("elect", [min, max], ids=["the recorded leader", "the follower"])
+def test_whom_the_target_elected_does_not_wait_for_a_leader_that_leaves_behind_the_newcomer(elect, speed):
+    life = Life(interrupted(), speed=speed, elect=elect)
+    assert life.simulation.now < life.simulation.world.options.wait
+    assert set(life.result.totals.withheld) <= {Reason.NO_LEADER}
+    assert life.result.totals.mismatches.total() == 0
+    (group,) = life.coordinator.groups.values()
+    assert group.generation >= 2

@@ -1,0 +1,113 @@
+"""Lives of a classic group whose members commit, recorded in virtual time and played by the engine to a coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any
+
+from proxy.wire import encode_response
+from proxy.wire.keys import OFFSET_COMMIT
+from recorder.replay.options import Options
+from recorder.replay.plan import Exchange
+from recorder.replay.stream import Answered, Asked, Closed
+from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient
+from tests.recorder.replay.group_coordinator import SECOND, Clock, Coordinator, Values
+from tests.recorder.replay.simple import answered as like_one_node
+from tests.recorder.replay.simulation import MS, Answer, Got, Recording, Simulation, one_node
+
+COMMIT_VERSION = 7
+LONGEST = 40 * SECOND
+# after the last thing that a member does: session timeouts and rebalances are over
+CALM = 60 * SECOND
+REBALANCE_IN_PROGRESS = 27
+
+
+class CommittingClient(ClassicClient):
+    """A Java consumer that commits when its partitions are revoked: told to rejoin, it commits before it does."""
+
+    def _refused(self, error: int) -> bool:
+        if error == REBALANCE_IN_PROGRESS:
+            self._commit(lambda _: self._join())
+            return True
+        return super()._refused(error)
+
+    def _commit(self, done: Callable[[Values], None]) -> None:
+        self.beats = 0
+        partition = {"partition_index": 0, "committed_offset": self.generation, "committed_metadata": ""}
+        values = {
+            "group_id": GROUP,
+            "generation_id_or_member_epoch": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self.instance,
+            "topics": [{"name": "a", "partitions": [partition]}],
+        }
+        self._ask(OFFSET_COMMIT, COMMIT_VERSION, values, done)
+
+
+def lived(actions: list[tuple[int, str, int]], *, seed: int = 0) -> Recording:
+    """A recording of clients that do something at their times (in tenths of a second)."""
+    clock = Clock()
+    coordinator = Coordinator(clock, (f"recorded-{n}" for n in count()))
+    capture = Capture(clock, coordinator.handle, Random(seed))
+    clients = [CommittingClient(capture, number) for number in range(4)]
+    for number, action, tenths in actions:
+        clock.at(tenths * SECOND // 10, getattr(clients[number], action))
+    clock.run(LONGEST + CALM)
+    return recording(capture.exchanges, capture.closed)
+
+
+def recording(exchanges: list[Exchange], closed: list[tuple[int, tuple[str, int]]]) -> Recording:
+    """What a recorder tells of these exchanges."""
+    found = Recording()
+    for each in exchanges:
+        found.happenings.append(Asked(each.first_ns, each, "main"))
+        if each.answered_ns is not None:
+            answer = Answered(each.answered_ns, each.origin, each.api_key, each.version, each.answer_frame, False)
+            found.happenings.append(answer)
+            each.answer_frame = each.answered_ns = None
+            each.forget_values()
+    found.happenings += [Closed(at, connection) for at, connection in closed]
+    found.happenings.sort(key=lambda happening: happening.ns)
+    return found
+
+
+class Life:
+    """The same life on a target that gives other ids, and elects by `elect`.
+
+    `answered`: when the target answered what (ms).
+    """
+
+    def __init__(self, recorded: Recording, *, speed: float | None, elect: Callable[[list[str]], str] = min) -> None:
+        self.answered: list[tuple[float, Got, Values]] = []
+        self.simulation = Simulation(recorded, self._answer, Options(speed=speed), cluster=one_node(("a", 1)))
+        ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
+        self.coordinator = Coordinator(_SimulatedClock(self.simulation), ids, elect)
+        self.result = self.simulation.run()
+
+    def _answer(self, got: Got) -> Answer:
+        if "group_id" not in got.values:
+            return like_one_node(got)
+
+        def answered(values: Values) -> None:
+            simulation, frame = self.simulation, encode_response(got.key, got.version, got.correlation_id, values)
+            self.answered.append((simulation.now / MS, got, values))
+            simulation.at(simulation.now / MS + 1, lambda: simulation._receive(got.channel, frame))
+
+        self.coordinator.handle(got.key, got.version, got.values, answered)
+        return None
+
+
+class _SimulatedClock(Clock):
+    """The simulation's time."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    @property
+    def now(self) -> int:  # type: ignore[override]
+        return self._simulation.now
+
+    def at(self, when: int, call: Callable[[], Any]) -> None:
+        self._simulation.at(max(when, self.now) / MS, call)
