@@ -244,7 +244,9 @@ class ClassicGroups:
         self._lead(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
             member.stale = member.present
-        if exchange.api_key == SYNC_GROUP and (member := group.members.get(exchange.request["member_id"])):
+        # whom the recorded cluster gave no assignment joins again, and may commit before: it asks for none
+        gets_one = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
+        if gets_one and (member := group.members.get(exchange.request["member_id"])):
             member.synced, member.unsynced = exchange.request["generation_id"], member.present
         self.landed(exchange)
         self._given.pop(exchange, None)

@@ -137,3 +137,12 @@ def test_whom_the_target_elected_does_not_wait_for_a_leader_that_leaves_behind_t
     assert life.result.totals.mismatches.total() == 0
     (group,) = life.coordinator.groups.values()
     assert group.generation >= 2
+
+
+def test_whom_the_recorded_cluster_gave_no_assignment_commits_and_rejoins_without_one():
+    # the leader's rejoin begins a generation; then the leader is lost, and no SyncGroup of it comes
+    history = [(1, "start", 95), (0, "start", 102), (1, "rejoin", 205), (1, "crash", 207)]
+    life = Life(lived(history, seed=185), speed=None, elect=max)
+    assert life.simulation.now < life.simulation.world.options.wait
+    assert life.result.totals.withheld == {Reason.NO_LEADER: 1}
+    assert life.result.totals.lost == 0
