@@ -1,5 +1,7 @@
 """Which requests of a group wait for each other, whether or not they have been answered."""
 
+from random import Random
+
 import pytest
 
 from proxy.wire.keys import JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
@@ -145,4 +147,21 @@ def test_whom_the_recorded_cluster_gave_no_assignment_commits_and_rejoins_withou
     life = Life(lived(history, seed=185), speed=None, elect=max)
     assert life.simulation.now < life.simulation.world.options.wait
     assert life.result.totals.withheld == {Reason.NO_LEADER: 1}
+    assert life.result.totals.lost == 0
+
+
+@pytest.mark.parametrize("seed", range(70))
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+def test_no_member_waits_for_ever_whatever_the_others_do_at_one_time(speed, seed):
+    random = Random(seed)
+    # some of it at any time, the rest together with others
+    times = [lambda: random.randint(0, 400), lambda: random.randint(100, 103), lambda: random.randint(200, 212)]
+    actions = ["start", "start", "leave", "crash", "rejoin", "rejoin"]
+    history = [
+        (random.randint(0, 3), random.choice(actions), random.choice(times)()) for _ in range(random.randint(3, 9))
+    ]
+    recorded_life = lived(history, seed=seed)
+    ends = max((each.ns for each in recorded_life.happenings), default=0) if speed else 0
+    life = Life(recorded_life, speed=speed, elect=max)
+    assert life.simulation.now - ends < life.simulation.world.options.wait
     assert life.result.totals.lost == 0
