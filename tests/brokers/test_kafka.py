@@ -6,6 +6,7 @@ from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.workloads import confluent
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -17,6 +18,7 @@ def test_a_leader_goes_where_it_is_sent(kafka_three: KafkaCluster) -> None:
         assert {kafka_three.metadata(n, topic).leaders[topic, 0] for n in kafka_three.nodes} == {node}
 
 
+@pytest.mark.long
 def test_a_leader_goes_where_it_had_no_replica(kafka_three: KafkaCluster) -> None:
     topic = confluent.create_topic(kafka_three.bootstrap, "leader", replicas=1)
     start = wait_for(lambda: kafka_three.leader(topic, 0), "the topic")
@@ -24,7 +26,7 @@ def test_a_leader_goes_where_it_had_no_replica(kafka_three: KafkaCluster) -> Non
     assert kafka_three.leader(topic, 0) == start % 3 + 1
 
 
-@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("kill", mostly_long([False, True], usual=1))
 def test_a_node_goes_and_comes_back_with_its_address(kafka_three: KafkaCluster, kill: bool) -> None:
     before = kafka_three.metadata(1).brokers
     kafka_three.stop_node(3, kill=kill)

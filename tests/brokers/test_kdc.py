@@ -11,6 +11,7 @@ from tests.brokers.kdc import REALM, Kdc
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_it_has_a_key_for_each_principal_and_ends_when_it_is_left(tmp_path: Path) -> None:
     with Kdc(tmp_path / "kdc", ["kafka/127.0.0.1", "erin"]) as kdc:
         keytab = (tmp_path / "kdc" / "keytab").read_bytes()

@@ -31,6 +31,7 @@ def test_both_run_within_the_cluster_and_end_with_it(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_a_broker_that_does_not_start_shows_its_log_and_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
     cluster = ZookeeperCluster("0.8.2.2", folder=folder)

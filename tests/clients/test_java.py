@@ -7,6 +7,7 @@ import pytest
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.harness import proxied
 from tests.clients.workloads import java
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -16,7 +17,7 @@ def test_every_codec_and_acks_passes(kafka_three: KafkaCluster, tmp_path: Path) 
         java.produces_and_consumes(kafka_three, proxy.bootstrap)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", mostly_long(["consumer", "classic"], usual=1))
 def test_a_group_rebalances(kafka_three: KafkaCluster, tmp_path: Path, protocol: str) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         java.rebalances_a_group(kafka_three, proxy.bootstrap, protocol)

@@ -43,7 +43,7 @@ def with_java(cluster: KafkaCluster, bootstrap: str) -> None:
     java.rebalances_a_group(cluster, bootstrap, "consumer")
 
 
-@pytest.mark.parametrize("work", [with_librdkafka, with_java])
+@pytest.mark.parametrize("work", mostly_long([with_librdkafka, with_java], usual=1))
 def test_clients_reach_every_node_by_the_name_that_its_proxy_is_known_by(
     kafka_three: KafkaCluster, tmp_path: Path, work: Workload
 ) -> None:

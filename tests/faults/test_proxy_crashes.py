@@ -13,6 +13,7 @@ from recorder.capture.progress import states
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, Talk, Where, answer, broker, mixed
 from tests.recorder.capture.looks import event_rows, frame_rows, session_folder
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -91,7 +92,7 @@ def session_of(folder: Path, other_than: str = "") -> str:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_long(range(3), usual=1))
 def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finishes_it(
     seed: int, start: Start, tmp_path: Path
 ) -> None:
@@ -144,7 +145,7 @@ def test_what_two_kills_left_is_finished_by_the_compact_command_too(start: Start
         assert_prefix(folder, session, talk, logged[talk.client])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", mostly_long(range(2), usual=1))
 def test_a_killed_compactor_is_started_again_and_nothing_is_lost_or_doubled(
     seed: int, start: Start, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from tests.faults.live import HOST, OWN_PORT, PATIENCE, Client, LiveProxy, Load,
 from tests.faults.live import request as asks
 from tests.faults.two_workers import SMALL, assert_recorded, closed, connected, log_of, running, worker_of
 from tests.recorder.capture.looks import event_rows, frame_rows
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -69,7 +70,7 @@ def test_numbers_of_connections_are_unique_over_workers_and_what_follows_them(tm
         assert {number // 10**12 for number in numbers} <= {1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", mostly_long(range(2), usual=1))
 def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_doubled(
     seed: int, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.wire.records import Compression, ControlType, Record, TimestampType
 from tests.java.kafka_records import KafkaError, kafka_records_of
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -12,7 +13,7 @@ MESSAGE = bytes.fromhex("0000000000000003 0000000f d20cbff5 00 00 ffffffff 00000
 RELEASES = ["0.10.2.2", "3.9.2", "4.3.1"]
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", mostly_long(RELEASES, usual=1))
 def test_a_message_is_written_and_read(release: str) -> None:
     java = kafka_records_of(release)
     data = java.write([Record(3, value=b"v")], magic=0)
@@ -22,7 +23,7 @@ def test_a_message_is_written_and_read(release: str) -> None:
     assert (found.header["magic"], found.header["codec"], found.header["size"]) == (0, Compression.NONE, len(MESSAGE))
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", mostly_long(RELEASES, usual=1))
 def test_a_wrong_checksum_is_an_error_and_the_next_question_is_answered(release: str) -> None:
     java = kafka_records_of(release)
     with pytest.raises(KafkaError, match=r"[Cc]orrupt|crc"):
