@@ -10,7 +10,7 @@ from recorder.replay import partitions
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.readers import Consumer
-from recorder.replay.consumers.records import Streams
+from recorder.replay.consumers.records import Streams, count_from
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.outcome import Stream
 from recorder.replay.partitions import Place
@@ -46,11 +46,15 @@ class Fetched:
 
     def owes(self, exchange: Exchange) -> bool:
         """True if the recording has given a consumer records that the target has not given yet, this answer's too."""
-        answer = exchange.answer or {}
-        if any(one.values.get("records") for one in partitions.told(FETCH, answer)):
-            return True
-        places = self._asked.get(exchange.origin, ())
-        return any(self._streams.owed(self._consumer(exchange, place), *place).records for place in places)
+        asked = self._asked.get(exchange.origin, {})
+        given = {
+            (name, one.partition): one.values.get("records") or b""
+            for name, one in self._told(exchange.answer or {}, self._names.topic)
+        }
+        return any(
+            self._streams.lacks(self._consumer(exchange, place), *place, count_from(at, given.get(place, b"")))
+            for place, at in asked.items()
+        )
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """Nothing moves when a request leaves."""

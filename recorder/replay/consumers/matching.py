@@ -125,6 +125,11 @@ class Matching:
         return self.waiting[Side.RECORDED].count if self.sums is None else max(0, self.sums[0])
 
     @property
+    def ahead(self) -> int:
+        """The target's records that the recording has not given."""
+        return self.waiting[Side.REPLAYED].count if self.sums is None else max(0, -self.sums[0])
+
+    @property
     def extra(self) -> int:
         """The target's records that the recording lacks. Those behind the last equal one count as read ahead."""
         if self.sums is None:

@@ -146,6 +146,11 @@ class Streams:
         stream = self._streams.get((consumer, topic, partition))
         return stream.owed if stream else NOTHING_OWED
 
+    def lacks(self, consumer: Hashable, topic: str, partition: int, more: int) -> bool:
+        """True if the target has yet to give records that the recording has given, or `more` that it gives next."""
+        stream = self._streams.get((consumer, topic, partition))
+        return more > 0 if stream is None else stream.matching.owed > 0 or more > stream.matching.ahead
+
     def owing(self) -> Iterator[tuple[Key, Owed]]:
         """The streams whose end has to be polled: records are owed, and the target's log may get them yet."""
         for key, stream in self._streams.items():
@@ -204,6 +209,18 @@ class Streams:
         longest = max((stream.matching for stream in self._streams.values()), key=lambda one: one.waiting_count)
         longest.sum_up()
         self._waiting = sum(stream.matching.waiting_count for stream in self._streams.values())
+
+
+def count_from(offset: int, data: bytes) -> int:
+    """The number of records that a consumer reads from this offset on: at most, where only a wrapper knows it."""
+    count, at = 0, offset
+    with suppress(WireError):
+        for batch in _batches(data):
+            span = batch.last_offset - at + 1
+            if span > 0 and not batch.control:
+                count += span if batch.count is None else min(batch.count, span)
+            at = max(at, batch.last_offset + 1)
+    return count
 
 
 def _batches(data: bytes) -> Iterable[Batch]:

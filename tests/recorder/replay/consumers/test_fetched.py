@@ -44,6 +44,13 @@ class _Consumers:
         self.fetched.answered(each, values, answer, 0)
         self.offsets.answered(each, values, answer, 0)
 
+    def is_owed(self, each: Exchange) -> bool:
+        """True if a poll may wait for records."""
+        values = each.decoded()
+        self.fetched.request(each, values, 0)
+        assert self.offsets.request(each, values, 0) is None
+        return self.fetched.owes(each)
+
     def asked(self) -> list[int]:
         """The offsets that are polled for."""
         return [made.values["topics"][0]["partitions"][0]["fetch_offset"] for made in self.fetched.owed()]
@@ -57,6 +64,27 @@ def test_two_consumers_of_one_name_are_each_polled_for_what_they_lack() -> None:
     assert found.asked() == [3]
     more.done(at_target(batch(3, 2), high=5))
     assert found.fetched.owed() == []
+
+
+def test_records_that_the_target_has_given_ahead_are_not_owed() -> None:
+    found = _Consumers()
+    found.play(fetch(1, 0, batch(0, 2), connection=1), at_target(batch(0, 5), high=5))
+    assert not found.is_owed(fetch(2, 2, batch(2, 3), connection=1))
+    assert found.is_owed(fetch(3, 2, batch(2, 4), connection=1))
+    assert not found.is_owed(fetch(4, 2, None, connection=1))
+
+
+def test_a_batch_that_begins_before_the_offset_asked_for_owes_its_rest() -> None:
+    found = _Consumers()
+    found.play(fetch(1, 0, batch(0, 2), connection=1), at_target(batch(0, 3), high=3))
+    assert not found.is_owed(fetch(2, 2, batch(0, 3), connection=1))
+    assert found.is_owed(fetch(3, 2, batch(0, 4), connection=1))
+
+
+def test_what_the_target_has_not_given_is_owed_by_every_later_poll() -> None:
+    found = _Consumers()
+    found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 3), high=3))
+    assert found.is_owed(fetch(2, 5, None, connection=1))
 
 
 def test_a_report_has_one_stream_for_all_consumers_of_a_name() -> None:
