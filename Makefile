@@ -68,7 +68,8 @@ bench-spark: setup  ## the Spark toolbox against a plain groupBy and kafka-pytho
 fuzz: setup  ## bytes that mean harm against codec, connections and listeners, SECONDS (60) each, guided by coverage
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
-docs: setup  ## write the pages that are made of the catalog, and of the tables' declarations
+docs: setup  ## write the generated pages: docs/apis.md, findings.md, settings.md and tables.md
 	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md
 	@$(BIN)/kafka-wiretap sql . tables --markdown > docs/tables.md
 	@$(BIN)/kafka-wiretap report --rules > docs/findings.md
+	@$(BIN)/kafka-wiretap config reference > docs/settings.md
