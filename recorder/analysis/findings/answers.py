@@ -40,8 +40,8 @@ def failed(*, retriable: bool) -> Find:
     """A rule's function: the share of an API's answers that hold an error, of those that are retriable or not."""
 
     def find(tables: Tables) -> DataFrame:
-        """The share of an API's answers that hold an error, by code. What belongs to the protocol's course, and what
-        a client is told within 30 s of the first time, is left out.
+        """The share of an API's answers that hold an error, by code. Errors that are normal in the protocol don't count,
+        nor do errors within 30 s of the first time that a client is told them.
         """
         known = inside(tables.exchanges).filter(F.col(t.ERROR_CODES).isNotNull())
         answers = known.groupBy(c.API, WINDOW).agg(F.count("*").alias("_answers"))
@@ -57,8 +57,8 @@ def told(codes: Sequence[int]) -> Find:
     """A rule's function: how often a second a client is told one of these codes."""
 
     def find(tables: Tables) -> DataFrame:
-        """How often a second a client is told such an error by an API. Errors of things that are not there yet count
-        from 30 s after the first one on.
+        """How often a second a client is told such an error by an API. An error about something that does not exist yet
+        counts from 30 s after its first time on.
         """
         wrong = inside(_settled(tables.errors)).filter(F.col(t.ERROR_CODE).isin(*codes))
         cases = counted(wrong, [PEER, t.ERROR, c.API])
@@ -69,14 +69,14 @@ def told(codes: Sequence[int]) -> Find:
 
 
 def stale_commits(tables: Tables) -> DataFrame:
-    """The share of a client's offset commits that came too late: the group had moved on."""
+    """The share of a client's offset commits that came too late: the group was in a later generation."""
     commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_read())
     return said(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
 
 
 def unanswered(tables: Tables) -> DataFrame:
-    """The share of requests that got no answer though one was due, or got it when the client had given up; by API and
-    node. Long polls are left out.
+    """The share of requests that got no answer though one was due, or got it after the client had given up; by API and
+    node. Long polls don't count.
     """
     outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
     due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
@@ -90,7 +90,7 @@ def unanswered(tables: Tables) -> DataFrame:
 
 
 def throttled(tables: Tables) -> DataFrame:
-    """The share of a client's answers that have it wait for a quota."""
+    """The share of a client's answers that make it wait for a quota."""
     told = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
     waited = F.col(t.THROTTLE_MS)
     found = counted(told, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
@@ -99,7 +99,7 @@ def throttled(tables: Tables) -> DataFrame:
 
 
 def login_breaks(tables: Tables) -> DataFrame:
-    """Logins that failed on connections that had been in use: the session's login was not renewed."""
+    """Logins that failed on connections that were already in use: the client did not renew its login."""
     own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE).rowsBetween(Window.unboundedPreceding, -1)
     is_use = (~F.col(c.API_KEY).isin(*_OF_LOGINS) & (F.col(t.OUTCOME) == Outcome.ANSWERED.value)).cast("int")
     used = tables.exchanges.withColumn("_used", F.max(is_use).over(own))

@@ -80,8 +80,8 @@ def uneven_nodes(tables: Tables) -> DataFrame:
 
 
 def expired(tables: Tables) -> DataFrame:
-    """Records that were deleted before they were read: a log began above a group's commit, or a Fetch was told that its
-    offset is not there."""
+    """Records that were deleted before they were read: a log began above a group's commit, or a broker refused a Fetch
+    because its offset was gone."""
     return _deleted(tables).unionByName(_out_of_range(tables))
 
 

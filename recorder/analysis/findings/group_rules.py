@@ -20,71 +20,71 @@ _MEMBERSHIPS = (
 GROUP_RULES = (
     Rule(
         "rebalances",
-        "Which groups don't come to rest?",
+        "Which groups rebalance again and again?",
         groups.rebalances,
         Severity.WARNING,
         3,
         Unit.RATIO,
         "Group {subject} rebalances again and again ({causes}): {measure} in ten windows",
-        "Lost: the poll loop, or session.timeout.ms. Fenced: two members of one group.instance.id. Joined: members "
-        "that begin and end; give them a group.instance.id, or keep them.",
+        "Lost: look at the poll loop and session.timeout.ms. Fenced: two members have one group.instance.id. Joined: "
+        "members begin and end; keep them, or give them a group.instance.id.",
         _ONCE_IN_BODIES,
         _MEMBERSHIPS,
     ),
     Rule(
         "silent_leave",
-        "Who ends without leaving its group?",
+        "Which members end without leaving their group?",
         groups.silent_leaves,
         Severity.WARNING,
         1,
         Unit.COUNT,
         "Group {subject} has lost members that ended without leaving it, and their partitions waited for the session "
         "timeout (members: {cases})",
-        "Close the consumer when its process ends, also on a signal; or give it a group.instance.id, if it comes back.",
+        "Close the consumer when its process ends, also on a signal. If it comes back, give it a group.instance.id.",
         _ONCE_IN_BODIES,
         _MEMBERSHIPS,
     ),
     Rule(
         "stalled",
-        "Which members stand still?",
+        "Which groups with members make no progress?",
         groups.stalled(has_members=True),
         Severity.CRITICAL,
         1,
         Unit.COUNT,
         "Group {group} has members, but has committed nothing new of {topic} ({partitions}) for ten windows, and is "
         "{measure} records behind",
-        "Look at the record behind the commit: one that can't be processed is tried again and again.",
+        "Look at the first record after the commit: the group may try again and again to process it.",
         _LONG_IN_BODIES,
         (keys.FETCH,),
     ),
     Rule(
         "abandoned",
-        "Which groups does nobody read for?",
+        "Which groups have no members but a lag?",
         groups.stalled(has_members=False),
         Severity.NOTICE,
         1,
         Unit.COUNT,
         "Group {group} has no members, and is {measure} records behind on {topic} ({partitions})",
-        "Start its consumers, or delete the group: its records may be deleted unread. Consumers that choose their "
-        "partitions themselves (assign) are no members: see whether such a one stands still.",
+        "Start its consumers, or delete the group. Its records may be deleted before they are read. Consumers that "
+        "choose their partitions themselves (assign) are no members: check whether such a consumer has stopped.",
         _LONG_IN_BODIES,
         (keys.FETCH,),
     ),
     Rule(
         "falls_behind",
-        "Which groups are too slow?",
+        "Which groups fall further and further behind?",
         groups.falls_behind,
         Severity.WARNING,
         1,
         Unit.COUNT,
         "Group {group} falls behind on {topic}: by {measure} records in ten windows, to {lag}",
-        "Add members, up to one a partition; or make processing faster: larger batches, less waiting for others.",
+        "Add members, up to one a partition. Or process faster: take larger batches, and wait less for other systems.",
         _LONG_IN_BODIES,
         (keys.FETCH,),
     ),
     Rule(
         "overcommit",
-        "Who commits each record?",
+        "Which clients commit too often?",
         peers.overcommits,
         Severity.WARNING,
         10,
@@ -96,28 +96,28 @@ GROUP_RULES = (
     ),
     Rule(
         "slow_consumer",
-        "Who is slow to take what it fetched?",
+        "Which clients are slow to take what they fetched?",
         speed.slow_consumers,
         Severity.WARNING,
         0.05,
         Unit.SHARE,
         "{subject} lingers over {measure} of its Fetches, up to {longest}",
-        "Take fewer bytes a poll (max.partition.fetch.bytes), or process records beside the poll loop; else look at "
+        "Take fewer bytes a poll (max.partition.fetch.bytes), or process records outside the poll loop. Else look at "
         "the network.",
         (),
     ),
     Rule(
         "stale_leader",
-        "Whose requests do not reach the leader?",
+        "Which clients' requests do not reach the leader?",
         stale_leaders,
         Severity.WARNING,
         1,
         Unit.COUNT,
         "Node {node} refuses {api} of {client} for {topic} {partition}, long after the client was told that node "
         "{leader} leads it (cases: {cases})",
-        "Where both are one node, its address leads to other brokers too: give each broker an address of its own "
-        "(advertised.listeners), not that of a load balancer before all of them. Else the client does not use the "
-        "Metadata that it asks for: upgrade it.",
+        "If both are the same node, its address leads to other brokers, too. Give each broker an address of its own "
+        "(advertised.listeners), not that of a load balancer before all brokers. If they differ, the client does not "
+        "use the Metadata that it gets: upgrade it.",
         _ONCE_IN_BODIES,
         (keys.METADATA, keys.PRODUCE, keys.FETCH, keys.LIST_OFFSETS),
     ),

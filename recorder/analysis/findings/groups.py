@@ -45,8 +45,8 @@ def rebalances(tables: Tables) -> DataFrame:
 
 
 def silent_leaves(tables: Tables) -> DataFrame:
-    """Members of a group that were lost though their connection had been closed before: they ended without leaving.
-    Static members do so on purpose. Only a group that goes on without them shows that they were lost.
+    """Members of a group that were lost after they had closed their connection: they ended without leaving. Static
+    members do so on purpose, and don't count. Only a group that goes on without a member shows that it was lost.
     """
     lost = tables.rebalances.select(*_GROUP, "from_at", F.explode("lost").alias("who"))
     last = (
@@ -65,7 +65,7 @@ def stalled(*, has_members: bool) -> Find:
     """A rule's function: the lag of a group that commits nothing new, where it has members, or has none."""
 
     def find(tables: Tables) -> DataFrame:
-        """The lag of a group's partitions of a topic whose commit has stood still for ten windows."""
+        """The lag of a group on those partitions of a topic whose commit has not changed for ten windows."""
         order = Window.partitionBy(*KEY).orderBy(WINDOW)
         is_same = F.col("committed_offset") == F.lag("committed_offset").over(order)
         still = ((F.col("least_lag") > 0) & is_same).cast("int")
@@ -83,8 +83,8 @@ def stalled(*, has_members: bool) -> Find:
 
 
 def falls_behind(tables: Tables) -> DataFrame:
-    """By how many records a group has fallen behind in ten windows, in each of which its least lag on a topic was
-    above that of the one before, though it went on committing.
+    """By how many records a group has fallen behind in ten windows. In each of them its least lag on a topic was larger
+    than in the window before, though the group went on committing.
     """
     sums = tables.lag.groupBy(*_TOPIC, WINDOW, WINDOW_END).agg(
         F.sum("least_lag").alias("_least"), F.sum("commits").alias("_commits")

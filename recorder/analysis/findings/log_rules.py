@@ -22,8 +22,8 @@ LOG_RULES = (
         60_000,
         Unit.MS,
         "{subject} left a transaction open for {measure} without adding to it: readers of committed records wait",
-        "End each transaction where it has begun, also behind an exception; lower transaction.timeout.ms, so that the "
-        "broker ends those of producers that died.",
+        "Commit or abort each transaction, also after an exception. Lower transaction.timeout.ms, so that the broker "
+        "aborts transactions of dead producers sooner.",
         _ONCE_IN_BODIES,
         (keys.INIT_PRODUCER_ID, keys.ADD_PARTITIONS_TO_TXN, keys.END_TXN),
     ),
@@ -36,32 +36,32 @@ LOG_RULES = (
         Unit.COUNT,
         "{client} is told {error} by {api}: another producer has its transactional.id, or its transaction timed out "
         "(cases: {cases})",
-        "Give each running instance a transactional.id of its own, and transactions less to do than "
-        "transaction.timeout.ms allows. One that was replaced on purpose ends here.",
+        "Give each running instance a transactional.id of its own, and keep transactions shorter than "
+        "transaction.timeout.ms. If the producer was replaced on purpose, nothing needs to be done.",
         _ONCE_IN_BODIES,
     ),
     Rule(
         "duplicates",
-        "Which records stand twice in a log?",
+        "Which records are in a log twice?",
         logs.duplicates,
         Severity.WARNING,
         1,
         Unit.COUNT,
         "Batches that stand in {subject} twice, because a retry was stored again: {measure}",
-        "enable.idempotence=true: the broker then knows a retry. Give requests more time too (request.timeout.ms).",
+        "Set enable.idempotence=true: the broker then knows a retry. Also give requests more time (request.timeout.ms).",
         _ONCE_IN_PRODUCE,
     ),
     Rule(
         "sequence_gaps",
-        "Which records never came?",
+        "Which records never arrived?",
         logs.sequence_gaps,
         Severity.CRITICAL,
         1,
         Unit.COUNT,
         "Batches of {client} to {topic} that begin behind records which never came: {measure}",
-        "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If one before them was refused, the client counts "
-        "it all the same: make a new producer then, and keep batches from being refused (max_request_size below the "
-        "topic's max.message.bytes). Else look for a bug in the client, or for frames that another road took.",
+        "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If an earlier batch was refused, the client went on "
+        "counting behind it: make a new producer, and avoid refused batches (max_request_size below the topic's "
+        "max.message.bytes). Else look for a bug in the client, or for traffic that did not pass the proxy.",
         _ONCE_IN_PRODUCE,
     ),
     Rule(
@@ -72,43 +72,43 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Batches {subject} that do not match their checksum: {measure}",
-        "Damaged when sent: look at the producer and its network. Damaged when read: look at the disk of the broker "
-        "that served them, and read from another replica.",
+        "If they were damaged when sent, look at the producer and its network. If they were damaged when read, look at "
+        "the disk of the broker that served them, and read from another replica.",
         _ONCE_IN_BODIES,
         (keys.FETCH, keys.PRODUCE),
     ),
     Rule(
         "uncompressed",
-        "What would compress well, and is not?",
+        "Which topics would compress well?",
         topics.uncompressed,
         Severity.NOTICE,
         2,
         Unit.RATIO,
         "{subject} is {part} of what is written, without compression; zlib makes its batches {measure} smaller",
-        "compression.type=zstd or lz4 in the producers: it spares network, disk and replication.",
+        "Set compression.type=zstd or lz4 in the producers: it saves network, disk and replication.",
         _LASTS_IN_PRODUCE,
     ),
     Rule(
         "clock",
-        "Whose clock is ahead?",
+        "Which clients' clocks are ahead?",
         logs.clocks_ahead,
         Severity.WARNING,
         60_000,
         Unit.MS,
         "Records of {subject} carry times {measure} ahead of the proxy's clock",
-        "Set the clock of that host (NTP), or the timestamps that the application gives: logs are kept and found by "
-        "them.",
+        "Correct the clock of that host (NTP), or the timestamps that the application sets: brokers delete and find "
+        "records by them.",
         _LASTS_IN_PRODUCE,
     ),
     Rule(
         "re_reads",
-        "Who reads the same again?",
+        "Which clients read the same records again?",
         logs.re_reads,
         Severity.NOTICE,
         0.2,
         Unit.SHARE,
         "{measure} of what {client} reads of {topic} was read before on the same connection",
-        "Look for a seek in a loop, a poll loop that fails and begins anew, or commits that come too rarely.",
+        "Look for a seek in a loop, a poll loop that fails and restarts, or commits that are too rare.",
         _LASTS_IN_BODIES,
         (keys.FETCH,),
     ),
@@ -120,7 +120,7 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Records of {topic} were gone before {who} read them: {how} (cases: {cases})",
-        "Keep records longer than the slowest consumer takes (retention.ms, retention.bytes), and alert on its lag.",
+        "Keep records for longer than the slowest consumer needs (retention.ms, retention.bytes), and alert on its lag.",
         _ONCE_IN_BODIES,
         (keys.FETCH, keys.OFFSET_COMMIT, keys.OFFSET_FETCH),
     ),
@@ -132,31 +132,31 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Partitions that lack {subject}: {measure}, for example {example}",
-        "Look at that broker: is it up, is its disk full, does it keep up? Until then a further failure loses records, "
-        "or stops producers that ask for acks=all.",
+        "Check whether that broker is up, has space on its disk and keeps up. Until it is back in sync, a further "
+        "failure loses records, or stops producers that ask for acks=all.",
         _LASTS_IN_BODIES,
         (keys.METADATA,),
     ),
     Rule(
         "uneven_nodes",
-        "Which node carries the load?",
+        "Which node carries most of the load?",
         cluster.uneven_nodes,
         Severity.NOTICE,
         1.5,
         Unit.RATIO,
         "Node {node} carries {part} of what is produced and fetched, {measure} an even share of {nodes} nodes",
-        "Spread the leaders (kafka-leader-election --election-type preferred), or give busy topics more partitions.",
+        "Spread the leaders over the nodes (kafka-leader-election --election-type preferred), or give busy topics more partitions.",
         _LASTS,
     ),
     Rule(
         "throttled",
-        "Who is slowed down by a quota?",
+        "Which clients does a quota slow down?",
         answers.throttled,
         Severity.WARNING,
         0.01,
         Unit.SHARE,
-        "{measure} of the answers to {subject} have it wait for its quota, up to {longest}",
-        "Raise the quota (kafka-configs --entity-type clients), or have the client send less: compress, and make fewer "
+        "{measure} of the answers to {subject} make it wait for its quota, up to {longest}",
+        "Raise the quota (kafka-configs --entity-type clients), or make the client send less: compress, and send fewer "
         "requests.",
         _LASTS_IN_BODIES,
     ),

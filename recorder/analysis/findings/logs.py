@@ -30,7 +30,7 @@ _MAY_BE_STORED = (-1, 7, 20, 46, 56)
 
 
 def duplicates(tables: Tables) -> DataFrame:
-    """Batches that stand twice in a log, by topic."""
+    """Batches that are in a log twice, by topic."""
     data = tables.batches.filter(~F.col("is_control"))
     twice = _twice_with_id(data).unionByName(_twice_without_id(data, tables))
     cases = counted(twice.withColumn(WINDOW, F.lit(0)), ["topic"])
@@ -72,8 +72,8 @@ def _twice_without_id(data: DataFrame, tables: Tables) -> DataFrame:
 
 
 def sequence_gaps(tables: Tables) -> DataFrame:
-    """Batches of a producer with an id that begin behind records which never came: which it did not send, or which had
-    been refused before it sent the batch. Producers on whose connections frames are missing are left out.
+    """Batches of a producer with an id that skip sequence numbers: the producer did not send the records in between, or
+    they had been refused before it sent the batch. Producers whose connections lack frames don't count.
     """
     sent = tables.batches.filter((F.col(SIDE) == REQUEST) & _has_sequence())
     known = sent.join(F.broadcast(_partly_seen(tables)), _PRODUCER, "left_anti")
