@@ -11,8 +11,8 @@ from recorder.analysis.tables.frames import FRAMES
 _HEAD = """\
 # The tables of a capture
 
-Made by `make docs`, of the tables' declarations. What they are for: [analysis.md](analysis.md). The columns of `frames`
-are those of [capture.md](capture.md)."""
+`make docs` writes this page from the tables' declarations. [analysis.md](analysis.md) says what the tables are for, and
+[capture.md](capture.md) has the columns of `frames`."""
 
 
 def tables() -> Iterator[str]:

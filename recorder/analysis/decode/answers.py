@@ -46,15 +46,15 @@ HEADS = (
     Column(c.API_KEY, "smallint", "the api's key"),
     Column(c.API, "string", "its name"),
     Column(c.API_VERSION, "smallint", "the request's version"),
-    Column(c.CORRELATION_ID, "int", "as both sides say"),
+    Column(c.CORRELATION_ID, "int", "links the request and its answer, as on the wire"),
     Column(c.CLIENT_ID, "string", "as the request says"),
     Column(c.AT, "timestamp", "last byte of the answer arrived"),
     Column(c.AT_NS, "bigint", "the same in ns"),
     Column(c.SIZE, "int", "of the answer, in bytes"),
     Column(c.REQUEST_SIZE, "int", "of the request, in bytes"),
-    Column(c.LATENCY_NS, "bigint", "last byte of the request to first byte of the answer"),
+    Column(c.LATENCY_NS, "bigint", "from the request's last byte to the answer's first byte"),
     Column(c.QUEUED_NS, "bigint", "of that, behind earlier requests"),
-    Column(c.TRANSFER_NS, "bigint", "first byte of the answer to its last"),
+    Column(c.TRANSFER_NS, "bigint", "from the answer's first byte to its last"),
 )
 
 

@@ -19,21 +19,25 @@ from recorder.analysis.schema import Column
 HOLDERS = (Asked(REQUEST, (keys.PRODUCE,)), Asked(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
 
 HEADER = (
-    Column("base_offset", "bigint", "of its first record; 0 or what the producer wrote in requests; null: unknown"),
-    Column("last_offset", "bigint", "of its last record"),
-    Column("records", "int", "the number of records; null where only unfolding would tell"),
-    Column("bytes", "int", "as on the wire, header included"),
+    Column(
+        "base_offset",
+        "bigint",
+        "the offset of its first record; in requests 0, or what the producer wrote; null: unknown",
+    ),
+    Column("last_offset", "bigint", "the offset of its last record"),
+    Column("records", "int", "the number of records; null if only decompressing would tell"),
+    Column("bytes", "int", "bytes on the wire, header included"),
     Column("magic", "smallint", "2, or 0 and 1 for messages"),
     Column("codec", "string", "`none`, `gzip`, `snappy`, `lz4`, `zstd`"),
-    Column("is_transactional", "boolean", "part of a transaction"),
-    Column("is_control", "boolean", "written by brokers: the end of a transaction, a change of leader"),
+    Column("is_transactional", "boolean", "whether it is part of a transaction"),
+    Column("is_control", "boolean", "whether a broker wrote it: the end of a transaction, a change of leader"),
     Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
-    Column("base_timestamp_ms", "bigint", "of its first record, or the delete horizon"),
-    Column("max_timestamp_ms", "bigint", "the latest of its records"),
+    Column("base_timestamp_ms", "bigint", "the time of its first record, or the delete horizon"),
+    Column("max_timestamp_ms", "bigint", "the latest time of its records"),
     Column("producer_id", "bigint", "null without idempotence"),
     Column("producer_epoch", "smallint", "null without idempotence"),
-    Column("base_sequence", "int", "of its first record; null without idempotence"),
-    Column("leader_epoch", "int", "of the leader that appended it; null in requests"),
+    Column("base_sequence", "int", "the sequence of its first record; null without idempotence"),
+    Column("leader_epoch", "int", "the epoch of the leader that appended it; null in requests"),
 )
 
 

@@ -23,22 +23,24 @@ _NAMED = (*MANDATORY, *OPTIONAL)
 # The others of an event are left out: members of a few bytes each take forty times as much memory as texts in a row.
 MOST_EXTENSIONS = 1000
 _OWN = (
-    Column("offset", "bigint", "of its record in the partition; in Produce requests within the batch"),
-    Column("timestamp_ms", "bigint", "of its record; null for none", is_never_negative=True),
+    Column("offset", "bigint", "the record's offset in the partition; in Produce requests within the batch"),
+    Column("timestamp_ms", "bigint", "that of its record; null for none", is_never_negative=True),
     Column(
         "mode",
         "string",
         "`binary`; `structured`; `batch`, which Kafka lacks; `incomplete`: as binary, without all mandatory attributes",
     ),
-    Column("format", "string", "of a structured event, as its content-type says: `json`, `avro`, ..."),
+    Column("format", "string", "the format of a structured event, from its content-type: `json`, `avro`, ..."),
     *(Column(name, "string", "the attribute; null: not there, or it can't be read") for name in _NAMED),
     Column("extensions", TEXTS, f"all other attributes, the first {MOST_EXTENSIONS:,} of them"),
-    Column("data_bytes", "bigint", "of its data; null for none, and in formats other than JSON"),
-    Column("is_tombstone", "boolean", "a binary event without data: compaction deletes its key"),
-    Column("key", "binary", "of its record; null for none"),
-    Column("key_is_partitionkey", "boolean", "the key is the attribute `partitionkey`; null without that attribute"),
-    Column("violations", "array<string>", "clauses of the Kafka binding that it breaks"),
-    Column("reasons", "array<string>", "how, the first of each clause"),
+    Column("data_bytes", "bigint", "bytes of its data; null for none, and in formats other than JSON"),
+    Column("is_tombstone", "boolean", "whether it is a binary event without data: compaction deletes its key"),
+    Column("key", "binary", "that of its record; null for none"),
+    Column(
+        "key_is_partitionkey", "boolean", "whether the key is the attribute `partitionkey`; null without that attribute"
+    ),
+    Column("violations", "array<string>", "the clauses of the Kafka binding that it breaks"),
+    Column("reasons", "array<string>", "how it breaks them: the first reason for each clause"),
 )
 _NOTHING = (None,) * len(_OWN)
 

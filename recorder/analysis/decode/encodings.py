@@ -20,9 +20,11 @@ from recorder.capture import frames as c
 
 API = Column(c.API, "string", "the api's name")
 OF_SIDE = Column(SIDE, "string", "`request` or `response`")
-VERSION = Column(c.API_VERSION, "smallint", "of the message; a broker that lacks the request's answers with another")
+VERSION = Column(
+    c.API_VERSION, "smallint", "the message's version; a broker that lacks the request's version answers with another"
+)
 PATH = Column("path", "string", "the field's names, with dots between; null: the whole body")
-SENT = Column("sent_bytes", "bigint", "of the bodies as they were sent; null for a field")
+SENT = Column("sent_bytes", "bigint", "bytes of the bodies as they were sent; null for a field")
 BYTES = {
     encoding: Column(f"{encoding.value}_bytes", "bigint", f"with {meaning}")
     for encoding, meaning in {

@@ -33,7 +33,7 @@ class LogEnd(NamedTuple):
 
 _OWN = (
     Column("end_offset", "bigint", "the high watermark"),
-    Column("stable_offset", "bigint", "behind the last offset without an open transaction"),
+    Column("stable_offset", "bigint", "the first offset of an open transaction, else the high watermark"),
     Column("first_offset", "bigint", "of produced records, or found by ListOffsets"),
     Column("offsets", "bigint", "that produced records take; null where only unfolding would tell"),
     Column("is_asked", "boolean", "of ListOffsets requests: true, for the end is asked for"),

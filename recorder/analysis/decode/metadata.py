@@ -18,14 +18,14 @@ from recorder.analysis.schema import Column
 
 PARTITION = (
     Column("leader", "int", "the leader's node id; null: none"),
-    Column("leader_epoch", "int", "null before Metadata 7"),
+    Column("leader_epoch", "int", "the leader's epoch; null before Metadata 7"),
     Column("isr", "array<int>", "nodes in sync"),
     Column("replicas", "array<int>", "all its nodes, the preferred leader first"),
     Column("offline", "array<int>", "those that are offline; null before Metadata 5"),
 )
 NODE = (
-    Column("told_node", "int", "of a node's row: its id"),
-    Column("host", "string", "of a node's row: the address that brokers advertise"),
+    Column("told_node", "int", "the node's id, in a node's row"),
+    Column("host", "string", "the host that brokers advertise, in a node's row"),
     Column("port", "int", "of a node's row"),
     Column("rack", "string", "of a node's row"),
 )

@@ -33,7 +33,7 @@ _TOPICS: Mapping[int, tuple[str, ...]] = {
 }
 _OWN = (
     Column("topic", "string", "the name; null where the answer tells the cluster alone"),
-    Column("topic_id", "string", "as Kafka prints it"),
+    Column("topic_id", "string", "its id as Kafka prints it"),
 )
 _CLUSTER = (
     Column("cluster_id", "string", "as the brokers call their cluster; only Metadata tells it, from version 2 on"),

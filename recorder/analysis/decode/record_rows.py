@@ -43,14 +43,14 @@ _SHARED = (
     *PLACE,
     Column("producer_id", "bigint", "null without idempotence"),
     Column("producer_epoch", "smallint", "null without idempotence"),
-    Column("codec", "string", "of its batch"),
+    Column("codec", "string", "the codec of its batch"),
     Column("transaction", "string", "`committed`, `aborted`, `open`, `unknown`; null: part of none"),
     Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
-    Column("control", "string", "of a record that a broker wrote: `commit`, `abort`, ...; null: user data"),
+    Column("control", "string", "what a broker's own record says: `commit`, `abort`, ...; null: user data"),
 )
 # as in a `Record`, so that these are rows as they are
 _OWN = (
-    Column("offset", "bigint", "in the partition; in Produce requests within the batch"),
+    Column("offset", "bigint", "its offset in the partition; in Produce requests within the batch"),
     Column("timestamp_ms", "bigint", "null for none", is_never_negative=True),
     Column("key", "binary", "null for none"),
     Column("value", "binary", "null: a tombstone"),

@@ -36,7 +36,7 @@ FRAME = (
     Column(c.CONNECTION, "bigint", "number within the session"),
     Column(c.SEQUENCE, "bigint", "the frame's number on its connection"),
     Column(c.EXCHANGE, "bigint", "the exchange that the frame belongs to"),
-    Column(c.AT, "timestamp", "last byte of the frame arrived"),
+    Column(c.AT, "timestamp", "when the frame's last byte arrived"),
     Column(c.NODE, "int", "the broker's node id; null while unknown"),
     Column(c.CLIENT, "string", "the client's address and port"),
     Column(c.CLIENT_ID, "string", "as the request says"),
@@ -45,9 +45,7 @@ FRAME = (
     Column(c.API_VERSION, "smallint", "the request's version"),
     Column(SIDE, "string", "`request` or `response`"),
 )
-UNREAD_COLUMN = Column(
-    UNREAD, "string", "why the frame, or the rest of it, has no further rows; null where it was read"
-)
+UNREAD_COLUMN = Column(UNREAD, "string", "why the frame, or the rest of it, has no further rows; null if it was read")
 # what a decoder asks for a frame by, and what else it is told of it
 KIND = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION)
 FACTS = (*KIND, c.MASKED, c.NOTE)

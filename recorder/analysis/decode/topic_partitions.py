@@ -30,20 +30,28 @@ _OFFSETS = (
 )
 _OWN = (
     *PLACE,
-    Column("error_code", "smallint", "of the answer for this partition; null in requests"),
-    Column("bytes", "int", "of its record batches; null where the message holds none"),
-    Column("records", "bigint", "in them, markers of transactions left out; null where only unfolding would tell"),
+    Column("error_code", "smallint", "the answer's code for this partition; null in requests"),
+    Column("bytes", "int", "bytes of its record batches; null if the message holds none"),
+    Column(
+        "records",
+        "bigint",
+        "records in these batches, without markers of transactions; null if only decompressing would tell",
+    ),
     Column("fetch_offset", "bigint", "the first offset asked for"),
     Column("log_start_offset", "bigint", "the partition's first offset"),
-    Column("high_watermark", "bigint", "behind the last offset that consumers see"),
-    Column("last_stable_offset", "bigint", "behind the last offset without an open transaction"),
-    Column("base_offset", "bigint", "of the first record produced"),
-    Column("committed_offset", "bigint", "the group's"),
-    Column("offset", "bigint", "found by ListOffsets, or up to which DeleteRecords deletes"),
-    Column("timestamp_ms", "bigint", "asked of ListOffsets (-1: the end, -2: the beginning), or found by it"),
-    Column("group_id", "string", "the group, where the message names one"),
-    Column("transactional_id", "string", "where the message names one"),
-    Column("acks", "smallint", "of a Produce request"),
+    Column("high_watermark", "bigint", "the offset after the last one that consumers see"),
+    Column("last_stable_offset", "bigint", "the first offset of an open transaction, else the high watermark"),
+    Column("base_offset", "bigint", "the offset of the first record produced"),
+    Column("committed_offset", "bigint", "the offset that the group committed"),
+    Column("offset", "bigint", "the offset that ListOffsets found, or up to which DeleteRecords deletes"),
+    Column(
+        "timestamp_ms",
+        "bigint",
+        "the time that ListOffsets was asked for (-1: the end, -2: the beginning), or that it found",
+    ),
+    Column("group_id", "string", "the group, if the message names one"),
+    Column("transactional_id", "string", "the transactional id, if the message names one"),
+    Column("acks", "smallint", "the acks that a Produce request asks for"),
 )
 
 

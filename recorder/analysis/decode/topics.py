@@ -19,8 +19,8 @@ from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, ope
 from recorder.analysis.schema import Column
 
 PLACE = (
-    Column("topic", "string", "its name; null where the version has ids alone: `topic_names` tells it"),
-    Column("topic_id", "string", "as Kafka prints it; null where the version has names alone"),
+    Column("topic", "string", "its name; null if the version has only ids: `topic_names` has the name"),
+    Column("topic_id", "string", "its id as Kafka prints it; null if the version has only names"),
     Column("partition", "int", "its number"),
 )
 NO_ID = bytes(16)

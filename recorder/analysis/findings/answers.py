@@ -40,8 +40,8 @@ def failed(*, retriable: bool) -> Find:
     """A rule's function: the share of an API's answers that hold an error, of those that are retriable or not."""
 
     def find(tables: Tables) -> DataFrame:
-        """The share of an API's answers that hold an error, by code. Errors that are normal in the protocol don't count,
-        nor do errors within 30 s of the first time that a client is told them.
+        """The share of an API's answers that hold an error, by code. Errors that are normal in the protocol don't
+        count, nor do errors within 30 s of the first time that a client is told them.
         """
         known = inside(tables.exchanges).filter(F.col(t.ERROR_CODES).isNotNull())
         answers = known.groupBy(c.API, WINDOW).agg(F.count("*").alias("_answers"))

@@ -14,17 +14,17 @@ from recorder.analysis.summary.words import measure
 _HEAD = f"""\
 # Findings
 
-Made by `make docs`, of the rules themselves. `kafka-wiretap report` applies them all ([analysis.md](analysis.md)).
+`make docs` writes this page from the rules. `kafka-wiretap report` applies them all ([analysis.md](analysis.md)).
 
-- Rules that must *last* fire if they are true in {LASTING} of {NEAR} windows that follow each other, with at least
-  {MIN_CASES} cases in all; where cases are a share of something, of at least {MIN_OF}. Windows are a minute, in
-  captures of less than 10 minutes 5 s. A session's first and last window are left out: clients begin and end there.
+- A rule that must *last* fires if it is true in {LASTING} of {NEAR} consecutive windows, with at least {MIN_CASES}
+  cases in all. If its cases are a share, the whole must be at least {MIN_OF}. A window is a minute, or 5 s in captures
+  of less than 10 minutes. A session's first and last window don't count, because clients begin and end there.
 - All other rules fire at a single case.
 - A rule that can't be judged says why: the capture is too short, or none of the bodies that the rule reads was kept.
-- Where more than {100 * MUCH:g} % of the frames fell into gaps, or of the answers could not be read, measures are
-  "at least".
-- `--thresholds FILE` (TOML: `slow = 5`) sets from where on a rule fires.
-- Evidence are up to five exchanges or connections: the worst of each of the worst windows.
+- Measures are "at least" if more than {100 * MUCH:g} % of the frames fell into gaps, or if more than
+  {100 * MUCH:g} % of the answers could not be read.
+- `--thresholds FILE` (TOML: `slow = 5`) sets the value at which a rule fires.
+- The evidence is up to five exchanges or connections: the worst one of each of the worst windows.
 
 | rule | asks | fires at | lasts | needs bodies of | severity |
 |---|---|---|---|---|---|"""

@@ -48,7 +48,7 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Batches that stand in {subject} twice, because a retry was stored again: {measure}",
-        "Set enable.idempotence=true: the broker then knows a retry. Also give requests more time (request.timeout.ms).",
+        "Set enable.idempotence=true: the broker then knows a retry. Give requests more time (request.timeout.ms).",
         _ONCE_IN_PRODUCE,
     ),
     Rule(
@@ -59,9 +59,9 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Batches of {client} to {topic} that begin behind records which never came: {measure}",
-        "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If an earlier batch was refused, the client went on "
-        "counting behind it: make a new producer, and avoid refused batches (max_request_size below the topic's "
-        "max.message.bytes). Else look for a bug in the client, or for traffic that did not pass the proxy.",
+        "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If an earlier batch was refused, the client "
+        "went on counting behind it: make a new producer, and avoid refused batches (max_request_size below the "
+        "topic's max.message.bytes). Else look for a bug in the client, or for traffic that did not pass the proxy.",
         _ONCE_IN_PRODUCE,
     ),
     Rule(
@@ -120,7 +120,7 @@ LOG_RULES = (
         1,
         Unit.COUNT,
         "Records of {topic} were gone before {who} read them: {how} (cases: {cases})",
-        "Keep records for longer than the slowest consumer needs (retention.ms, retention.bytes), and alert on its lag.",
+        "Keep records longer than the slowest consumer needs (retention.ms, retention.bytes), and alert on its lag.",
         _ONCE_IN_BODIES,
         (keys.FETCH, keys.OFFSET_COMMIT, keys.OFFSET_FETCH),
     ),
@@ -145,7 +145,8 @@ LOG_RULES = (
         1.5,
         Unit.RATIO,
         "Node {node} carries {part} of what is produced and fetched, {measure} an even share of {nodes} nodes",
-        "Spread the leaders over the nodes (kafka-leader-election --election-type preferred), or give busy topics more partitions.",
+        "Spread the leaders over the nodes (kafka-leader-election --election-type preferred), or give busy topics more "
+        "partitions.",
         _LASTS,
     ),
     Rule(

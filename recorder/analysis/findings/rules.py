@@ -120,7 +120,7 @@ RULES = (
         Unit.PER_SECOND,
         "{client} is told {error} {measure} by {api}, long after it first asked",
         "Give each broker an address of its own (advertised.listeners): behind one load balancer for all brokers, a "
-        "request for the coordinator reaches any of them. Else look for a broker that comes and goes, or an old client.",
+        "request for the coordinator reaches any of them. Else look for a broker that comes and goes or an old client.",
         _LASTS_IN_BODIES,
     ),
     Rule(
@@ -274,8 +274,8 @@ RULES = (
         1,
         Unit.COUNT,
         "Records that {client} wrote to {topic} and that take more than 80 % of 1 MiB: {measure}",
-        "Brokers take 1 MiB by default (message.max.bytes). Compress, store large values elsewhere, or raise the limits "
-        "of topic, brokers and consumers together.",
+        "Brokers take 1 MiB by default (message.max.bytes). Compress, store large values elsewhere, or raise the "
+        "limits of topic, brokers and consumers together.",
         _ONCE_IN_PRODUCE,
     ),
     *GROUP_RULES,

@@ -44,8 +44,8 @@ CLIENTS = Table(
         Declared(c.API, "string", "the api's name"),
         Declared(c.API_VERSION, "smallint", "the version that it used"),
         Declared(t.REQUESTS, "bigint", "how many requests"),
-        Declared("first_at", "timestamp", "the first of them"),
-        Declared("last_at", "timestamp", "the last of them"),
+        Declared("first_at", "timestamp", "when the first of them arrived"),
+        Declared("last_at", "timestamp", "when the last of them arrived"),
         Declared(
             FATE,
             "string",

@@ -40,7 +40,7 @@ ENCODINGS = Table(
         OF_SIDE,
         VERSION,
         PATH,
-        Declared(_MESSAGES, "bigint", "how many messages, of a field those that have it"),
+        Declared(_MESSAGES, "bigint", "how many messages; for a field: how many messages have it"),
         SENT,
         *BYTES.values(),
         Declared("best_bytes", "bigint", "with each field's best encoding"),

@@ -39,7 +39,7 @@ LATENCY_BUCKETS = Table(
         ),
         Declared(t.BUCKET, "int", f"floor({PER_DOUBLING} log2(latency in µs + 1))"),
         Declared(t.COUNT, "bigint", "how many answers"),
-        Declared(c.BYTES, "bigint", "of these answers and their requests"),
+        Declared(c.BYTES, "bigint", "bytes of these answers and their requests"),
     ),
 )
 _BY = [one.name for one in LATENCY_BUCKETS.columns if one.name not in (t.COUNT, c.BYTES)]

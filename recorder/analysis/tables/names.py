@@ -24,15 +24,13 @@ _ID, _CLUSTER_ID = "topic_id", "cluster_id"
 _TOPIC, _NAMES = "topic", "_names"
 _SETTINGS = [c.SESSION, c.CLUSTER]
 
-CLUSTER_CALLED = Declared(
-    c.CLUSTER, "string", "the cluster's own id; its name in the settings where the id was not told"
-)
+CLUSTER_CALLED = Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings if the id was not told")
 TOPIC_NAMES = Table(
     "topic_names",
     "a topic's id and its name",
     (
         CLUSTER_CALLED,
-        Declared(_ID, "string", "as Kafka prints it"),
+        Declared(_ID, "string", "its id as Kafka prints it"),
         Declared(_TOPIC, "string", "the name"),
     ),
     needs_bodies=True,

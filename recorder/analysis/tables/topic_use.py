@@ -31,7 +31,7 @@ TOPIC_USE = Table(
     "a client that writes or reads a topic",
     (
         CLUSTER_CALLED,
-        Declared("topic", "string", "its name; null where its id was never named"),
+        Declared("topic", "string", "its name; null if no frame names the id"),
         Declared("use", "string", f"`{WRITES}` or `{READS}`"),
         Declared(HOST, "string", "the client's address, without the port"),
         Declared(c.CLIENT_ID, "string", "as its requests say"),
@@ -44,10 +44,10 @@ TOPIC_USE = Table(
             "of readers: the one group whose offsets this client committed, or whose share it fetched",
         ),
         Declared("partitions", "bigint", "how many partitions"),
-        Declared("bytes", "bigint", "of record batches"),
-        Declared("records", "bigint", "in them, as far as headers tell"),
-        Declared("first_at", "timestamp", "first seen"),
-        Declared("last_at", "timestamp", "last seen"),
+        Declared("bytes", "bigint", "bytes of record batches"),
+        Declared("records", "bigint", "records in these batches, as far as headers tell"),
+        Declared("first_at", "timestamp", "when first seen"),
+        Declared("last_at", "timestamp", "when last seen"),
     ),
     needs_bodies=True,
 )
