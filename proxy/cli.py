@@ -41,7 +41,10 @@ LATER = {
     "analyze": ("recorder.commands", "Answer questions about a capture on Spark: latency and errors by API."),
     "compact": ("recorder.commands", "Turn what a proxy has logged into Parquet files."),
     "config": ("proxy.settings.commands", "Check, show and explain settings, without running a proxy."),
-    "demo": ("recorder.commands", "Show it all: a small cluster, clients, the proxy, a capture, an analysis."),
+    "demo": (
+        "recorder.commands",
+        "Show it all: a small cluster, clients, the proxy, a capture, an analysis, a replay.",
+    ),
     "encodings": ("recorder.commands", "Tell what a capture's integers would take in other encodings, on Spark."),
     "export": ("recorder.commands", "Publish a capture's findings to a topic, as CloudEvents."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
@@ -125,7 +128,7 @@ def main() -> None:
 
     \b
     First steps:
-      kafka-wiretap demo                              the whole of it, on this machine, in a minute
+      kafka-wiretap demo                              all of it, on this machine, in two minutes
       kafka-wiretap proxy --upstream broker:9092 --listen 127.0.0.1:19092 --record capture
       kafka-wiretap inspect capture
       kafka-wiretap analyze capture
@@ -194,11 +197,11 @@ def proxy(config: Path | None, **given: Any) -> None:
     All of it, and more, from a file:
       kafka-wiretap proxy --config wiretap.toml
 
-    Each broker gets a listener of its own, so a client reaches the broker it means. SIGTERM lets exchanges in flight
-    finish; SIGHUP has the settings read again. The environment says all settings, too, for example
-    KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM: docs/settings.md lists them.
+    Each broker gets a listener of its own, so a client reaches the broker that it means. SIGTERM lets exchanges in
+    flight finish. SIGHUP makes the proxy read the settings again. Every setting is also an environment variable, for
+    example KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM (docs/settings.md).
 
-    Exit code 0; 1 when --drain was too short, or the disk too slow for the end of the recording; 2 for a wrong setting.
+    Exit code 0: done; 1: --drain was too short, or the disk too slow for the end of the recording; 2: a wrong setting.
     """
     try:
         loaded = load(config, given)

@@ -133,7 +133,7 @@ _SPARK = (
         callback=_setting,
         type=text,
         metavar="NAME=VALUE",
-        help="A Spark setting. Repeatable. Lists of processes show it: no place for secrets.",
+        help="A Spark setting. Repeatable. Lists of processes show it, so put no secrets here.",
     ),
 )
 _RUNNING = (
@@ -142,7 +142,7 @@ _RUNNING = (
         "--format",
         "form",
         type=click.Choice(FORMATS),
-        help="Of what is written to DIR (default: parquet); without --out: csv or json to standard output.",
+        help="The format in DIR (default: parquet). Without --out: csv or json to standard output.",
     ),
     click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already."),
     click.option(
@@ -176,7 +176,7 @@ def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -
     callback=choosing(BY),
     metavar="NAMES",
     shell_complete=_completing(*BY),
-    help=f"What to tell apart, with commas between: {', '.join(BY)}. An exchange counts once for each of its topics.",
+    help=f"Group by these, with commas between: {', '.join(BY)}. An exchange counts once for each of its topics.",
 )
 @click.option(
     "--window",
@@ -210,14 +210,17 @@ def analyze(
 ) -> None:
     """Requests, errors, bytes and latency percentiles of the capture in FOLDER, by API, worked out by Spark.
 
-    What is missing comes first: gaps, what was left out, and which share of the responses could be read. Long polls
-    that may have waited (a Fetch at a log's end, members that join a group) have rows of their own: "Fetch, waiting".
+    The answer begins with what is missing: gaps, what was left out, and which share of the responses could be read.
+    Long polls that may have waited (a Fetch at a log's end, members that join a group) have rows of their own: "Fetch,
+    waiting".
 
-    FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). What is not compacted yet is compacted
-    first. Needs Java 17 or newer. Exit code 1 where a file can't be read: it is named, and all others are answered.
+    FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). The command first compacts what is not
+    compacted yet. It needs Java 17 or newer. If a file can't be read, the command names it, answers from the others,
+    and exits with 1.
 
-    Tested are masters on this machine: local, local-cluster, a standalone cluster. Workers on other machines need the
-    folder under the same path or URL, and the Python version that runs here, with pyarrow; this package is sent there.
+    Masters on this machine are tested: local, local-cluster, a standalone cluster. Workers on other machines need the
+    folder under the same path or URL, and the Python version that runs here, with pyarrow. Spark sends this package to
+    them.
 
     \b
     On this machine:           kafka-wiretap analyze capture
@@ -259,7 +262,7 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
     A question:       kafka-wiretap sql capture "select api, count(*) from exchanges group by api"
     All its rows:     kafka-wiretap sql capture "select * from topic_use" --format json
 
-    Only the tables that the query names are made. Needs Java 17 or newer for queries, not for `tables` and `describe`.
+    Only the tables that the query names are made. Queries need Java 17 or newer; `tables` and `describe` don't.
     """
     chosen = Chosen(**output).checked()
     told = _told(query, markdown)

@@ -38,18 +38,18 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option(
-    "--merge", "out", type=FOLDER, metavar="OUT", help="Then make large files of the small ones, in the folder OUT."
+    "--merge", "out", type=FOLDER, metavar="OUT", help="Then merge small files into large ones, in the folder OUT."
 )
-@size_option("--file-size", "How large they become, about.", GIB)
+@size_option("--file-size", "About how large the merged files become.", GIB)
 def compact(folder: Path, out: Path | None, file_size: int) -> None:
-    """Make Parquet of everything in FOLDER that no running proxy is still writing.
+    """Turn everything in FOLDER that no running proxy is still writing into Parquet.
 
-    The proxy does this itself while it runs; this is for what a crash left behind. `inspect` and `analyze` do it too.
-    Exit code 1 where a session can't be compacted, or has lost a part of its log: each is named, and keeps no other
-    from being compacted.
+    A running proxy does this itself, and `inspect` and `analyze` do it before they read. Use this command for logs that
+    a crash left behind. If a session can't be compacted, or has lost a part of its log, the command names it, compacts
+    the others, and exits with 1.
 
-    A proxy publishes a file a minute. --merge makes one an hour and session of them, in OUT, which is then a capture
-    like any other; FOLDER is left as it is. Hours that are not over wait for the next run, which goes on with them.
+    A proxy publishes a file a minute. --merge makes one file for each hour and session, in OUT, which is then a capture
+    like any other. FOLDER stays as it is. Hours that are not over wait for the next run.
     """
     from recorder.capture.compactor import compact as run
 
@@ -115,9 +115,9 @@ def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
 def demo(folder: Path | None, healthy: bool) -> None:
     """The whole way on this machine, in less than two minutes: clients, proxy, cluster, capture, Spark, replay, report.
 
-    Nothing to prepare: the cluster is librdkafka's mock of three brokers, everything listens on loopback, and
-    everything but the capture and its report is gone afterwards (Ctrl-C too). Three of the clients have a bad habit,
-    which the report finds. Exit code 1 where Java is missing for the analysis.
+    There is nothing to prepare: the cluster is librdkafka's mock of three brokers, and everything listens on loopback.
+    Afterwards, also after Ctrl-C, only the capture and its report are left. Three of the clients have a bad habit,
+    which the report finds. The exit code is 1 if Java is missing for the analysis.
     """
     from recorder.demo.run import run
 

@@ -55,15 +55,15 @@ def compare(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Two captures side by side: what changed from the one in BEFORE to the one in AFTER, worked out by Spark.
+    """Compare two captures: what changed from the one in BEFORE to the one in AFTER, worked out by Spark.
 
-    Latency, errors, bytes, versions and clients by API, and the findings that came or went. Counts stand beside their
-    rate a second, since captures differ in length. What has too few exchanges to tell is said, not judged: a p50 takes
-    20 answers on either side, a p95 200, a p99 1,000. Waits that clients asked for stand apart, and are no worse when
-    longer.
+    Compared are latency, errors, bytes, versions and clients by API, and the findings that came or went. Counts have a
+    rate a second beside them, because captures differ in length. If there are too few exchanges to judge, the command
+    says so: a p50 needs 20 answers on either side, a p95 200, a p99 1,000. Waits that clients asked for stand apart,
+    and are no worse when longer.
 
-    BEFORE and AFTER are folders or URLs, as for `analyze`. Needs Java 17 or newer. The exit code does not depend on
-    what is found: 1 where a file of a capture can't be read, which is named.
+    BEFORE and AFTER are folders or URLs, as for `analyze`. Needs Java 17 or newer. Differences don't change the exit
+    code; it is 1 if a file of a capture can't be read, and the command names the file.
 
     \b
     On the terminal:         kafka-wiretap compare monday tuesday

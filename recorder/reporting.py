@@ -42,14 +42,18 @@ THRESHOLDS = click.option(
     "--thresholds",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="From where on findings fire: a TOML file with lines such as hot_partition = 4.",
+    help="A TOML file with the values at which findings fire, such as hot_partition = 4.",
 )
 
 
 def output_options(usual: str) -> Callable[[Command], Command]:
     """--output and --format of a page; `usual`: the form on standard output, as the help calls it."""
     output = click.option(
-        "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The file; without, standard output."
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The file to write. Default: standard output.",
     )
     form = click.option(
         "--format",
@@ -86,7 +90,7 @@ def report(
     Then come plots and tables: latency, errors, traffic, topics, clients, connections. The page is one file that loads
     nothing from anywhere.
 
-    Needs Java 17 or newer. Exit code 1 where a file of the capture can't be read: it is named, and the rest is told.
+    Needs Java 17 or newer. If a file of the capture can't be read, the report names it, and the command exits with 1.
 
     \b
     A page:                  kafka-wiretap report capture -o report.html

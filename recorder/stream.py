@@ -63,7 +63,7 @@ def _as_option(span: str) -> str:
     "--checkpoint",
     metavar="DIR",
     shell_complete=folders,
-    help=f"Where the stream keeps how far it is. Default: {CHECKPOINT} in the output.",
+    help=f"Where the stream keeps its progress. Default: {CHECKPOINT} in the output.",
 )
 @click.option("--window", default="1m", show_default=True, callback=_span, help="The length of a window.")
 @click.option(
@@ -79,12 +79,19 @@ def _as_option(span: str) -> str:
     show_default=True,
     callback=choosing(BY),
     metavar="NAMES",
-    help=f"What to tell apart: {', '.join(BY)}.",
+    help=f"Group answers by these: {', '.join(BY)}.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Of the files."
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="parquet",
+    show_default=True,
+    help="The format of the files.",
 )
-@click.option("--trigger", default="10s", show_default=True, callback=_span, help="Between two looks for segments.")
+@click.option(
+    "--trigger", default="10s", show_default=True, callback=_span, help="The time between two looks for segments."
+)
 @click.option("--once", is_flag=True, help="Read what is there, and end: for cron.")
 @spark_options
 def stream(
@@ -100,12 +107,12 @@ def stream(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Latency and errors by window of the capture in FOLDER, each window once, while a proxy records it.
+    """Write latency and errors of the capture in FOLDER by window, each window once, while a proxy records.
 
     DIR/latency_by_api and DIR/errors_by_api have the columns of `analyze --out`, without `unanswered`. A window is
-    written when exchanges have come that are newer than its end by the watermark; what comes later for it is counted
-    and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the checkpoint, and ends with
-    the same files. Read them with Spark, which knows from DIR's logs which ones count.
+    written when exchanges have come that are newer than its end by the watermark. Exchanges that come later for it are
+    counted and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the checkpoint, and ends
+    with the same files. Read the files with Spark, which knows from DIR's logs which ones count.
 
     \b
     While it is recorded:  kafka-wiretap stream capture --output windows

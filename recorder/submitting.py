@@ -38,8 +38,8 @@ main()
 def spark_package(folder: Path) -> None:
     """Write a zip and a program for `spark-submit` into FOLDER, which is made if it is not there.
 
-    Driver and executors need Python with pyarrow; the driver with click, rich and msgspec as well. On the cluster's
-    machines a capture has the same path, or a URL.
+    Driver and executors need Python with pyarrow. The driver also needs pandas, click, rich and msgspec. A capture must
+    have the same path on all machines of the cluster, or a URL.
 
     \b
     Write it:       kafka-wiretap spark-package package

@@ -61,7 +61,7 @@ class ClusterSettings(Flow):
             choice(Dialect),
             "dialect",
             "What clients and the broker speak. `kafka-0.7`: Kafka 0.7, where `upstream` is a single broker, whose "
-            "address clients find in ZooKeeper; `kafka`: all that came after it.",
+            "address clients find in ZooKeeper. `kafka`: all later versions.",
             "kafka-0.7",
         ),
     ] = Dialect.KAFKA
@@ -70,7 +70,8 @@ class ClusterSettings(Flow):
         Key(
             SWITCH,
             "hide_unknown",
-            "Brokers' answers to ApiVersions lose what the proxy can't decode: vendors' own APIs, from key 10000 on.",
+            "Remove what the proxy can't decode from brokers' answers to ApiVersions: vendors' own APIs, from key "
+            "10000 on.",
             True,
         ),
     ] = False
@@ -79,8 +80,8 @@ class ClusterSettings(Flow):
         Key(
             SWITCH,
             "proxy_protocol.accept",
-            "Whether clients' connections begin with a header of the PROXY protocol (v1 or v2), which a load balancer "
-            "puts there: then each one must. The address in it is the client's in log, capture and limits.",
+            "Every connection of a client must begin with a header of the PROXY protocol (v1 or v2), which a load "
+            "balancer puts there. Log, capture and limits use the address in it as the client's.",
             True,
         ),
     ] = False
@@ -89,7 +90,7 @@ class ClusterSettings(Flow):
         Key(
             NETWORKS,
             "proxy_protocol.trusted",
-            "The load balancers whose headers are believed, by the addresses that they connect from.",
+            "The addresses of load balancers whose headers are believed.",
             ["10.0.0.0/8", "192.0.2.7"],
             unset="everybody who reaches the listeners",
         ),
@@ -99,20 +100,21 @@ class ClusterSettings(Flow):
         Key(
             choice(Others),
             "proxy_protocol.others",
-            "Who is not among `trusted` is refused, or speaks without a header: then its own address is the client's.",
+            "What happens to peers that are not in `trusted`: they are refused, or speak without a header and have "
+            "their own address as the client's.",
             "plain",
         ),
     ] = Others.REFUSED
     header_seconds: Annotated[
-        float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to come.", "3s")
+        float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to arrive.", "3s")
     ] = 5
     send_proxy: Annotated[
         ProxyHeader,
         Key(
             choice(ProxyHeader),
             "proxy_protocol.send",
-            "The header that brokers are sent first, with the client's address. They must expect it: Kafka itself does "
-            "not, a load balancer in front of it may.",
+            "The header that the proxy sends to brokers first, with the client's address. The receiver must expect it: "
+            "Kafka itself does not, but a load balancer in front of it may.",
             "v2",
         ),
     ] = ProxyHeader.OFF

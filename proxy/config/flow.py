@@ -44,7 +44,7 @@ class Flow(Mapped):
         Key(
             TIMEOUT,
             "timeouts.dial",
-            "How long a broker may take to accept a connection, with the time that it takes to look its name up.",
+            "How long a broker may take to accept a connection, the look-up of its name included.",
             "10s",
         ),
     ] = 10
@@ -66,7 +66,7 @@ class Flow(Mapped):
         Key(
             TIMEOUT,
             "timeouts.idle",
-            "After how long a connection is closed on which nothing moves. While an answer is owed it is never.",
+            "Close a connection on which no byte has moved for this long, unless an answer is owed.",
             "15m",
             unset="never: brokers end idle connections themselves (connections.max.idle.ms, 10 minutes by default)",
         ),
@@ -76,8 +76,8 @@ class Flow(Mapped):
         Key(
             TIMEOUT,
             "timeouts.keepalive",
-            "After how much silence a peer's machine is asked whether it is still there; one that does not answer for "
-            "as long again is lost.",
+            "After this much silence the kernel asks whether the peer's machine is still there. If there is no answer "
+            "for as long again, the connection ends.",
             "2m",
         ),
     ] = 60
@@ -86,7 +86,7 @@ class Flow(Mapped):
         Key(
             COUNT,
             "limits.connections",
-            "Connections of this cluster's clients at the same time; those above are closed at once.",
+            "The most connections of this cluster's clients at the same time. Further ones are closed at once.",
             2000,
             unset="as many as files may be open",
         ),
@@ -96,7 +96,7 @@ class Flow(Mapped):
         Key(
             COUNT,
             "limits.connections_per_address",
-            "Likewise, from one IP address of clients.",
+            "The most connections from one IP address at the same time. Further ones are closed at once.",
             200,
             unset="any number",
         ),

@@ -38,12 +38,12 @@ class Mapped:
         Key(
             BROKERS,
             "upstream",
-            "Bootstrap brokers, tried in order; later, the one that answered last is tried first.",
+            "Bootstrap brokers, tried in order. Later the one that answered last is tried first.",
             ["broker-1:9092", "broker-2:9092"],
         ),
     ]
     listen: Annotated[
-        Address, Key(ADDRESS, "listen", "The bootstrap listener; port 0: any free one.", "127.0.0.1:19092")
+        Address, Key(ADDRESS, "listen", "The bootstrap listener. Port 0 is any free port.", "127.0.0.1:19092")
     ]
     advertise: Annotated[
         str | None,
@@ -60,7 +60,9 @@ class Mapped:
         int | None,
         Key(INTEGER, "node_ports", "Node N listens on this port + N.", 19100, unset="the port of `listen` + 1"),
     ] = None
-    node_count: Annotated[int, Key(INTEGER, "node_count", "Nodes below it have such a port.", 1000)] = 1000
+    node_count: Annotated[
+        int, Key(INTEGER, "node_count", "Nodes with ids below this number have such a port.", 1000)
+    ] = 1000
     nodes: Annotated[
         Mapping[int, Address],
         Key(
@@ -72,8 +74,8 @@ class Mapped:
         Key(
             choice(MappingKind),
             "mapping",
-            "How clients tell nodes apart: by a port for each, or by a name made of the id: `template`, where each "
-            "proxy stands for one node or some, and others for the rest; `sni`, one TLS port for all of them.",
+            "How clients tell nodes apart. `ports`: a port for each node. `template`: a name for each node, where each "
+            "proxy stands for one node or some. `sni`: a name for each node, and one TLS port for all of them.",
             "template",
         ),
     ] = MappingKind.PORTS
@@ -82,7 +84,7 @@ class Mapped:
         Key(
             INTEGER,
             "own_node",
-            "With `template`: the node that `listen` is the listener of, and whose broker `upstream` is.",
+            "With `template`: the node whose listener is `listen` and whose broker is `upstream`.",
             3,
             unset="none",
         ),
@@ -92,7 +94,8 @@ class Mapped:
         Key(
             HOST,
             "bootstrap_name",
-            "With `sni`: the name by which clients find the cluster. It and all nodes' must lead to `listen`.",
+            "With `sni`: the name by which clients find the cluster. This name and all nodes' names must lead to "
+            "`listen`.",
             "kafka.example.org",
             unset="none",
         ),
@@ -102,7 +105,7 @@ class Mapped:
         Key(
             INTEGER,
             "advertise_ports",
-            "With `ports`: clients are told this port + N where node N listens on `node_ports` + N.",
+            "With `ports`: clients are told this port + N, while node N listens on `node_ports` + N.",
             31100,
             unset="the ports that are listened on",
         ),
@@ -123,9 +126,9 @@ class Mapped:
         Key(
             FILE,
             "state",
-            "Keeps nodes and their ports over restarts. It is for one listener and one cluster: a file that is "
-            "another's is an error. Where none is named, the name is no other proxy's; nothing is kept for a listener "
-            "on port 0 without a capture, or for Kafka 0.7.",
+            "Keeps nodes and their ports over restarts, for one listener and one cluster. A file of another listener "
+            "or cluster is an error. The default name is never another proxy's. Nothing is kept for a listener on port "
+            "0 without a capture, or for Kafka 0.7.",
             "nodes.json",
             unset="beside the capture, or in your state folder",
         ),

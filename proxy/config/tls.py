@@ -41,8 +41,8 @@ class ListenerTls:
         Key(
             PATH,
             "certificate",
-            "The proxy's certificate and those between it and the CA, PEM. It must be good for every name that clients "
-            "dial. Read again when it changes.",
+            "The proxy's certificate and the intermediate ones, PEM. It must be good for every name that clients dial. "
+            "Read again when it changes.",
             "/etc/wiretap/proxy.pem",
         ),
     ]
@@ -69,7 +69,7 @@ class ListenerTls:
         Key(
             choice(Clients),
             "clients",
-            "Whether a client must show a certificate; `optional` lets clients in that show none.",
+            "Whether a client must show a certificate. `optional` also lets clients in that show none.",
             "optional",
         ),
     ] = Clients.REQUIRED
@@ -116,7 +116,8 @@ class UpstreamTls:
         Key(
             PATH,
             "certificate",
-            "The proxy's certificate towards brokers (mTLS), PEM. To them, every client is then whom it names.",
+            "The proxy's certificate towards brokers (mTLS), PEM. To brokers, every client is then the one that it "
+            "names.",
             "/etc/wiretap/upstream.pem",
             unset="none is shown",
         ),
@@ -134,7 +135,7 @@ class UpstreamTls:
         Key(
             HOST,
             "server_name",
-            "The name that brokers are asked for (SNI), and that their certificates must have.",
+            "The name that the proxy asks brokers for (SNI), and that their certificates must have.",
             "kafka.example.org",
             unset="the host that is dialled",
         ),
@@ -147,8 +148,8 @@ class UpstreamTls:
         Key(
             SWITCH,
             "insecure_any_host_will_do",
-            "A certificate of any host that these CAs have signed is taken for the broker's: whoever has one can read "
-            "and change all traffic.",
+            "Accept a certificate of any host that these CAs have signed. Its owner can then read and change all "
+            "traffic.",
             False,
         ),
     ] = False
@@ -157,8 +158,8 @@ class UpstreamTls:
         Key(
             SWITCH,
             "anyone_may_use_it",
-            "Clients that show no certificate of their own may act as the proxy's: must be said where a listener lets "
-            "anyone in and `certificate` is set.",
+            "Let clients without a certificate use the proxy's. This must be set if a listener lets anyone in and "
+            "`certificate` is set.",
             False,
         ),
     ] = False

@@ -36,7 +36,7 @@ class ProxySettings:
     ] = 10
     held_in_all: Annotated[
         int,
-        Key(LIMIT, "held", "Bytes of responses held to be rewritten, in all connections together.", "256MiB"),
+        Key(LIMIT, "held", "The most bytes of responses held to be rewritten, in all connections together.", "256MiB"),
     ] = 256 * MIB
     log: LogSettings = field(default_factory=LogSettings)
     stalled_seconds: Annotated[
@@ -44,7 +44,7 @@ class ProxySettings:
         Key(
             TIMEOUT,
             "stalled",
-            "While others wait for their share of `held`: how long one may be kept without a byte moving.",
+            "While others wait for room in `held`: how long a connection may hold a response without a byte moving.",
             "1m",
         ),
     ] = 30
@@ -53,14 +53,16 @@ class ProxySettings:
         Key(
             COUNT,
             "connections",
-            "Connections of all clusters' clients at the same time; those above are closed at once.",
+            "The most connections of all clusters' clients at the same time. Further ones are closed at once.",
             5000,
             unset="as many as files may be open",
         ),
     ] = None
     workers: Annotated[
         int,
-        Key(COUNT, "workers", "Processes that pass the traffic on; no more than there are processors for them.", 4),
+        Key(
+            COUNT, "workers", "The number of processes that pass traffic on. Use no more than there are processors.", 4
+        ),
     ] = 1
 
     hung_seconds: Annotated[
@@ -68,8 +70,8 @@ class ProxySettings:
         Key(
             TIMEOUT,
             "hung",
-            "With several workers: one that has done nothing for so long is killed, and another takes its place. After "
-            "a third of it /livez fails.",
+            "With several workers: a worker that does nothing for this long is killed and replaced. After a third of "
+            "this time /livez fails.",
             "20s",
         ),
     ] = 30
@@ -78,8 +80,8 @@ class ProxySettings:
         Key(
             SWITCH,
             "busy_polling",
-            "Look again and again for what comes next, up to 0.2 ms at a time and while that mostly pays, instead of "
-            "sleeping until it comes: less latency, for more of a processor while requests follow closely.",
+            "Poll for the next bytes, up to 0.2 ms at a time, instead of sleeping, as long as that mostly finds some. "
+            "This lowers latency and takes more of a processor while requests follow closely.",
             False,
         ),
     ] = True

@@ -18,7 +18,7 @@ FILE = click.argument("file", required=False, type=click.Path(path_type=Path), e
 
 @click.group(short_help="Check, show and explain settings, without running a proxy.")
 def config() -> None:
-    """Settings in a file, in the environment, and by default: what is wrong with them, and what is in effect.
+    """Check settings in a file and the environment, and show which are in effect.
 
     docs/settings.md lists all of them.
     """
@@ -52,7 +52,7 @@ def check(file: Path | None) -> None:
 
 @config.command(short_help="Print what is in effect, and where each value comes from.")
 @FILE
-@click.option("--toml", is_flag=True, help="As a file of settings.")
+@click.option("--toml", is_flag=True, help="Print them as a settings file.")
 def show(file: Path | None, toml: bool) -> None:
     """Print every setting in effect with FILE and the environment, and its source. Secrets are left out."""
     from proxy.settings.show import as_file, listing

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 # the longest response that a proxy lets pass by default
 MAX_READ = 1 << 30
-RECORDS_HELP = "Of each field of record batches, show so many records."
+RECORDS_HELP = "Show at most this many records of each field of record batches."
 
 
 @click.group(short_help="Kafka's protocol: list its messages, show one, decode a frame, name an error.")
 def wire() -> None:
-    """Kafka's protocol as this proxy knows it: every API and version from 0.8 on, what stands inside messages, the
-    dialect of Kafka 0.7, error codes. Names that Kafka once had, and those of its protocol guide, lead to today's.
+    """Show Kafka's protocol as this proxy knows it: every API and version from 0.8 on, messages inside messages, the
+    dialect of Kafka 0.7, error codes. Old names, and those of Kafka's protocol guide, lead to today's.
 
     \b
     kafka-wiretap wire list
@@ -56,8 +56,8 @@ def wire() -> None:
 def list_(form: str | None) -> None:
     """Every message that can be decoded, with its versions.
 
-    APIs first: key, versions, from which on it is flexible, which side holds secrets; then the requests of Kafka 0.7,
-    and messages inside messages.
+    APIs come first: key, versions, the first flexible version, which side holds secrets. Then come the requests of
+    Kafka 0.7, and messages inside messages.
     """
     from proxy.tools import listing, page
 
@@ -81,9 +81,9 @@ def list_(form: str | None) -> None:
 @click.argument("codes", type=arguments.error, metavar="[ERROR]...", nargs=-1, shell_complete=completions.error)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON list.")
 def errors(codes: tuple[int, ...], as_json: bool) -> None:
-    """Every error code, or each ERROR: a code, or a name in any spelling, today's or a former one.
+    """List every error code, or each ERROR: a code, or a name in any spelling, today's or an old one.
 
-    Retriable: a client may simply try again. What Kafka says is what its own Java clients log.
+    Retriable means that a client may simply try again. Kafka's own text is what its Java clients log.
     """
     from proxy.tools import listing
 
@@ -121,10 +121,10 @@ def show(
     paths: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """The request and the response of the API called NAME (in any case; or its key), or one message: MetadataResponse,
-    or one inside messages.
+    """Show the request and the response of the API called NAME (in any case, or its key), or a single message such as
+    MetadataResponse.
 
-    In VERSION, by default the newest. A line a field: its type ("?": may be null), default, tag, since which version,
+    VERSION is the newest by default. Each field has a line: its type ("?": may be null), default, tag, first version,
     and what is known about its value. Kafka 0.7's APIs are called 0.7/fetch and so on, and have no versions.
     """
     from proxy.tools import schema
@@ -218,14 +218,14 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
 @wire.command(short_help="Decode a frame, or what stands in one.")
 @click.option("--hex", "text", metavar="HEX", help="The frame as hex; spaces, colons and 0x may stand in it.")
 @click.option(
-    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with it, raw or as hex."
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with the frame, raw or as hex."
 )
 @click.option(
     "--response",
     "response_to",
     type=(arguments.api, arguments.version),
     metavar="API VERSION",
-    help="It answers a request of that version (0.7/fetch 0.7 in the dialect of 0.7).",
+    help="The frame answers such a request (0.7/fetch 0.7 in the dialect of 0.7).",
     shell_complete=completions.name,
 )
 @click.option(
@@ -233,7 +233,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     type=click.Choice([one.value for one in Dialect]),
     default=Dialect.KAFKA.value,
     show_default=True,
-    help="What it speaks: no frame says that itself.",
+    help="The dialect of the frame; a frame does not tell it.",
 )
 @click.option(
     "--as",
@@ -241,14 +241,14 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     type=arguments.inside,
     metavar="NAME",
     shell_complete=completions.message_inside,
-    help="No frame but this message inside messages.",
+    help="Decode this message inside messages, not a frame.",
 )
-@click.option("--batches", is_flag=True, help="No frame but record batches, such as a segment of a log.")
-@click.option("--topic", type=click.Choice(list(LOGS)), help="Of this topic: batches, or the value of a record.")
+@click.option("--batches", is_flag=True, help="Decode record batches, such as a segment of a log, not a frame.")
+@click.option("--topic", type=click.Choice(list(LOGS)), help="Decode batches, or the value of a record, of this topic.")
 @click.option("--key", type=arguments.octets, metavar="HEX", help="The key of that record.")
 @click.option("--records", type=click.IntRange(0, sys.maxsize), default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
-@budget_option("How much may come of all the bytes: unfolded, decoded, and printed.")
+@budget_option("The most memory for all the bytes: decompressed, decoded and printed.")
 def decode(
     text: str | None,
     file: Path | None,
@@ -262,17 +262,17 @@ def decode(
     show_secrets: bool,
     budget: int,
 ) -> None:
-    """A frame as JSON, with or without its 4-byte length; several behind each other as one object each.
+    """Decode a frame as JSON, with or without its 4-byte length. Several frames in a row become one object each.
 
-    Without --hex and --file it is read from standard input, raw or as hex. A request tells its own API and version; a
-    response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read; record
-    batches and messages inside messages are opened. An unknown API or version is shown as such, with its bytes. Exit
-    code 1 for bytes that can't be that message, with the API, the version and the offset, and which frame of several;
-    3 where --budget was used up, and what there was by then is shown.
-    Behind the `error_code` of an error stands its `error_name`.
+    Without --hex and --file the frame is read from standard input, raw or as hex. A request tells its own API and
+    version. A response does not, so it needs --response. Bytes become {length, base64}, with `text` if they are text.
+    Record batches and messages inside messages are opened. Each `error_code` of an error gets its `error_name`. An
+    unknown API or version is shown as such, with its bytes. Exit code 1: the bytes can't be that message; the error has
+    the API, the version, the offset, and which frame of several. 3: --budget is used up, and the command shows what it
+    has.
 
-    What stands in no frame: --batches, --as NAME, or the value of a record of --topic; an empty value is none. In the
-    dialect of 0.7, --batches are the messages of a log, `at` their places in it.
+    For bytes that are no frame use --batches, --as NAME, or --topic for the value of a record (an empty value is none).
+    In the dialect of 0.7, --batches are the messages of a log, and `at` is their position in it.
     """
     from proxy.tools import bare, frames
     from proxy.tools.tree import Shown

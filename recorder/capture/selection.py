@@ -85,8 +85,8 @@ class Selected:
         Key(
             APIS,
             "only.apis",
-            "Record requests of these APIs and their responses: names or patterns, `!` in front of what is left out. "
-            "`other` is what has no name.",
+            "Record requests of these APIs and their responses: names or patterns. `!` in front leaves out. `other` "
+            "stands for unknown APIs.",
             ["Produce", "*Offset*", "!ListOffsets"],
             unset="all",
         ),
@@ -120,8 +120,8 @@ class Selected:
         Key(
             PATTERNS,
             "only.principals",
-            "Record what these have sent and were answered, once the broker has accepted their login (a certificate's "
-            "subject counts too); `*` matches who has no name, too.",
+            "Record requests of these principals and their responses, once the broker has accepted their login (a "
+            "certificate's subject counts, too). `*` also matches connections without a principal.",
             ["orders", "CN=orders*"],
             unset="all",
         ),
@@ -131,8 +131,8 @@ class Selected:
         Key(
             BODIES,
             "bodies",
-            "What is kept of a frame: all of it, its head alone, or its head and so many bytes at its beginning. What "
-            "is left out never reaches the disk.",
+            "What is kept of a frame: all of it, its head alone, or its head and this many bytes. What is left out "
+            "never reaches the disk.",
             "head",
         ),
     ] = FULL

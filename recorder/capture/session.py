@@ -66,22 +66,30 @@ class RecordSettings(Selected):
     """How to record. Sizes in bytes. `cluster`: the cluster's name in all rows."""
 
     cluster: str | None = None
-    queue: Annotated[int, Key(LIMIT, "queue", "Bytes that may wait in memory to be written.", "64MiB")] = 64 * MIB
-    spool: Annotated[int, Key(LIMIT, "spool", "Bytes on disk that may wait to be made into Parquet.", "8GiB")] = 8 * GIB
+    queue: Annotated[int, Key(LIMIT, "queue", "The most bytes that wait in memory to be written.", "64MiB")] = 64 * MIB
+    spool: Annotated[int, Key(LIMIT, "spool", "The most bytes on disk that wait to be made into Parquet.", "8GiB")] = (
+        8 * GIB
+    )
     when_full: Annotated[
         WhenFull,
         Key(
             choice(WhenFull),
             "when_full",
-            "Where there is no room for more: leave a gap, or slow the traffic down.",
+            "If there is no more room: leave a gap, or slow the traffic down.",
             "drop",
         ),
     ] = WhenFull.DROP
     segment: Annotated[
-        int, Key(LIMIT, "segment", "The log's files: each is made into Parquet when it is so large, ...", "64MiB")
+        int, Key(LIMIT, "segment", "The size at which a file of the log is made into Parquet.", "64MiB")
     ] = 64 * MIB
     segment_seconds: Annotated[
-        float, Key(TIMEOUT, "segment_age", "... or so old: what is younger is not in the Parquet files yet.", "60s")
+        float,
+        Key(
+            TIMEOUT,
+            "segment_age",
+            "The age at which it is made into Parquet at the latest. Younger traffic is not in Parquet yet.",
+            "60s",
+        ),
     ] = 60.0
 
     def __post_init__(self) -> None:
@@ -99,7 +107,7 @@ class CaptureSettings(RecordSettings):
         Key(
             SWITCH,
             "compactor",
-            "Make Parquet beside the proxy. Without, the log waits in `spool` for `kafka-wiretap compact`.",
+            "Make Parquet while the proxy runs. If false, the log waits for `kafka-wiretap compact`.",
             True,
         ),
     ] = True

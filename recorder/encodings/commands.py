@@ -23,7 +23,9 @@ _LIMIT = 20
 @click.argument("folder", shell_complete=folders)
 @SINCE
 @UNTIL
-@click.option("--no-times", is_flag=True, help="Bytes alone: up to 50 messages of each API are timed otherwise.")
+@click.option(
+    "--no-times", is_flag=True, help="Count bytes only. Without this, up to 50 messages of each API are timed."
+)
 @click.option("--format", "form", type=click.Choice(["json"]), help="All of it as one JSON object.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=_LIMIT, show_default=True, help="Rows on a terminal.")
 @analyze.spark_options
@@ -37,13 +39,13 @@ def encodings(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """What the integers of the capture in FOLDER take, and would take as varints: by API, and by field.
+    """Show how many bytes the integers of the capture in FOLDER take, and would take as varints, by API and by field.
 
-    KAFKA-9927 proposes groups of 7 bits for integers of 16, 32 and 64 bits. This counts every body in the encodings
-    fixed (as sent), signed and unsigned, and with each field's best and worst one over the capture. Times are ratios,
-    of this program's own functions. The document's own figures stand beside, and where it contradicts itself.
+    KAFKA-9927 proposes groups of 7 bits for integers of 16, 32 and 64 bits. The command sizes every body in the
+    encodings fixed (as sent), signed and unsigned, and with each field's best and worst encoding over the capture.
+    Times are ratios of this program's own functions. The proposal's own figures stand beside, with its contradictions.
 
-    Needs Java 17 or newer. Exit code 1 where a file can't be read: it is named, and all others are counted.
+    Needs Java 17 or newer. If a file can't be read, the command names it, counts the others, and exits with 1.
 
     \b
     A capture:                        kafka-wiretap encodings capture

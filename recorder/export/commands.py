@@ -77,7 +77,13 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 @click.command(short_help="Publish a capture's findings to a topic, as CloudEvents.")
 @click.argument("folder", shell_complete=folders)
 @click.option(
-    "--cloudevents", "topic", required=True, metavar="TOPIC", callback=_topic, type=text, help="The topic; it is there."
+    "--cloudevents",
+    "topic",
+    required=True,
+    metavar="TOPIC",
+    callback=_topic,
+    type=text,
+    help="The topic, which must exist.",
 )
 @click.option(
     "--bootstrap",
@@ -85,20 +91,20 @@ def _pair(written: str, where: str) -> tuple[str, str]:
     metavar="HOST:PORT[,...]",
     callback=_bootstrap,
     type=text,
-    help="Where the cluster is; several with commas between.",
+    help="Brokers of the cluster, with commas between.",
 )
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in Mode]),
     default="binary",
     show_default=True,
-    help="Attributes as headers, or the whole event as JSON: before Kafka 0.11 there is no other way.",
+    help="binary: attributes as headers; structured: the whole event as JSON, for clusters before Kafka 0.11.",
 )
 @click.option("--key", type=text, help="The key of all records. Default: none.")
 @click.option(
     "--key-mapper",
     type=click.Choice(MAPPERS),
-    help="Make keys of the events: partitionkey is what a finding is about, so that one partition has all of it.",
+    help="Make record keys from events: partitionkey is a finding's subject, so one partition gets all of a subject.",
 )
 @click.option(
     "--source",
@@ -120,7 +126,7 @@ def _pair(written: str, where: str) -> tuple[str, str]:
     type=click.Path(path_type=Path),
     callback=_producer_file,
     metavar="FILE",
-    help="The same in a file, a line each: passwords are nobody's to see there.",
+    help="librdkafka's settings in a file, a line each: the place for passwords.",
 )
 @reporting.THRESHOLDS
 @SINCE
@@ -142,13 +148,14 @@ def export(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Publish what is wrong in the capture in FOLDER as CloudEvents, one for each finding of `report`.
+    """Publish the findings of the capture in FOLDER as CloudEvents, one event for each finding of `report`.
 
-    An event's type is kafka-wiretap.finding.RULE, its subject what the finding is about, its data the finding as JSON.
-    Of the same capture, times and thresholds its id is the same each time. The topic must be there: it is not created.
+    An event's type is kafka-wiretap.finding.RULE. Its subject is what the finding is about, and its data is the finding
+    as JSON. The same capture, times and thresholds give the same id each time. The topic must exist: the command does
+    not create it.
 
-    Needs Java 17 or newer. Exit code 2 where the topic can't be written, and nothing is then; 1 where it refuses
-    a later event, or a file of the capture can't be read: both are said.
+    Needs Java 17 or newer. Exit code 2: the topic can't be written, and nothing was; 1: it refused a later event, or a
+    file of the capture can't be read.
 
     \b
     To a topic:                  kafka-wiretap export capture --cloudevents findings --bootstrap broker:9092

@@ -87,7 +87,7 @@ def _wanted(folder: Path, budget: int, **given: Any) -> Wanted:
 def inspect() -> None:
     """Look into a capture: what is in it, frame by frame, exchange by exchange. Needs no Java.
 
-    Filters that can be repeated let pass what any of them names; different filters must all agree.
+    A filter that is given several times passes whatever matches one of its values. Different filters must all match.
 
     \b
     kafka-wiretap inspect capture
@@ -97,12 +97,12 @@ def inspect() -> None:
     """
 
 
-@inspect.command(short_help="Sessions, APIs, gaps; the default.")
+@inspect.command(short_help="Show sessions, APIs and gaps. This is the default.")
 @FOLDER
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @budget_option(READING_HELP, DEFAULT_BUDGET)
 def summary(folder: Path, as_json: bool, budget: int) -> None:
-    """What is in the capture: sessions, connections, frames and bytes by API, gaps."""
+    """Show what is in the capture: sessions, connections, frames and bytes by API, gaps."""
     from recorder.inspect import summary as module
 
     found = module.summarize(folder, ready(folder), most=budget)
@@ -115,11 +115,11 @@ def summary(folder: Path, as_json: bool, budget: int) -> None:
         screen.print()
 
 
-@inspect.command(short_help="One line a frame.")
+@inspect.command(short_help="List frames, one a line.")
 @FOLDER
 @filters(kinds=True)
 def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given: Any) -> None:
-    """Frames in the order of their arrival. The id is what `show` takes; `->` came from the client."""
+    """List frames in the order of their arrival. `show` takes the id. `->` marks frames from the client."""
     from recorder.inspect import lines
     from recorder.inspect.layouts import layout
     from recorder.inspect.rows import of_responses, rows
@@ -134,14 +134,14 @@ def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given:
         _list(chosen.lines(cells), "no frame to show", chosen.header)
 
 
-@inspect.command(short_help="One line a request and its response.")
+@inspect.command(short_help="List requests with their responses, one exchange a line.")
 @FOLDER
 @filters(kinds=False)
-@click.option("--errors", "only_errors", is_flag=True, help="Only those whose response holds an error.")
+@click.option("--errors", "only_errors", is_flag=True, help="Only exchanges whose response holds an error.")
 def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool, budget: int, **given: Any) -> None:
-    """Requests with their responses, in the order in which they ended; those without an answer last.
+    """List requests with their responses in the order in which they ended. Requests without an answer come last.
 
-    Errors are named, each with how often it stands in the response. "long poll": it may have waited on purpose.
+    Each error is named, with how often it occurs in the response. "long poll": the broker may have waited on purpose.
     """
     from recorder.inspect import lines
     from recorder.inspect.exchanges import pairs
@@ -172,21 +172,21 @@ def _with_errors(found: Iterable[Pair], unread: Counter[str]) -> Iterator[Pair]:
             yield pair
 
 
-@inspect.command(short_help="Decode frames, exchanges; tell of a connection.")
+@inspect.command(short_help="Decode frames and exchanges, or describe a connection.")
 @FOLDER
 @click.argument("ids", type=shown_id, metavar="ID...", nargs=-1, required=True)
 @click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
-@click.option("--bytes", "most", type=COUNT, help="How much of each value of bytes to show.")
+@click.option("--bytes", "most", type=COUNT, help="Show at most this many bytes of a value.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
-@budget_option("How much may come of all that is shown: unfolded, decoded, and printed.")
+@budget_option("The most memory for all that is shown: decompressed, decoded and printed.")
 def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
-    """Show what these IDS name: 4 a connection, 4/e8 its exchange 8, 4/17 its frame 17, each behind SESSION/ where
-    there are several.
+    """Show connections (4), exchanges (4/e8: exchange 8 of connection 4) and frames (4/17: frame 17 of connection 4).
+    If the capture has several sessions, put SESSION/ in front.
 
-    Frames are decoded. Values that the capture did not keep are named as masked; long bytes are cut, and say so. Record
-    batches and messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
+    Frames are decoded, with their record batches and messages inside messages (members' blobs of groups, offsets,
+    transactions). Values that the capture did not keep are shown as masked. Long bytes are cut, and marked as cut.
 
-    Exit code 3 where --budget was used up; what there was by then is shown.
+    If --budget is used up, the command shows what it has, and exits with 3.
     """
     from recorder.inspect.show import Form, shown
 

@@ -32,7 +32,7 @@ Api = tuple[int, str | None]
 LARGEST = (1 << 63) - 1
 NUMBER = click.IntRange(0, LARGEST)
 COUNT = click.IntRange(0, sys.maxsize)
-READING_HELP = "How much memory may be taken by what is read and counted, and by one frame's error codes."
+READING_HELP = "The most memory for what is read and counted, and for one frame's error codes."
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
 # the forms of an id, the longest first: a name of digits alone can only be a session's where three parts stand
 _IDS = (

@@ -165,8 +165,12 @@ def replay() -> None:
     help="How much faster than recorded; max: as fast as the order of the recording allows.",
 )
 @click.option("--only", callback=_apis, type=text, metavar="API[,...]", help="Play these APIs only; * and ? work.")
-@click.option("--since", callback=_moment, type=text, metavar="TIME", help="Play what arrived from then on.")
-@click.option("--until", callback=_moment, type=text, metavar="TIME", help="Play what arrived until then.")
+@click.option(
+    "--since", callback=_moment, type=text, metavar="TIME", help="Play requests that arrived from this time on."
+)
+@click.option(
+    "--until", callback=_moment, type=text, metavar="TIME", help="Play requests that arrived up to this time."
+)
 @click.option(
     "--client",
     "clients",
@@ -181,21 +185,27 @@ def replay() -> None:
     type=click.IntRange(0),
     help="Play the connection of this number, as inspect shows it (of each session). Repeatable.",
 )
-@click.option("--session", "sessions", multiple=True, type=text, help="A session, or how its name begins. Repeatable.")
-@click.option("--cluster", type=text, help="Of a capture of several clusters, this one.")
-@click.option("--read-only", is_flag=True, help="Only what reads, lists or describes.")
-@click.option("--produce-only", is_flag=True, help="Only what produces.")
-@click.option("--admin", is_flag=True, help="Also what changes topics, settings, quotas and ACLs.")
+@click.option(
+    "--session", "sessions", multiple=True, type=text, help="Play this session (or how its name begins). Repeatable."
+)
+@click.option("--cluster", type=text, help="Play this cluster of a capture of several clusters.")
+@click.option("--read-only", is_flag=True, help="Play only requests that read, list or describe.")
+@click.option("--produce-only", is_flag=True, help="Play only requests that produce.")
+@click.option("--admin", is_flag=True, help="Also play changes of topics, settings, quotas and ACLs.")
 @click.option(
     "--deletes",
     type=click.Choice([each.value for each in Deletes]),
     default=Deletes.NOTHING.value,
     show_default=True,
-    help="own: what this replay made or --prefix names; all: anything.",
+    help="Deletions to play. own: what this replay made, or --prefix names; all: anything.",
 )
-@click.option("--telemetry", is_flag=True, help="Also what clients push of their own metrics.")
+@click.option("--telemetry", is_flag=True, help="Also play the metrics that clients push.")
 @click.option(
-    "--prefix", default="", callback=_prefix, type=text, help="Before topics, groups, transactions and instances."
+    "--prefix",
+    default="",
+    callback=_prefix,
+    type=text,
+    help="Put this before the names of topics, groups, transactions and static members.",
 )
 @click.option("--create-topics", is_flag=True, help="Make the topics that the target lacks.")
 @click.option("--timestamps", type=click.Choice(["keep", "shift"]), default="keep", show_default=True)
@@ -240,12 +250,19 @@ def replay() -> None:
     callback=_size,
     type=text,
     metavar="SIZE",
-    help="Of requests that wait.",
+    help="The most memory for requests that wait.",
 )
-@click.option("--max-late", callback=_seconds, type=text, metavar="TIME", help="End when a request leaves later.")
+@click.option(
+    "--max-late", callback=_seconds, type=text, metavar="TIME", help="End when a request leaves later than this."
+)
 @click.option("--stop-after", type=click.IntRange(0), metavar="N", help="End after more than N mismatches.")
 @click.option(
-    "--max-mismatches", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Exit code 1 above."
+    "--max-mismatches",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Exit with 1 above N mismatches.",
 )
 @click.option(
     "--partial",
@@ -253,11 +270,11 @@ def replay() -> None:
     show_default=True,
     type=click.FloatRange(0, 100),
     metavar="PERCENT",
-    help="How much may be withheld: more is refused (exit code 2), or found at the end (1).",
+    help="How much may be withheld. If a plan withholds more, it is refused (2); if a replay does, it exits with 1.",
 )
-@click.option("--onto-recorded", is_flag=True, help="The target may be the recorded cluster itself.")
-@click.option("--fence", is_flag=True, help="Groups with members and producers in use may be disturbed.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent and withheld, and end.")
+@click.option("--onto-recorded", is_flag=True, help="Allow the recorded cluster itself as the target.")
+@click.option("--fence", is_flag=True, help="Allow to disturb groups that have members, and producers in use.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent and withheld.")
 @click.option("--yes", is_flag=True, help="Don't ask before anything is written.")
 @click.option(
     "--report",
@@ -279,14 +296,14 @@ def replay() -> None:
     type=click.Choice([each.value for each in WhenFull]),
     default=WhenFull.DROP.value,
     show_default=True,
-    help="Where the disk is too slow for it: leave a gap, or slow the replay down.",
+    help="If the disk is too slow: leave a gap, or slow the replay down.",
 )
 def play(folder: Path, **given: Any) -> None:
     """Play the capture in FOLDER against the brokers of --to, in recorded time, and compare their answers.
 
-    Topic ids, producers, groups, sessions and offsets are the target's own, learned from its answers. What lacks a
-    value is withheld with its reason, never guessed. Exit code 0: as recorded; 1: mismatched, withheld or interrupted;
-    2: refused.
+    Topic ids, producers, groups, sessions and offsets are the target's own, learned from its answers. A request that
+    lacks a value is withheld with its reason. Exit code 0: as recorded; 1: mismatched, withheld or interrupted; 2:
+    refused.
 
     \b
     To look first:       kafka-wiretap replay capture --to test:9092 --dry-run
@@ -364,7 +381,7 @@ def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
 @replay.command()
 @click.argument("report", type=click.Path(path_type=Path, dir_okay=False), metavar="REPORT")
 @click.argument("number", type=click.IntRange(1), metavar="N")
-@budget_option("What the frames may unfold to, take as values, and be as text.")
+@budget_option("The most memory for the frames: decompressed, decoded and printed.")
 def show(report: Path, number: int, budget: int) -> None:
     """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""
     from recorder.replay.results.report import NoReport, read

@@ -167,7 +167,7 @@ def test_sql_lists_tables_and_tells_columns_without_java(captured: Path) -> None
     ]
     told = run("sql", captured, "describe", "exchanges").stdout
     assert "latency_ns " in told
-    assert "last byte of the request to first byte of the answer" in told
+    assert "from the request's last byte to the answer's first byte" in told
 
 
 @pytest.mark.parametrize("words", [["select", "1"], ["describe"], ["describe", "a", "b"]], ids=["open", "none", "two"])
