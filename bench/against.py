@@ -1,7 +1,7 @@
 """`python -m bench.against CHECKOUT`: this checkout's proxy against another's, say of the commit before a change.
 
-Both proxies run all the time and take turns; ratios are taken within a round. Of the two for each load the one of
-processor time is the one to trust: it hardly depends on what else runs.
+Both proxies run all the time and take turns; ratios are taken within a round. Each load has two ratios. Trust the one
+of processor time, which other work hardly changes.
 """
 
 import argparse

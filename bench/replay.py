@@ -1,8 +1,8 @@
 """`python -m bench.replay`: the replay against a plain loop that writes the same frames to the same broker.
 
-Both play captures that the bench writes, in turns. The replay's time is that of its report, from the first look at the
-rows to the last answer: it reads the capture meanwhile, keeps its order, translates, compares. The loop has all frames
-in memory and does nothing of this (`replay_loop`).
+Both play captures that the bench writes, in turns. The replay's time is that of its report, from the first look at
+the rows to the last answer. In that time it reads the capture, keeps its order, translates and compares. The loop has
+all frames in memory and only sends them (`replay_loop`).
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """`python -m bench.workers`: several workers against one process, small exchanges from many connections.
 
-Each connection is a load generator of its own that asks as fast as it is answered; so where there are no more
-processors than these and the broker keep busy, the rate says little, and the time that the proxy's processes had a
-processor says how much of the work was the workers' beyond one's.
+Each connection is a load generator of its own, which sends the next request as soon as it has an answer. If load
+generators and broker keep all processors busy, the rate says little. Then compare the processor time of the proxy's
+processes: the difference is the cost of workers.
 """
 
 import argparse

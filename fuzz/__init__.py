@@ -11,7 +11,7 @@
     collect.py        how corpus/ was made: frames of a capture, one of each api and version
     __main__.py       atheris: inputs guided by coverage, of the generated functions too
 
-What must hold: nothing but the errors that are meant is raised; no input takes long; memory is bounded by the input's
-size; what was decoded encodes to bytes that decode to the same; what a connection brings leaves as docs/proxy.md has
-it. `make test-fast` runs the corpus and mutations of it through the same checks.
+These promises must hold: only the intended errors are raised; no input takes long; memory is bounded by the input's
+size; decoded values encode to bytes that decode to the same values; the bytes of a connection leave as docs/proxy.md
+says. `make test-fast` runs the corpus and mutations of it through the same checks.
 """

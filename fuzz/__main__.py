@@ -1,8 +1,9 @@
 """`python -m fuzz`: atheris over the checks, one group of them after the other. `make fuzz SECONDS=600`.
 
-Instrumented are the project's modules and, as they are written, the functions of each message and version. What is new
-is kept in .fuzz/corpus-GROUP for the next run; what breaks a check ends the run and lies in .fuzz/crash-*. To see it
-again: `python -m fuzz .fuzz/crash-…`. To keep it: move it to fuzz/found/CHECK.what_it_broke, without its first byte.
+Atheris instruments the project's modules and the functions generated for each message and version. Inputs that reach
+new code are kept in .fuzz/corpus-GROUP for the next run. An input that breaks a check ends the run, and is written to
+.fuzz/crash-*. `python -m fuzz .fuzz/crash-…` runs it again. To keep it, move it to fuzz/found/CHECK.what_it_broke,
+without its first byte.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def each(seconds: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=60, help="for each group")
-    parser.add_argument("--group", choices=list(checks.GROUPS), help="this one alone")
-    parser.add_argument("files", nargs="*", help="run these inputs and nothing else")
+    parser.add_argument("--seconds", type=int, default=60, help="seconds for each group")
+    parser.add_argument("--group", choices=list(checks.GROUPS), help="run only this group")
+    parser.add_argument("files", nargs="*", help="run only these inputs")
     given = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
     if given.files:

@@ -15,27 +15,30 @@ from proxy.settings.sources import variable_of
 HEAD = """\
 # Settings
 
-Made by `kafka-wiretap config reference` of the descriptions in the code; don't edit it.
+`kafka-wiretap config reference` writes this page from the descriptions in the code; don't edit it.
 
 `kafka-wiretap proxy --config wiretap.toml` reads a TOML file ([an example](../examples/wiretap.toml)). A flag wins over
 the environment, the environment over the file, the file over the default.
 
-- A key's variable is `KAFKA_WIRETAP_` and the key behind its tables' names, in capitals, joined by two underscores (a
-  hyphen becomes `_`): `KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM=broker-1:9092,broker-2:9092`. `KAFKA_WIRETAP_CONFIG` is
-  the file's path. Variables that Kubernetes makes for a service called kafka-wiretap are ignored.
-- A cluster's flags set the keys of the only cluster; it is called `main` if neither the file nor the environment names
-  one. The keys of several clusters can only be set in the file and the environment.
-- `kafka-wiretap config check FILE` prints a line for each error, or else warnings and notes; its exit code is 0, or 2
-  after an error. `kafka-wiretap config show FILE` prints the settings in effect and their sources; `--toml` prints a
-  settings file. Both commands read the environment too.
-- The file may be a symbolic link, and for a start also a pipe: `--config /dev/stdin`, `--config <(vault read ...)`.
-- SIGHUP makes the proxy read file and environment again. Changes that cut no connection take effect at once: of `log`
-  and `drain`, new `nodes` and `advertised`, the keys of `tls` and `tls.upstream` (for new connections), and the
-  selection of recorded traffic (`capture.only`, `capture.bodies`). Any other changed key waits for the next start, and
-  the log says so. After an error, the log says what is wrong, and no setting changes
-  ([how](proxy.md#settings-read-again)).
-- Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not overlap: those of `listen`
-  and `nodes`, and the whole ranges of `node_ports` and `node_count`, whether or not a node has the port.
+- **Check a file.** `kafka-wiretap config check FILE` prints a line for each error, or else warnings and notes. It exits
+  with 0, or with 2 after an error. `kafka-wiretap config show FILE` prints the settings in effect and their sources;
+  `--toml` prints a settings file. Both commands read the environment, too.
+- **Use the environment.** A key's variable begins with `KAFKA_WIRETAP_`. The names of its tables and the key follow in
+  capitals, joined by two underscores (a hyphen becomes `_`):
+  `KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM=broker-1:9092,broker-2:9092`. `KAFKA_WIRETAP_CONFIG` is the file's path.
+  Variables that Kubernetes makes for a service called kafka-wiretap are ignored.
+- **Use flags.** A cluster's flags set the keys of the only cluster. It is called `main` if neither the file nor the
+  environment names one. The keys of several clusters can only be set in the file and the environment.
+- **Name the file.** It may be a symbolic link, and at a start also a pipe: `--config /dev/stdin`,
+  `--config <(vault read ...)`.
+- **Change settings while the proxy runs.** SIGHUP makes the proxy read file and environment again. These changes take
+  effect at once: `log`, `drain`, new `nodes` and `advertised`, the keys of `tls` and `tls.upstream` (for new
+  connections), and the selection of recorded traffic (`capture.only`, `capture.bodies`). Any other changed key waits
+  for the next start, and the log says so. After an error, the log says what is wrong, and no setting changes
+  ([details](proxy.md#settings-read-again)).
+- **Serve several clusters.** Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not
+  overlap: those of `listen` and `nodes`, and the whole ranges of `node_ports` and `node_count`, whether or not a node
+  has the port.
 """
 
 # heading, place of the section, its dataclass
@@ -48,9 +51,9 @@ SECTIONS: tuple[tuple[str, KeyPath, type], ...] = (
 )
 # heading -> the line above the section's table
 INTRODUCTIONS = {
-    "[clusters.NAME.tls]": "Clients speak plaintext without it.\n",
-    "[clusters.NAME.tls.upstream]": "Brokers are spoken to in plaintext without it.\n",
-    "[capture]": "Nothing is recorded without it.\n",
+    "[clusters.NAME.tls]": "Without it clients speak plaintext.\n",
+    "[clusters.NAME.tls.upstream]": "Without it the proxy speaks plaintext to brokers.\n",
+    "[capture]": "Without it nothing is recorded.\n",
 }
 COLUMNS = "| key | value | default | what it does | flag |\n|---|---|---|---|---|"
 

@@ -79,15 +79,13 @@ class RecordSettings(Selected):
             "drop",
         ),
     ] = WhenFull.DROP
-    segment: Annotated[
-        int, Key(LIMIT, "segment", "The size at which a file of the log is made into Parquet.", "64MiB")
-    ] = 64 * MIB
+    segment: Annotated[int, Key(LIMIT, "segment", "The size at which a log file becomes Parquet.", "64MiB")] = 64 * MIB
     segment_seconds: Annotated[
         float,
         Key(
             TIMEOUT,
             "segment_age",
-            "The age at which it is made into Parquet at the latest. Younger traffic is not in Parquet yet.",
+            "The age at which a log file becomes Parquet at the latest. Younger traffic is not in Parquet yet.",
             "60s",
         ),
     ] = 60.0
