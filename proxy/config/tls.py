@@ -52,7 +52,7 @@ class ListenerTls:
     ] = None
     key_password: Annotated[
         str | None,
-        Key(PASSWORD, "key_password", "What the private key is encrypted with.", "...", unset="none", secret=True),
+        Key(PASSWORD, "key_password", "The password of the private key.", "...", unset="none", secret=True),
     ] = field(default=None, repr=False)
     client_ca: Annotated[
         Path | None,
@@ -99,7 +99,7 @@ class UpstreamTls:
     """TLS towards brokers."""
 
     on: Annotated[
-        bool, Key(SWITCH, "on", "Whether brokers are spoken to over TLS.", True, unset="true where this section stands")
+        bool, Key(SWITCH, "on", "Whether the proxy speaks TLS to brokers.", True, unset="true where this section stands")
     ] = True
     ca: Annotated[
         Path | None,
@@ -128,7 +128,7 @@ class UpstreamTls:
     ] = None
     key_password: Annotated[
         str | None,
-        Key(PASSWORD, "key_password", "What the private key is encrypted with.", "...", unset="none", secret=True),
+        Key(PASSWORD, "key_password", "The password of the private key.", "...", unset="none", secret=True),
     ] = field(default=None, repr=False)
     server_name: Annotated[
         str | None,
