@@ -99,7 +99,8 @@ class UpstreamTls:
     """TLS towards brokers."""
 
     on: Annotated[
-        bool, Key(SWITCH, "on", "Whether the proxy speaks TLS to brokers.", True, unset="true where this section stands")
+        bool,
+        Key(SWITCH, "on", "Whether the proxy speaks TLS to brokers.", True, unset="true where this section stands"),
     ] = True
     ca: Annotated[
         Path | None,

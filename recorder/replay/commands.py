@@ -208,7 +208,13 @@ def replay() -> None:
     help="Put this before the names of topics, groups, transactions and static members.",
 )
 @click.option("--create-topics", is_flag=True, help="Make the topics that the target lacks.")
-@click.option("--timestamps", type=click.Choice(["keep", "shift"]), default="keep", show_default=True)
+@click.option(
+    "--timestamps",
+    type=click.Choice(["keep", "shift"]),
+    default="keep",
+    show_default=True,
+    help="shift: move the times of records to the time of the replay.",
+)
 @click.option(
     "--node",
     "nodes",
