@@ -1,9 +1,11 @@
-"""Exchanges become numbers here, and numbers become pages.
+"""Counts exchanges, and shows the counts on the admin page.
 
-table.py      every metric's name, type, labels and help
-traffic.py    what the event loop counts: plain numbers per (api, version)
-runs.py       exchanges that are counted together
-errors.py     the errors that responses name, and arriving.py: those of responses that come in pieces
-collector.py  the numbers handed to prometheus-client when scraped
-admin.py      /metrics, /livez and /readyz, served from a thread
+table.py            every metric's name, type, labels and help
+traffic.py          the counts of a cluster's traffic: plain numbers per (api, version)
+runs.py             finds exchanges that can be counted together
+errors.py           counts the error codes in responses
+split_responses.py  reads the error codes of responses that span chunks
+sums.py             adds up the counts of several processes
+collector.py        hands the counts to prometheus-client at each scrape
+admin.py            /metrics, /livez and /readyz, served in threads
 """

@@ -1,8 +1,8 @@
-"""The admin page: /metrics for Prometheus, /livez and /readyz for the proxy's supervisor.
+"""The admin page: /metrics for Prometheus, /livez and /readyz for the program that supervises the proxy.
 
-Served by the standard library in a thread of its own: a scrape takes milliseconds that the event loop lacks. Whoever
-connects may mean harm: connections, their requests and the time that these take are limited, and what a peer does
-wrong is no fault of the page's.
+The standard library's HTTP server serves it in threads: a scrape takes milliseconds that the event loop lacks. Peers
+may be hostile, so the number of connections, the size of a request and its time are limited. An error that a peer
+causes is not logged.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from proxy.threads import begin, no_thread
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# the time in which a request must arrive, and again that in which its answer must be read
+# the longest that a request may take to arrive; also the longest that a part of the response may take to be sent
 PATIENCE_SECONDS = 10.0
-# a request's line and headers: what Prometheus sends has 300 bytes
+# the most bytes of a request; Prometheus sends 300
 MAX_BYTES = 16 * 1024
 # the most connections at a time, each with a thread; further ones are closed at once
 MAX_CONNECTIONS = 64
-# no more files may be open: wait for one to be closed
+# the pause after accept() has failed, because too many files are open: one may be closed meanwhile
 ACCEPT_PAUSE = 0.1
 
-# the longest wait of close()
+# how often the server checks whether `close` was called, in seconds
 POLL_SECONDS = 0.2
 
-# (True if it is so, a line of text with the reason); called in the page's thread
+# returns whether the proxy is well, and a line of text that says why; called in the page's threads
 Probe = Callable[[], tuple[bool, str]]
 
 
 def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIApplication:
-    """A WSGI application of /metrics, /livez and /readyz; anything else is a 404.
+    """Returns the WSGI application of the admin page. Other paths than its three are a 404.
 
     Args:
-        ready: the probe of /readyz: the proxy can serve.
-        alive: the probe of /livez: the proxy works at all.
+        ready: the probe of /readyz: can the proxy serve clients?
+        alive: the probe of /livez: does the proxy run at all?
     """
     metrics = _tolerant(make_wsgi_app(registry))
 
@@ -60,7 +60,7 @@ def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIAp
 
 
 def _tolerant(metrics: WSGIApplication) -> WSGIApplication:
-    """The metrics page, without the request's headers if prometheus-client can't parse them."""
+    """The metrics page; if prometheus-client can't parse a request's headers, the page without regard to them."""
 
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         try:
@@ -73,8 +73,8 @@ def _tolerant(metrics: WSGIApplication) -> WSGIApplication:
 
 def _probed(probe: Probe) -> WSGIApplication:
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        is_so, reasons = probe()
-        return _text(start, "200 OK" if is_so else "503 Service Unavailable", reasons)
+        is_well, line = probe()
+        return _text(start, "200 OK" if is_well else "503 Service Unavailable", line)
 
     return page
 
@@ -90,7 +90,7 @@ def _text(start: StartResponse, status: str, line: str) -> Iterable[bytes]:
 
 
 class _Request(io.RawIOBase):
-    """The bytes of a request, limited in number and by a deadline."""
+    """A request's bytes as a stream, which ends after MAX_BYTES. `deadline`: a time of `time.monotonic()`."""
 
     def __init__(self, connection: socket, deadline: float) -> None:
         self._connection = connection
@@ -101,23 +101,23 @@ class _Request(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Raises TimeoutError: the time is up."""
+        """Reads what has come. Raises TimeoutError at the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
         self._connection.settimeout(left)
-        # a socket takes a size of 0 for no limit
-        got = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
-        self._left -= got
-        return got
+        # to a socket, a size of 0 means no limit
+        received = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
+        self._left -= received
+        return received
 
 
-class _Answer(ServerHandler):
-    # what stands in its head otherwise names the program's parts
+class _Response(ServerHandler):
+    # the default Server header would name Python and its version
     server_software = "kafka-wiretap"
 
     def log_exception(self, exc_info: Any) -> None:
-        """A peer that has gone, or takes nothing, is no fault."""
+        """Logs an error, unless the peer has gone or reads nothing."""
         if not isinstance(exc_info[1], OSError):
             log(ERROR, "fault in the admin page", trace=True)
 
@@ -128,12 +128,12 @@ class _Handler(WSGIRequestHandler):
         self.rfile = io.BufferedReader(_Request(self.connection, time.monotonic() + PATIENCE_SECONDS))
 
     def handle(self) -> None:
-        """Serves one request. Raises OSError: the peer has gone, or its time is up."""
+        """Serves one request. Raises OSError: the peer has gone, or took too long."""
         self.raw_requestline = self.rfile.readline(MAX_BYTES)
         if not self.raw_requestline or not self.parse_request():
             return
         self.connection.settimeout(PATIENCE_SECONDS)
-        answer = _Answer(self.rfile, self.wfile, sys.stderr, self.get_environ())  # type: ignore[arg-type]
+        answer = _Response(self.rfile, self.wfile, sys.stderr, self.get_environ())  # type: ignore[arg-type]
         # ServerHandler finds the server only by this attribute
         answer.request_handler = self  # type: ignore[attr-defined]
         answer.run(self.server.get_app())  # type: ignore[attr-defined]
@@ -149,16 +149,16 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
         super().__init__(address, handler)
-        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._free_slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def server_bind(self) -> None:
-        # HTTPServer's own looks up the host's name, which may take long
+        # HTTPServer's method looks up the host's name, which may take long
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def get_request(self) -> tuple[socket, Any]:
-        """The next connection. Raises OSError if none can be accepted for now."""
+        """Returns the next connection. Raises OSError, after a pause, if none can be accepted for now."""
         try:
             return super().get_request()
         except OSError:
@@ -166,25 +166,25 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serves a connection in a thread, unless there are too many."""
-        if not self._places.acquire(blocking=False):
+        """Serves a connection in a thread. Closes it if there are too many."""
+        if not self._free_slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError as error:
-            # the connection's place is free again
-            self._places.release()
+            # without a thread, `process_request_thread` will not free the slot
+            self._free_slots.release()
             raise no_thread() from error
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._free_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that has gone, or whose time is up, is no fault."""
+        """Logs an error, unless the peer has gone or took too long."""
         if not isinstance(sys.exc_info()[1], OSError):
             log(ERROR, "fault in the admin page", trace=True)
 
@@ -194,7 +194,7 @@ class _ThreadingServer6(_ThreadingServer):
 
 
 class Server:
-    """A running admin page. `host` and `port` are the address that was bound; `close()` may be called twice."""
+    """A running admin page. `host`, `port`: the address that was bound. `close` may be called twice."""
 
     def __init__(self, httpd: WSGIServer) -> None:
         self._httpd = httpd
@@ -218,10 +218,10 @@ class Server:
 
 
 def serve_admin(app: WSGIApplication, host: str, port: int) -> Server:
-    """Serve `app` from a thread. Port 0: any free one.
+    """Serves `app` in threads until `Server.close`. Port 0: any free one.
 
     Raises:
-        OSError: the address can't be bound.
+        OSError: the address can't be bound, or no thread can be started.
     """
     family = AF_INET6 if ":" in host else AF_INET
     httpd = (_ThreadingServer6 if family == AF_INET6 else _ThreadingServer)((host, port), _Handler)

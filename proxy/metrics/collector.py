@@ -1,7 +1,8 @@
-"""Hands the numbers over to prometheus-client when somebody scrapes, in the scraping thread.
+"""Hands the counts to prometheus-client at each scrape, in the scraping thread.
 
-Knows the table and where each number lies; counts nothing itself. Families without labels, and enums, are always there
-with 0, so that `rate()` sees their first event; families of the recorder are there only while something is recorded.
+This module maps the metrics of `table.py` to the counts; it counts nothing itself. A family whose labels are known
+beforehand (none, or an enum) always has samples, from 0 on, so that `rate()` sees its first event. The recorder's
+families exist only while something is recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from proxy.metrics.table import Metric, MetricType
 from proxy.metrics.traffic import ApiRow, Traffic
 
 NS_PER_SECOND = 1e9
-# the label `le` of each bucket
+# the labels `le` of each bucket
 SIZES = [*map(str, table.SIZE_BOUNDS), "+Inf"]
 LATENCIES, PROXY_TIMES = (
     [*(str(bound / NS_PER_SECOND) for bound in bounds), "+Inf"]
@@ -35,7 +36,7 @@ DISTRIBUTION = "kafka-wiretap"
 
 @dataclass(frozen=True, slots=True)
 class NodeListener:
-    """A node and the address that stands for it. `usual_port`: whether it got the port that its rules name first."""
+    """A node's broker and listener. `usual_port`: the listener has the port that the mapping tries first."""
 
     node_id: int
     upstream: str
@@ -44,10 +45,10 @@ class NodeListener:
 
 
 RecorderCounters = Callable[[], Mapping[str, float]]
-Nodes = Callable[[], Iterable[NodeListener]]
+ListNodes = Callable[[], Iterable[NodeListener]]
 Sample = tuple[Sequence[str], float]
 
-# the counters of one row
+# metric, and its count in one row
 ROW_COUNTERS: tuple[tuple[Metric, Callable[[ApiRow], float]], ...] = (
     (table.EXCHANGES, lambda row: row.exchanges),
     (table.QUEUED, lambda row: row.queued_ns / NS_PER_SECOND),
@@ -58,7 +59,7 @@ ROW_COUNTERS: tuple[tuple[Metric, Callable[[ApiRow], float]], ...] = (
     (table.BY_PROXY, lambda row: row.by_proxy),
 )
 
-# metric, bounds, buckets, sum
+# metric, bounds, and its buckets and its sum in one row
 ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]], Callable[[ApiRow], float]], ...] = (
     (table.REQUEST_SIZE, SIZES, lambda row: row.request_buckets, lambda row: row.request_bytes),
     (table.RESPONSE_SIZE, SIZES, lambda row: row.response_buckets, lambda row: row.response_bytes),
@@ -67,34 +68,34 @@ ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]]
 
 
 class ClusterNumbers(NamedTuple):
-    """The numbers of a cluster; both are read in the scraping thread. `nodes`: gives those known now."""
+    """The counts of a cluster. `nodes`: returns its present nodes; called in the scraping thread."""
 
     name: str
     traffic: Traffic
-    nodes: Nodes
+    nodes: ListNodes
 
 
 def registry(
     clusters: Sequence[ClusterNumbers], recorder_counters: RecorderCounters | None = None
 ) -> CollectorRegistry:
-    """A registry of this proxy's metrics, and of its process (`process_*`).
+    """Returns a registry of the clusters' metrics, and of those of this process (`process_*`).
 
     Args:
-        recorder_counters: `Observer.counters` while something is recorded. Called in the scraping thread.
+        recorder_counters: `Observer.counters`, called in the scraping thread; None: nothing is recorded.
     """
     return process_registry(lambda: cluster_families(clusters, recorder_counters))
 
 
 def process_registry(gather: Callable[[], Iterable[Family]]) -> CollectorRegistry:
-    """A registry of the families that `gather` makes anew at each scrape, and of this process (`process_*`)."""
-    filled = CollectorRegistry()
-    filled.register(_Gathered(gather))
-    ProcessCollector(registry=filled)
-    return filled
+    """Returns a registry of the families that `gather` makes at each scrape, and of this process (`process_*`)."""
+    process = CollectorRegistry()
+    process.register(_Gathered(gather))
+    ProcessCollector(registry=process)
+    return process
 
 
 def cluster_families(clusters: Sequence[ClusterNumbers], counters: RecorderCounters | None) -> Iterator[Family]:
-    """Every family with its samples, as they are now."""
+    """Yields every family with its present samples."""
     yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
     yield from _rows(clusters)
     yield from _errors(clusters)
@@ -106,13 +107,13 @@ def cluster_families(clusters: Sequence[ClusterNumbers], counters: RecorderCount
 
 
 class _Gathered(Collector):
-    """Families that `gather` makes; nothing is kept between scrapes."""
+    """The families that `gather` makes. Keeps nothing between scrapes."""
 
     def __init__(self, gather: Callable[[], Iterable[Family]]) -> None:
         self._gather = gather
 
     def describe(self) -> Iterator[Family]:
-        """All possible families: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
+        """All possible families, so that a scrape can ask for some names only (`/metrics?name[]=...`)."""
         for metric in table.METRICS:
             yield _histogram(metric) if metric.kind is MetricType.HISTOGRAM else _family(metric, ())
 
@@ -121,7 +122,7 @@ class _Gathered(Collector):
 
 
 def worker_families(count: int, ends: int) -> Iterator[Family]:
-    """The number of worker processes, and how many have ended."""
+    """Yields the families of a parent: the number of joined workers (`count`), and of workers that have ended."""
     yield _family(table.WORKERS, [((), count)])
     yield _family(table.WORKER_ENDS, [((), ends)])
 
@@ -180,7 +181,7 @@ def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:
 
 
 def _connections(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
-    # the closes first: read the other way round, a connection that ends meanwhile would make the gauge negative
+    # the closes are read first: else a connection that opens and ends in between would make the gauge negative
     closes = {name: dict(traffic.closes) for name, traffic, _ in clusters}
     opened = {name: traffic.connections_opened for name, traffic, _ in clusters}
     yield _family(table.CONNECTIONS, (((name,), opened[name] - sum(closes[name].values())) for name in opened))

@@ -1,7 +1,7 @@
-"""Counts errors in responses, by API, and the responses that were not read to the last error code.
+"""Counts the errors in responses, by API, and the responses of which not all error codes were read. For `traffic.py`.
 
-Bodies are not decoded: probes read the first error codes (`proxy.wire.error_probes`); the analysis has all of them. A
-bare login token names no error: a login counts as refused if the broker ends the connection instead of answering a
+Bodies are not decoded: probes read a limited number of error codes (`proxy.wire.error_probes`); the analysis reads all.
+A bare login token has no error code: a login counts as refused if the broker ends the connection instead of answering a
 token.
 """
 
@@ -27,28 +27,28 @@ BROKER_ENDS = (Cause.BROKER_CLOSED, Cause.BROKER_RESET)
 
 
 class UnreadReason(StrEnum):
-    """Why error codes were not read. The value is the metric's label; a reason that `Unread` has too has its value."""
+    """Why error codes were not read. The value is the metric's label; that of a reason in `Unread` is the same."""
 
     UNKNOWN_VERSION = Unread.UNKNOWN_VERSION.value
     MALFORMED = Unread.MALFORMED.value
     # the response has more elements than a probe reads
     TOO_MANY_ELEMENTS = "too_many_elements"
-    # only a login's mechanism could show its end
+    # a login of bare tokens ended with its connection; only its mechanism could show whether it was complete
     BARE_TOKENS = "bare_tokens"
 
 
 class Errors:
-    """The errors of one cluster. `named`: by API and the error's name. `unread`: responses by API and reason."""
+    """The errors of one cluster. `named`: by API and the error's name. `unread`: by API and `UnreadReason`."""
 
     def __init__(self) -> None:
         self.named: Counter[tuple[str, str]] = Counter()
         self.unread: Counter[tuple[str, str]] = Counter()
 
     def read(self, api: str, probe: ErrorProbe | None, run: Run, data: bytes, arrived: FoundErrors) -> None:
-        """Count the errors of a run's responses. For the other arguments see `Traffic.finished`.
+        """Counts the errors in a run's responses. For the other arguments see `Traffic.finished`.
 
         Args:
-            probe: that of the run's route; None where the catalog lacks it.
+            probe: reads the error codes of the run's API and version; None: the catalog lacks them.
         """
         exchanges, _, one_size = run
         if probe is None:
@@ -65,7 +65,7 @@ class Errors:
             self._count(api, _errors_in(one, probe, data, arrived))
 
     def connection_ended(self, cause: Cause, login: Login) -> None:
-        """Count a login of bare tokens that the broker has ended."""
+        """Counts a login of bare tokens that ended because the broker closed the connection."""
         if cause not in BROKER_ENDS:
             return
         api = apis.api_name(SASL_HANDSHAKE) or OTHER

@@ -1,7 +1,7 @@
-"""Finds runs of adjacent exchanges that differ only in their sizes: counted together, they take a tenth of the time.
+"""Finds runs of adjacent exchanges that differ only in their sizes. Counting a run takes a tenth of the time.
 
 A burst's requests arrive in one chunk, and its responses in another. Times are compared by identity, which is fastest:
-all exchanges of a chunk share one time object. Equal times in two objects only take longer to count.
+all exchanges of a chunk share one time object. Equal times in two objects only make more runs.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Sequence
 from proxy.conversation.exchange import Exchange
 from proxy.conversation.routes import Route
 
-# exchanges; whether their requests have one size; whether their responses have
+# exchanges; whether all their requests have one size; whether all their responses have one size
 Run = tuple[Sequence[Exchange], bool, bool]
 
 _NONE = -1
 
 
 def runs(exchanges: Sequence[Exchange]) -> list[Run]:
-    """The exchanges of a step in their order, in as few runs as there are."""
+    """Returns the exchanges of a step as runs, in their order."""
     if len(exchanges) == 1:
         return [(exchanges, True, True)]
     found: list[Run] = []
-    start = place = 0
+    start = index = 0
     one_request_size = one_response_size = True
-    # values of the run's first exchange, in variables because attributes would take twice as long
+    # of the run's first exchange; in variables, because reading its attributes would take twice as long
     route: Route | None = None
     own_answer: bytes | None = None
-    asked_ns = first_ns = last_ns = previous_ns = request_size = response_size = _NONE
+    request_ns = first_ns = last_ns = previous_ns = request_size = response_size = _NONE
     for exchange in exchanges:
         if (
             exchange.response_last_ns is last_ns
             and exchange.previous_last_ns is previous_ns
-            and exchange.request_last_ns is asked_ns
+            and exchange.request_last_ns is request_ns
             and exchange.response_first_ns is first_ns
             and exchange.route is route
             and exchange.own_answer is own_answer
@@ -42,14 +42,14 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
             if exchange.response_size != response_size:
                 one_response_size = False
         else:
-            if place:
-                found.append((exchanges[start:place], one_request_size, one_response_size))
-            start, one_request_size, one_response_size = place, True, True
-            route, own_answer, asked_ns = exchange.route, exchange.own_answer, exchange.request_last_ns
+            if index:
+                found.append((exchanges[start:index], one_request_size, one_response_size))
+            start, one_request_size, one_response_size = index, True, True
+            route, own_answer, request_ns = exchange.route, exchange.own_answer, exchange.request_last_ns
             first_ns, last_ns = exchange.response_first_ns, exchange.response_last_ns
             previous_ns = exchange.previous_last_ns
             request_size, response_size = exchange.request_size, exchange.response_size
-        place += 1
-    if place:
+        index += 1
+    if index:
         found.append((exchanges[start:] if start else exchanges, one_request_size, one_response_size))
     return found

@@ -1,7 +1,7 @@
-"""Adds up the numbers of several processes, which they send as plain lists.
+"""Adds up the counts of several processes, which workers send to the parent as JSON values.
 
-Every number of `Traffic` is a count that only grows, so sums of them grow too, as long as those of processes that have
-ended stay in.
+Every number of `Traffic` is a count that only grows. So the sums only grow too, as long as they include the counts of
+processes that have ended.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 from proxy.conversation.exchange import Cause, OpaqueReason
 from proxy.metrics.traffic import ApiRow, Traffic
 
-# those of the recorder's numbers that are states, which end with their process
+# the recorder's numbers that are states: they end with their process. All others are counts
 STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "lag_bytes", "lag_seconds"})
-# states whose sum is their maximum
+# states that are not added up: the total is the largest
 WORST = frozenset({"failed", "lag_seconds"})
 
 Numbers = dict[str, Any]
 
 
 def as_json(traffic: Traffic) -> Numbers:
-    """All numbers, as JSON values."""
+    """Returns all counts as JSON values; see `add`."""
     return {
         "rows": [
             [*labels, *(getattr(row, name) for name in ApiRow.__slots__)] for labels, row in list(traffic.rows.items())
@@ -38,7 +38,7 @@ def as_json(traffic: Traffic) -> Numbers:
 
 
 def add(traffic: Traffic, numbers: Numbers) -> None:
-    """Adds the numbers of another process."""
+    """Adds the counts of another process (`as_json`) to `traffic`."""
     for api, version, *values in numbers["rows"]:
         row = traffic.rows.setdefault((api, version), ApiRow())
         for name, value in zip(ApiRow.__slots__, values, strict=True):
@@ -61,14 +61,14 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 def cut_off(numbers: Numbers) -> Numbers:
-    """The numbers of a process that has ended: none of its connections is open any more."""
+    """Returns the counts of a process that has ended: its open connections count as closed by a fault of the proxy."""
     closes = dict(numbers["closes"])
     closes[Cause.PROXY_FAULT.value] += numbers["connections_opened"] - sum(closes.values())
     return {**numbers, "closes": closes}
 
 
 def recorded(living: Iterable[Mapping[str, float]], ended: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The recorders' numbers added up. `ended`: of processes that have ended, whose counts stay."""
+    """Returns the totals of the recorders' numbers. `ended`: those of ended processes, whose counts stay."""
     total: dict[str, float] = {}
     for numbers in living:
         for name, value in numbers.items():

@@ -1,9 +1,8 @@
 """Every metric: name, type, labels and help, in one table.
 
-The collector looks its metrics up here, the dashboards are checked against it, and docs and alerts may rely on it:
-a name or a label that is not in this table does not exist. Names follow Prometheus: base units (seconds, bytes),
-counters end in `_total`. What the catalog does not know carries
-the label `other`, so that no peer can invent time series.
+The collector takes its metrics from this table, and the dashboards are checked against it: a name or a label that is
+not here does not exist. Names follow Prometheus: base units (seconds, bytes), counters end in `_total`. APIs and
+versions that the catalog lacks have the label `other`, so that no peer can invent time series.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from enum import StrEnum
 from functools import partial
 
 OTHER = "other"
-# the label "version" of 0.7's APIs, which have no versions
+# the label "version" of the APIs of Kafka 0.7, which have no versions
 DIALECT_07 = "0.7"
 
 # factor 2 from well below a loopback round trip (about 100 us) to beyond the longest long poll that clients ask for
 LATENCY_BOUNDS_NS = tuple(50_000 * 2**power for power in range(20))
 
-# a proxy adds tens of microseconds; a second and more is back-pressure
+# factor 2 from 10 us to 1.3 s: the proxy adds tens of microseconds; a second and more is backpressure
 PROXY_BOUNDS_NS = tuple(10_000 * 2**power for power in range(18))
 
 # factor 4 from 64 bytes, which hold a Heartbeat, to 64 MiB, which no fetch of default settings goes beyond
@@ -53,7 +52,7 @@ _counter, _gauge, _histogram = (partial(_metric, kind) for kind in MetricType)
 # names of clusters come from the settings
 _API = "cluster api version"
 
-# traffic; sizes are bytes behind the length prefix
+# traffic; sizes are bytes of frames, without the length prefix
 EXCHANGES = _counter("exchanges_total", _API, "Exchanges whose response is complete.")
 REQUEST_SIZE = _histogram("request_size_bytes", _API, "Sizes of requests that are answered or will never be.")
 RESPONSE_SIZE = _histogram("response_size_bytes", _API, "Sizes of complete responses.")
@@ -82,11 +81,11 @@ NODE = _gauge(
 )
 BUILD = _gauge("build_info", "version python", "Always 1: what is running.")
 
-# there only with several workers
+# only with several workers
 WORKERS = _gauge("workers", "", "Processes that pass traffic on.")
 WORKER_ENDS = _counter("worker_ends_total", "", "Workers that ended while the proxy went on; each was replaced.")
 
-# the recorder; there only while something is recorded
+# the recorder; only while something is recorded
 RECORDED_BYTES = _counter("recorder_bytes_total", "", "Bytes of traffic written to the log.")
 RECORDED_CHUNKS = _counter("recorder_chunks_total", "", "Chunks of traffic written to the log.")
 DROPPED_BYTES = _counter("recorder_dropped_bytes_total", "", "Bytes of traffic that were not recorded.")

@@ -1,11 +1,11 @@
-"""The traffic as numbers, which the event loop counts at about a microsecond an exchange.
+"""Counts one cluster's traffic in the event loop, at about a microsecond an exchange. Relays report to `Traffic`.
 
-prometheus-client's `labels().inc()` costs several microseconds, so the numbers are plain attributes and lists, one row
-per (api, version), and `collector.py` hands them over when somebody scrapes. The scrape runs in another thread: it only
-reads, and copies each list in one step of the interpreter, so a histogram's count always equals its buckets; a sum may
-be ahead of it by what one chunk finished.
+prometheus-client's `labels().inc()` costs several microseconds. So the counts are plain attributes and lists, one row
+per (api, version), and `collector.py` reads them at each scrape, in another thread. It copies each list in one step of
+the interpreter, so a histogram's count always equals the sum of its buckets. Its sum may be ahead of them by the
+exchanges of one chunk.
 
-`errors.py` counts the errors in responses, for the same runs of exchanges.
+`errors.py` counts the errors in responses.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
 
 
 def _buckets(bounds: Sequence[int]) -> list[int]:
-    """Zeros: one for each bound, and one for what is above them."""
+    """Returns zeros: one for each bound, and one for values above all bounds."""
     return [0] * (len(bounds) + 1)
 
 
 @dataclass(slots=True)
 class ApiRow:
-    """The numbers of one (api, version). Times are nanoseconds, sizes bytes without the length prefix."""
+    """The counts of one (api, version). Times are nanoseconds; sizes are bytes, without the length prefix."""
 
     exchanges: int = 0
     one_way: int = 0
@@ -51,14 +51,14 @@ class ApiRow:
 
 @dataclass(slots=True)
 class ProxyTime:
-    """The time that the proxy added in one direction: chunks by bucket, and the sum in nanoseconds."""
+    """The time that the proxy added to chunks in one direction: the sum, and the number of chunks by bucket."""
 
     total_ns: int = 0
     buckets: list[int] = field(default_factory=partial(_buckets, PROXY_BOUNDS_NS))
 
 
 class _Meter(NamedTuple):
-    """The counters of a route's exchanges."""
+    """What counts the exchanges of one route: the row, and the probe of its responses' errors (None: not known)."""
 
     api: str
     row: ApiRow
@@ -66,7 +66,7 @@ class _Meter(NamedTuple):
 
 
 class Traffic:
-    """Counts what the proxy forwards. Methods belong to the event loop's thread; any thread may read the attributes."""
+    """Counts what the proxy forwards. Only the event loop's thread calls methods; any thread may read attributes."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], ApiRow] = {}
@@ -78,13 +78,13 @@ class Traffic:
         self._meter_of_version: dict[int, _Meter] = {}
 
     def finished(self, exchanges: Sequence[Exchange], sent_ns: int, data: bytes, arrived: FoundErrors) -> None:
-        """Count exchanges whose response is complete and has left the proxy.
+        """Counts exchanges whose response is complete and has left the proxy.
 
         Args:
-            exchanges: those of one step.
+            exchanges: the finished exchanges of one step.
             sent_ns: `time.monotonic_ns()` after the last byte was sent.
-            data: the step's, which holds the responses.
-            arrived: the errors of the response that began in an earlier step (`Arriving`).
+            data: the step's bytes, which hold the responses.
+            arrived: the errors of the response that began in an earlier step (`SplitResponses`).
         """
         for run in runs(exchanges):
             api, row, probe = self._meter(run[0][0].route)
@@ -92,40 +92,41 @@ class Traffic:
             self.errors.read(api, probe, run, data, arrived)
 
     def one_way(self, exchanges: Iterable[Exchange]) -> None:
-        """Count complete requests that no response will follow."""
+        """Counts complete requests that have no response."""
         for exchange in exchanges:
             row = self._meter(exchange.route).row
             row.one_way += 1
             row.request_bytes += _sized(row.request_buckets, exchange.request_size)
 
     def unanswered(self, exchanges: Iterable[Exchange]) -> None:
-        """Count requests that were still waiting when their connection ended, or were passed over."""
+        """Counts requests whose connection ended before their response, or whose turn was skipped."""
         for exchange in exchanges:
             self._meter(exchange.route).row.unanswered += 1
 
     def opaque(self, reasons: Iterable[OpaqueReason]) -> None:
-        """Count frames that were passed on without being understood."""
+        """Counts frames that were passed on without being understood."""
         for reason in reasons:
             self.opaque_frames[reason] += 1
 
     def opened(self) -> None:
-        """Count a client's connection."""
+        """Counts a client's connection as opened."""
         self.connections_opened += 1
 
     def closed(self, cause: Cause, unanswered: Iterable[Exchange] = (), login: Login | None = None) -> None:
-        """Count the end of a connection, the exchanges that were still in flight on it, and how its login fared."""
+        """Counts the end of a connection, its exchanges without a response, and the failure of its login."""
         self.closes[cause] += 1
         if login is not None:
             self.errors.connection_ended(cause, login)
         self.unanswered(unanswered)
 
     def proxied(self, direction: Direction, ns: int) -> None:
-        """Count a chunk that took `ns` nanoseconds from its last byte read to its last byte sent."""
+        """Counts a chunk that took `ns` nanoseconds from its last byte read to its last byte sent."""
         time = self.proxy_time[direction]
         time.total_ns += ns
         time.buckets[bisect_left(PROXY_BOUNDS_NS, ns)] += 1
 
     def _meter(self, route: Route) -> _Meter:
+        """Returns the meter of a route, with a new row if it is the first of its API and version."""
         meter = self._meter_of_version.get(route.api_and_version)
         if meter is not None:
             return meter
@@ -140,7 +141,7 @@ class Traffic:
 
 
 def _add(row: ApiRow, run: Run, sent_ns: int) -> None:
-    """Count exchanges that differ in nothing but their sizes."""
+    """Counts a run of exchanges in their row."""
     exchanges, one_request_size, one_response_size = run
     like, count = exchanges[0], len(exchanges)
     row.exchanges += count
@@ -165,13 +166,13 @@ def _add(row: ApiRow, run: Run, sent_ns: int) -> None:
 
 
 def _sized(buckets: list[int], size: int, count: int = 1) -> int:
-    """Count frames of one size; returns their bytes."""
+    """Counts frames of one size. Returns the sum of their bytes."""
     buckets[bisect_left(SIZE_BOUNDS, size)] += count
     return size * count
 
 
 def _spread(buckets: list[int], sizes: list[int]) -> int:
-    """Count frames of many sizes; returns their bytes. Sorted, they take a third of the time of single counts."""
+    """Counts frames of several sizes. Returns the sum of their bytes. Sorting takes a third of the time of `_sized`."""
     sizes.sort()
     before = 0
     for place, bound in enumerate(SIZE_BOUNDS):

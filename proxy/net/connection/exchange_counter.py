@@ -1,4 +1,4 @@
-"""Counts one connection's chunks and exchanges for the metrics."""
+"""Counts one connection's chunks and exchanges for the metrics. The relay reports each chunk that it has sent."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import time
 from collections.abc import Sequence
 
 from proxy.conversation import Conversation, Direction, Exchange, Step
-from proxy.metrics.arriving import Arriving
+from proxy.metrics.split_responses import SplitResponses
 from proxy.metrics.traffic import Traffic
 
 clock = time.monotonic_ns
 
 
 class ExchangeCounter:
-    """Counts an exchange once its last chunk is sent, or in `close` if the connection ends before.
+    """Counts an exchange once its last chunk is sent. `close` counts those whose chunk was not sent.
 
-    The relay sets both attributes before it sends a chunk; they are empty again once the chunk is sent.
+    The relay sets both attributes before it sends a chunk. They are empty again once the chunk is sent.
 
     unsent_finished: exchanges whose response ends in the chunk for the client.
     unsent_one_way: exchanges without a response whose request ends in the chunk for the broker.
     """
 
-    __slots__ = ("_arriving", "_traffic", "unsent_finished", "unsent_one_way")
+    __slots__ = ("_split_responses", "_traffic", "unsent_finished", "unsent_one_way")
 
     def __init__(self, traffic: Traffic, conversation: Conversation) -> None:
         self._traffic = traffic
         # reads the error codes of responses that span chunks
-        self._arriving = Arriving(conversation.responses_side)
+        self._split_responses = SplitResponses(conversation.responses_side)
         self.unsent_finished: Sequence[Exchange] = ()
         self.unsent_one_way: Sequence[Exchange] = ()
 
@@ -44,7 +44,7 @@ class ExchangeCounter:
         """Counts a chunk of responses, which arrived at `at_ns` and has just been sent to the client."""
         traffic, sent_ns = self._traffic, clock()
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
-        traffic.finished(step.finished, sent_ns, step.data, self._arriving.follow(step))
+        traffic.finished(step.finished, sent_ns, step.data, self._split_responses.follow(step))
         self.unsent_finished = ()
         if step.unanswered:
             traffic.unanswered(step.unanswered)

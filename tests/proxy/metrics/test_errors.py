@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.conversation import Cause, Conversation, Routes, Routes07
-from proxy.metrics.arriving import Arriving
+from proxy.metrics.split_responses import SplitResponses
 from proxy.metrics.traffic import Traffic
 from proxy.rewrite import api_versions
 from proxy.wire import catalog
@@ -26,11 +26,11 @@ def answer(key: int, version: int, number: int, **values: Any) -> bytes:
 def counted(requests: Sequence[bytes], responses: Sequence[bytes], talk: Conversation | None = None) -> Traffic:
     """What is counted of requests, and of responses to them, each of which is a chunk."""
     talk, traffic = talk or Conversation(Routes()), Traffic()
-    arriving = Arriving(talk.responses_side)
+    split_responses = SplitResponses(talk.responses_side)
     talk.requests(b"".join(requests), 1)
     for now, chunk in enumerate(responses, 1000):
         step = talk.responses(chunk, now)
-        traffic.finished(step.finished, now, step.data, arriving.follow(step))
+        traffic.finished(step.finished, now, step.data, split_responses.follow(step))
     return traffic
 
 
@@ -110,7 +110,7 @@ def test_the_proxys_own_answer_is_an_error_too() -> None:
     talk.requests(request(API_VERSIONS, 99, 1), 1)
     talk.answer(talk.in_flight[0], api_versions.unsupported(1))
     traffic, step = Traffic(), talk.own_answers_due(2)
-    traffic.finished(step.finished, 2, step.data, Arriving(talk.responses_side).follow(step))
+    traffic.finished(step.finished, 2, step.data, SplitResponses(talk.responses_side).follow(step))
     assert traffic.errors.named == {("ApiVersions", "UNSUPPORTED_VERSION"): 1}
 
 

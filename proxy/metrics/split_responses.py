@@ -1,7 +1,7 @@
-"""The error codes of responses that arrive in pieces, on one connection, where one response is open at a time.
+"""Reads the error codes of responses that span chunks. Each connection has one `SplitResponses`.
 
-A response that a chunk holds whole is read when it is counted (`traffic.py`). A response that a chunk's end cuts is
-read piece by piece; no bytes are kept.
+The error codes of a response that one chunk holds whole are read when it is counted (`errors.py`). A response that
+spans chunks is read piece by piece, and no bytes are kept. A connection has at most one incomplete response.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from proxy.conversation.step import Step
 from proxy.wire.error_probes import NOTHING, ArrivingErrors, FoundErrors, error_probe
 
 
-class Arriving:
-    """Follows the responses of a connection, by the side of its conversation."""
+class SplitResponses:
+    """Reads one connection's responses. `side`: the response side of its conversation."""
 
     __slots__ = ("_end", "_errors", "_side")
 
     def __init__(self, side: ResponseSide) -> None:
         self._side = side
-        # the response that the last step left open: its errors, and the stream offset behind it
+        # of the response that the last step left incomplete: its errors, and the stream offset of its end
         self._errors: ArrivingErrors | None = None
         self._end = 0
 
     def follow(self, step: Step) -> FoundErrors:
-        """Reads the newest step. Returns the errors of the response that began before the step and ends in it."""
+        """Reads the newest step. Returns the errors of a response that began in an earlier step and ends in it."""
         ended = NOTHING
         if self._errors is not None:
             self._errors.feed(memoryview(step.data)[: self._end - step.offset])
@@ -34,7 +34,7 @@ class Arriving:
         return ended
 
     def _begin(self, step: Step) -> None:
-        """Reads the beginning of the response that the step leaves open, if the step holds it."""
+        """Reads the first piece of the response that the step leaves incomplete, if it begins in this step."""
         exchange = self._side.open_exchange
         if exchange is None or exchange.response_at < 0:
             return

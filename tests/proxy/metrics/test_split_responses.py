@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation import Conversation, Routes
-from proxy.metrics.arriving import Arriving
+from proxy.metrics.split_responses import SplitResponses
 from proxy.metrics.traffic import Traffic
 from proxy.wire import apis, catalog
 from proxy.wire.error_codes import kafka_error
@@ -33,11 +33,11 @@ def answered(key: int, version: int, number: int, seed: int) -> bytes:
 
 def play(asked: list[tuple[int, int]], chunks: list[bytes]) -> Traffic:
     talk, traffic = Conversation(Routes()), Traffic()
-    arriving = Arriving(talk.responses_side)
+    split_responses = SplitResponses(talk.responses_side)
     talk.requests(b"".join(request(*api, number) for number, api in enumerate(asked)), 1)
     for now, chunk in enumerate(chunks, 1000):
         step = talk.responses(chunk, now)
-        traffic.finished(step.finished, now, step.data, arriving.follow(step))
+        traffic.finished(step.finished, now, step.data, split_responses.follow(step))
     assert not talk.unfinished
     return traffic
 
@@ -76,8 +76,8 @@ def test_a_response_in_pieces_that_ends_early_is_not_read_on_in_the_next_one() -
 
 def test_what_a_connection_that_ends_has_not_brought_whole_is_no_error() -> None:
     talk, traffic = Conversation(Routes()), Traffic()
-    arriving = Arriving(talk.responses_side)
+    split_responses = SplitResponses(talk.responses_side)
     talk.requests(request(HEARTBEAT, 4, 1), 1)
     step = talk.responses(framed(catalog.encode_response(HEARTBEAT, 4, 1, {"error_code": 25}))[:-1], 2)
-    traffic.finished(step.finished, 2, step.data, arriving.follow(step))
+    traffic.finished(step.finished, 2, step.data, split_responses.follow(step))
     assert not traffic.errors.named
