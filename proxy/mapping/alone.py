@@ -1,6 +1,6 @@
-"""A listener for one broker of Kafka 0.7, whose brokers' addresses are in ZooKeeper and in no response.
+"""The mapping for Kafka 0.7: one listener for one broker. Its responses name no brokers; clients ask ZooKeeper.
 
-Each broker needs a listener of its own, and registers it in ZooKeeper in its own name.
+Each broker needs a listener of its own, and registers that listener's address in ZooKeeper as its own.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class AloneMap(OneListener):
         raise ValueError(f"node {node_id} has no listener: this cluster speaks the dialect of Kafka 0.7")
 
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
-        """The listener's own address: the proxy knows no other."""
+        """The listener's own address."""
         return bootstrap
 
     def is_served_by_bootstrap(self, node_id: int) -> bool:
@@ -26,5 +26,5 @@ class AloneMap(OneListener):
         return False
 
     def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The one broker, whatever name a client of TLS asks for."""
+        """None, the one broker, whatever server name a client sends."""
         return None

@@ -1,12 +1,12 @@
 """A host name for each node, made of its id: `broker-{node_id}.example.org`.
 
-TemplateMap: for a proxy beside each broker (a sidecar, a pod of its own). Every proxy advertises the same names, and
-each listens for its own node or a few. The name of a node that another proxy listens for is advertised without a
-listener here. SniMap: one TLS port for all nodes; clients name the node in the handshake.
+TemplateMap is for several proxies, for example one beside each broker (a sidecar). All proxies advertise the same
+names, and each listens for its own node, or for a few. It advertises other nodes without listening for them.
 
-The operator makes the names lead to the proxies: by DNS, a service, a balancer.
+SniMap is for one TLS port that stands for all nodes: clients name the node in the handshake (SNI).
 
-A name stands for one node only: `node_of` is the exact inverse of `host`.
+The operator makes the names lead to the proxies, by DNS, a service or a load balancer. A name stands for one node only:
+`HostPattern.node_of` is the exact inverse of `host`.
 """
 
 import re
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from types import MappingProxyType
 
-from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, Wanted, by_setting, clash, clashes
+from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, WantedListener, by_setting, clash, clashes
 from proxy.schema.addresses import Address, is_ip
 from proxy.schema.faults import Fault, Setting
 
@@ -32,7 +32,7 @@ EXAMPLE = Setting("advertise", f"broker-{PLACEHOLDER}.example.org:9092")
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """A host with `{node_id}` in it. An IPv4 address has room for ids up to 255: 127.0.0.{node_id}."""
+    """A host with `{node_id}` in it. In an IPv4 address (127.0.0.{node_id}), ids go up to 255."""
 
     text: str
 
@@ -52,7 +52,7 @@ class HostPattern:
         return self._filled(node_id)
 
     def node_of(self, host: str) -> int | None:
-        """The node with this host, in small or capital letters; None: no node's."""
+        """The node with this host, in small or capital letters; None: it is no node's."""
         before, _, after = self.text.lower().partition(PLACEHOLDER)
         host = host.lower()
         number = host[len(before) : len(host) - len(after)]
@@ -62,7 +62,7 @@ class HostPattern:
 
     @property
     def is_numeric(self) -> bool:
-        """True if the hosts are IP addresses: programs read every host so whose last part is a number."""
+        """True if the hosts are IP addresses: a host whose last part is a number is read as one."""
         return self._filled(0).rpartition(".")[2].isdigit()
 
     def _filled(self, node_id: int) -> str:
@@ -71,7 +71,7 @@ class HostPattern:
 
 @dataclass(frozen=True, slots=True)
 class _NameMap(Portless, ABC):
-    """The common part of both: a host pattern and a port that are advertised, and no ports for single nodes."""
+    """The base of TemplateMap and SniMap: advertises a host made of the node id, and one port (`pattern`, `port`)."""
 
     bootstrap: Address
     advertise: str | None
@@ -87,7 +87,7 @@ class _NameMap(Portless, ABC):
             raise Misplaced(*wrong)
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """The node's advertised address, wherever its listener is. Raises ValueError if its id has no name."""
+        """The node's advertised address, with or without a listener here. Raises ValueError: its id has no name."""
         return Address(self.pattern.host(node_id), self.port)
 
     @abstractmethod
@@ -97,13 +97,13 @@ class _NameMap(Portless, ABC):
 
 @dataclass(frozen=True, slots=True)
 class TemplateMap(_NameMap):
-    """The places of one cluster's nodes. A wrong combination is `Misplaced`.
+    """A host name for each node; listeners for some. Raises Misplaced for contradictory settings.
 
     Args:
         bootstrap: the bootstrap listener (`--listen`).
         advertise: the address advertised for a node (`--advertise`): a `HostPattern`, and a port; by default the
             bootstrap listener's.
-        own_node: the node whose listener is the bootstrap one; None: it is no node's.
+        own_node: the node that the bootstrap listener stands for; None: it stands for no node.
         named: listeners of other nodes that this proxy stands for (`--node N=HOST:PORT`).
     """
 
@@ -115,10 +115,10 @@ class TemplateMap(_NameMap):
         # not super(): a dataclass with slots is a new class, not the one in which this method was defined
         _NameMap.__post_init__(self)
 
-    def wanted(self, node_id: int) -> Wanted | None:
-        """A named node's listener, because its name leads there. None: another proxy's node."""
+    def wanted(self, node_id: int) -> WantedListener | None:
+        """A named node's listener. None: the own node, or another proxy's."""
         named = self.named.get(node_id)
-        return Wanted((named.port,), named.host) if named else None
+        return WantedListener((named.port,), named.host) if named else None
 
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The own node's name; without an own node, the listener's own address."""
@@ -129,7 +129,7 @@ class TemplateMap(_NameMap):
         return node_id == self.own_node
 
     def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The listener's node: its name leads there."""
+        """The node that the listener stands for."""
         return node_id
 
     def _wrong(self) -> Iterator[Fault]:
@@ -162,12 +162,12 @@ class TemplateMap(_NameMap):
 
 @dataclass(frozen=True, slots=True)
 class SniMap(_NameMap, OneListener):
-    """One TLS listener for all of a cluster's nodes. A wrong combination is `Misplaced`.
+    """One TLS listener for all nodes of a cluster. Raises Misplaced for contradictory settings.
 
     Args:
         bootstrap: the listener (`--listen`).
         advertise: the address advertised for a node (`--advertise`): as for `TemplateMap`, but names only.
-        bootstrap_name: the server name for no node in particular (`bootstrap_name`).
+        bootstrap_name: the server name of bootstrap, which stands for no node (`bootstrap_name`).
     """
 
     bootstrap_name: str | None
@@ -186,10 +186,10 @@ class SniMap(_NameMap, OneListener):
             raise ValueError("the client asks for no name (SNI), so nobody knows which node it wants")
         if server_name.lower() == (self.bootstrap_name or "").lower():
             return None
-        found = self.pattern.node_of(server_name)
-        if found is None:
+        node = self.pattern.node_of(server_name)
+        if node is None:
             raise ValueError("the client asks for a name that is no node's, nor the bootstrap listener's")
-        return found
+        return node
 
     def _wrong(self) -> Iterator[Fault]:
         name, right = Setting("bootstrap_name", self.bootstrap_name), Setting("bootstrap_name", "kafka.example.org")
@@ -201,8 +201,8 @@ class SniMap(_NameMap, OneListener):
             yield Fault((listen, " has no name that clients find the cluster by"), right)
         elif not _is_name(self.bootstrap_name) or self.bootstrap_name.rpartition(".")[2].isdigit():
             yield Fault((name, " is no host name"), right)
-        elif (found := self.pattern.node_of(self.bootstrap_name)) is not None:
-            yield Fault((name, f" is the name of node {found}"), right)
+        elif (node := self.pattern.node_of(self.bootstrap_name)) is not None:
+            yield Fault((name, f" is the name of node {node}"), right)
 
 
 def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPattern, int]:

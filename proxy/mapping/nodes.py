@@ -1,4 +1,4 @@
-"""The vocabulary of a mapping (node, place, listeners that clash), and the protocol of every mapping: `NodeMap`."""
+"""`NodeMap`, the protocol of every mapping of nodes to listeners, and what mappings share."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ class Node:
 
     @property
     def address(self) -> Address:
-        """The address that the cluster gives; a broker may give any text."""
+        """The broker's address in the cluster's response. A broker may give any text as its host."""
         return Address(self.host, self.port)
 
 
-class Wanted(NamedTuple):
-    """The listener that a node should get: ports to try in order (0: any free one, always the last), and the host."""
+class WantedListener(NamedTuple):
+    """The listener that a node should get: the host, and the ports to try in order (0: any free one; always last)."""
 
     ports: tuple[int, ...]
     host: str
 
 
 class Misplaced(ValueError):
-    """Rules for places that contradict each other: each argument is a fault of the settings behind them."""
+    """The settings of a mapping contradict each other. `faults`: one for each contradiction."""
 
     def __init__(self, *faults: Fault) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -46,11 +46,12 @@ class Misplaced(ValueError):
 
 
 class NodeMap(Protocol):
-    """The places of one cluster's nodes.
+    """The listener and the advertised address of each node of one cluster.
 
-    `named`: nodes with a listener from the start. `own_node`: the node whose listener is the bootstrap one, and whose
-    broker is the upstream; None: the bootstrap listener is no node's. `usual_ports`: set aside for nodes to come.
-    `warnings`: lines to log at the start.
+    named: node id -> listener, of the nodes that have a listener from the start.
+    own_node: the node that the bootstrap listener stands for, and whose broker is the upstream; None: there is none.
+    usual_ports: ports that are set aside for nodes.
+    warnings: lines to log at the start.
     """
 
     @property
@@ -62,11 +63,11 @@ class NodeMap(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
-    def wanted(self, node_id: int) -> Wanted | None:
-        """The listener that a node should get; None: none, or the bootstrap listener."""
+    def wanted(self, node_id: int) -> WantedListener | None:
+        """The listener that a node should get; None: no listener of its own."""
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """The advertised address of a node whose listener has `port` (None: not here). ValueError if it has none."""
+        """A node's advertised address. `port`: its listener's; None: it has none. Raises ValueError: no address."""
 
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
         """The advertised address of the bootstrap listener, which listens at `bootstrap`."""
@@ -75,9 +76,14 @@ class NodeMap(Protocol):
         """True if the bootstrap listener stands for this node."""
 
     def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The node that a client wants on a node's listener (None: the bootstrap one), by the TLS server name.
+        """The node that a client wants; None: bootstrap.
 
-        ValueError: no node has the name; the message says so, without the name.
+        Args:
+            node_id: the node that the client's listener stands for; None: the bootstrap listener.
+            server_name: the server name in the client's TLS handshake, if there is one.
+
+        Raises:
+            ValueError: no node has that name. The message does not contain the name.
         """
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
@@ -88,7 +94,7 @@ class NodeMap(Protocol):
 
 
 class Portless:
-    """The answers of a mapping without ports for single nodes: none is set aside, and none is remembered."""
+    """Base of mappings that pick no ports: none is set aside, and none is remembered."""
 
     __slots__ = ()
 
@@ -112,7 +118,7 @@ class Portless:
 
 
 class OneListener(Portless):
-    """The answers of a mapping whose only listener is the bootstrap listener."""
+    """Base of mappings whose only listener is the bootstrap listener."""
 
     __slots__ = ()
 
@@ -123,10 +129,10 @@ class OneListener(Portless):
 
     @property
     def own_node(self) -> int | None:
-        """None: the upstream's node is not known."""
+        """None: the bootstrap listener stands for no single node."""
         return None
 
-    def wanted(self, node_id: int) -> Wanted | None:
+    def wanted(self, node_id: int) -> WantedListener | None:
         """None: the node gets no listener of its own."""
         return None
 
@@ -137,19 +143,19 @@ def clash(one: Address, other: Address) -> bool:
 
 
 def ip_of(host: str) -> IPv4Address | IPv6Address:
-    """A socket's IP address, without its zone. An IPv4-mapped IPv6 address becomes IPv4."""
+    """Returns a socket's IP address, without its zone. An IPv4-mapped IPv6 address becomes IPv4."""
     address = ip_address(host.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def by_setting(named: Mapping[int, Address]) -> dict[Setting, Address]:
-    """The listeners of nodes by the settings that name them."""
+    """Returns the listeners of nodes by the settings that name them."""
     return {Setting(f"nodes.{node_id}", address): address for node_id, address in named.items()}
 
 
 def clashes(listeners: Mapping[Listener, Address]) -> Iterator[tuple[Listener, Listener]]:
-    """Listeners that can't be open beside an earlier one, each behind the first of these."""
-    # (port, host) -> first listener; with host None the first of the port, with "" the first on every interface
+    """Yields (earlier, later) for each listener that clashes with an earlier one, with the first of these."""
+    # (port, host) -> first listener; host None: the first on any host; host "*": the first on every interface
     first: dict[tuple[int, str | None], Listener] = {}
     for listener, address in listeners.items():
         port, is_wild = address.port, address.host in WILDCARDS
@@ -162,6 +168,6 @@ def clashes(listeners: Mapping[Listener, Address]) -> Iterator[tuple[Listener, L
             first.setdefault(place, listener)
 
 
-def is_dialled(host: str) -> bool:
+def is_dialable(host: str) -> bool:
     """True for a host that can be advertised: a name, an IPv4 address, or an IPv6 address without brackets."""
     return host not in WILDCARDS and (is_host(host) or is_ip(host, IPv6Address))

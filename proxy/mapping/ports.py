@@ -1,29 +1,31 @@
-"""A port for each node: clients tell nodes apart by it.
+"""A mapping with a port for each node, by which clients tell nodes apart.
 
-Only a socket shows whether a port is free: `PortMap` gives the ports to try in order, the caller listens and reports
-the port that it got. The advertised port may differ, if something between clients and the proxy forwards other ports.
+Only a socket shows whether a port is free. So `PortMap` gives the ports to try in order (`wanted`), and `net/brokers`
+opens the listener. The advertised port may differ from the listener's if something between clients and the proxy
+forwards other ports.
 
 Rules, checked in the constructor:
-- A node's port is, in this order: the one named for it, the one remembered for it, base + node id, any free one.
+- The ports to try for a node are: the port named for it, the port remembered for it, base + node id unless a port is
+  named, any free port.
 - A port that belongs to one node is never tried for another, so the order in which nodes are found changes nothing.
-- A flag that contradicts what is remembered wins, and `warnings` says so.
+- A setting that contradicts a remembered port wins, and `warnings` says so.
 
-Only a port that the kernel picked (the 0 in `Wanted.ports`) is remembered: the others follow from the flags, and a
-changed flag should move them.
+Only a port that the kernel picked (the 0 in `WantedListener.ports`) is remembered: the
+others follow from the settings, and should change with them.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from proxy.mapping.nodes import PORTS, WILDCARDS, Misplaced, Wanted, by_setting, clash, clashes, is_dialled
+from proxy.mapping.nodes import PORTS, WILDCARDS, Misplaced, WantedListener, by_setting, clash, clashes, is_dialable
 from proxy.schema.addresses import Address
 from proxy.schema.faults import Fault, Setting
 
 
 @dataclass(frozen=True, slots=True)
 class PortMap:
-    """The places of one cluster's nodes. A wrong combination is `Misplaced`.
+    """A port for each node of one cluster. Raises Misplaced for contradictory settings.
 
     Args:
         bootstrap: the bootstrap listener (`--listen`).
@@ -33,11 +35,11 @@ class PortMap:
             Without a base and with bootstrap port 0 no node has a usual port.
         count: only nodes below it have a usual port (`--node-count`).
         remembered: node id -> port, from the state file.
-        addresses: advertised addresses of single nodes that no rule gives (`advertised.N`).
+        addresses: advertised addresses of single nodes, instead of those by rule (`advertised.N`).
         advertised_base: the advertised port for base, if something between clients and the proxy shifts the nodes'
             ports (`advertise_ports`); None: the listeners' ports are advertised.
 
-    `warnings` holds one line for every remembered port that had to give way to a flag.
+    warnings: one line for each remembered port that contradicts a setting.
     """
 
     bootstrap: Address
@@ -67,7 +69,7 @@ class PortMap:
 
     @property
     def own_node(self) -> int | None:
-        """The bootstrap listener is no node's."""
+        """None: the bootstrap listener stands for no node."""
         return None
 
     @property
@@ -81,15 +83,15 @@ class PortMap:
         first = self.advertised_base
         return self.usual_ports if first is None else range(first, first + len(self.usual_ports))
 
-    def wanted(self, node_id: int) -> Wanted:
-        """The listener that a node should get: the first port that is free; any but the first is worth a warning."""
+    def wanted(self, node_id: int) -> WantedListener:
+        """The listener that a node should get. If its first port is taken, that is worth a warning."""
         named = self.named.get(node_id)
         by_rule = named.port if named else self._usual_port(node_id)
         ports = (by_rule, self.remembered.get(node_id, 0)) if named else (self.remembered.get(node_id, 0), by_rule)
-        return Wanted((*dict.fromkeys(port for port in ports if port), 0), (named or self.bootstrap).host)
+        return WantedListener((*dict.fromkeys(port for port in ports if port), 0), (named or self.bootstrap).host)
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """The advertised address of a node whose listener has `port`; every node has a listener."""
+        """See `NodeMap`. Every node has a listener."""
         if node_id in self.addresses:
             return self.addresses[node_id]
         if port is None:
@@ -98,15 +100,15 @@ class PortMap:
         return Address(host, self._advertised_ports[self.usual_ports.index(port)] if port in self.usual_ports else port)
 
     def advertised_bootstrap(self, bootstrap: Address) -> Address:
-        """The bootstrap listener's advertised address, as far as the settings give it."""
+        """The advertised host, or the listener's own, with the listener's port."""
         return Address(self.advertise or bootstrap.host, bootstrap.port)
 
     def is_served_by_bootstrap(self, node_id: int) -> bool:
-        """False: the bootstrap listener is no node's."""
+        """False: the bootstrap listener stands for no node."""
         return False
 
     def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The listener's node."""
+        """The node that the listener stands for."""
         return node_id
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
@@ -134,7 +136,7 @@ class PortMap:
 
     def _wrong_hosts(self) -> Iterator[Fault]:
         right = Setting("advertise", "proxy.example.org")
-        if self.advertise is not None and not is_dialled(self.advertise):
+        if self.advertise is not None and not is_dialable(self.advertise):
             wrong = Setting("advertise", self.advertise), " is no host that a client can dial"
             yield Fault(wrong, (right, ", without a port"))
         listeners = {self._listen: self.bootstrap} | by_setting(self.named)
@@ -178,7 +180,7 @@ class PortMap:
             setting = Setting(key, address)
             if node_id < 0:
                 yield Fault((setting, ": node ids start at 0"), Setting("advertised.0", address))
-            if not is_dialled(address.host) or not address.port:
+            if not is_dialable(address.host) or not address.port:
                 yield Fault((setting, " is nothing to dial"), Setting(key, "proxy.example:9094"))
             owner = self._advertised_owner(address)
             if owner not in (None, node_id):
@@ -200,7 +202,7 @@ class PortMap:
             )
 
     def _advertised_owner(self, address: Address) -> int | None:
-        """The node whose advertised address this is by rule."""
+        """The node that has this advertised address by rule; None: no node."""
         if address.host != (self.advertise or self.bootstrap.host) or address.port not in self._advertised_ports:
             return None
         node_id = self._advertised_ports.index(address.port)
@@ -218,7 +220,7 @@ class PortMap:
                 )
 
     def _reconciled(self) -> tuple[dict[int, int], tuple[str, ...]]:
-        """The remembered ports that contradict no flag, and a warning for each of the others."""
+        """Returns the remembered ports that contradict no setting, and a warning for each of the others."""
         kept, warnings = {}, []
         for node_id, port in self.remembered.items():
             setting = self._contradicts(node_id, port)
@@ -229,6 +231,7 @@ class PortMap:
         return kept, tuple(warnings)
 
     def _contradicts(self, node_id: int, port: int) -> Setting | None:
+        """The setting that contradicts a remembered port; None: no setting does."""
         if port == self.bootstrap.port:
             return self._listen
         for (setting, address), named in zip(by_setting(self.named).items(), self.named, strict=True):
@@ -237,16 +240,17 @@ class PortMap:
         return None
 
     def _usual_port(self, node_id: int) -> int:
-        """The node's port of the range, 0 if it has none or another node was given it."""
+        """The node's port of `usual_ports`; 0: it has none there, or that port is another node's."""
         port = self.usual_ports[node_id] if 0 <= node_id < len(self.usual_ports) else 0
         return port if self._owners.get(port, node_id) == node_id else 0
 
     def _usual_owner(self, port: int, otherwise: int) -> int:
+        """The node whose place in `usual_ports` this port is; `otherwise`: the port is not in them."""
         return self.usual_ports.index(port) if port in self.usual_ports else otherwise
 
 
 def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
-    """The ports that are set aside for nodes: by default those behind the bootstrap listener."""
+    """Returns the ports that are set aside for nodes; without `base`, those behind the bootstrap listener's port."""
     if base is not None:
         return range(base, base + count)
     first = bootstrap.port + 1
@@ -254,7 +258,7 @@ def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
 
 
 def _clear_of(port: int, count: int) -> tuple[Setting, str, Setting]:
-    """An example of a range without `port`."""
+    """Returns an example of settings whose range lacks `port`."""
     first = port - count if PORTS.stop - port <= count < port else port + 1
     return Setting("node_ports", first), " ", Setting("node_count", min(count, PORTS.stop - first))
 

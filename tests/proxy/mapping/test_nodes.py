@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.mapping.nodes import Node, clash, clashes, is_dialled
+from proxy.mapping.nodes import Node, clash, clashes, is_dialable
 from proxy.schema.addresses import Address
 
 
@@ -14,12 +14,12 @@ def test_a_node_knows_its_address() -> None:
 
 @pytest.mark.parametrize("host", ["broker-1", "10.0.0.1", "::1", "xn--a.example", "a_b"])
 def test_a_name_or_an_address_can_be_dialled(host: str) -> None:
-    assert is_dialled(host)
+    assert is_dialable(host)
 
 
 @pytest.mark.parametrize("host", ["", "*", "0.0.0.0", "::", "a b", "a:1", "[::1]", "a/b", "b-{node_id}", "x" * 256])
 def test_nothing_else_can_be_dialled(host: str) -> None:
-    assert not is_dialled(host)
+    assert not is_dialable(host)
 
 
 @pytest.mark.parametrize(
