@@ -1,6 +1,6 @@
-"""Pure functions that change frames on their way.
+"""Pure functions that change responses on their way. `net/connection/rewriting.py` calls them.
 
-addresses      the table of responses that carry addresses; the splice of a frame that is held whole
-equal_length   the splice in the tail of a frame that is streamed, whose length has already been sent
-api_versions   the versions that clients are offered
+addresses      the table of responses that carry addresses; rewrites a response that is held whole
+equal_length   rewrites the tail of a response that streams, at equal length
+api_versions   reduces the versions that ApiVersions responses offer to clients
 """

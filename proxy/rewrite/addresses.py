@@ -1,12 +1,11 @@
 """Finds the bytes of a response that name a broker, and replaces them.
 
-Knows field paths and versions, never sockets or settings. A rewrite is a splice: host and port are replaced inside each
-element, then the sizes around them (of the tagged field, of the frame); every other byte is the broker's own. New
-versions are admitted here, or hidden from clients by `api_versions.py`.
+Knows field paths and versions, never sockets or settings. A rewrite is a splice: it replaces host and port in each
+element, and the sizes around them (of the tagged field, of the frame); every other byte is the broker's own. ADDRESSES
+admits versions; `api_versions.py` hides all others from clients.
 
-Left as they are, because no client of this listener dials them: FindCoordinator's entries without a node (node id -1
-and no host), and the controllers in a DescribeCluster answer of endpoint type 2 (KIP-919): one node id may be a broker
-and a controller, on different ports. NOT_DIALLED lists the other fields whose addresses no client dials.
+Two kinds of entries stay as they are, because no client of the listener dials them (`NotRewritten`). NOT_DIALLED lists
+all other fields whose addresses no client dials.
 Source: KIP-951, KIP-919, Kafka's *Response.json; `BrokerAddressFilter` of Kroxylicious is the peer to compare with.
 """
 
@@ -28,21 +27,26 @@ from proxy.wire.primitives import Buffer, TagSpan, uvarint
 # FindCoordinator's node id in an entry that names no node.
 NO_NODE = -1
 
-# The first version of a Metadata response with the cluster's id.
-NAMED_CLUSTER = 2
+# The first version of a Metadata response that holds the cluster's id.
+FIRST_WITH_CLUSTER_ID = 2
 
-# DescribeCluster's endpoint type of a list of controllers (1: brokers).
+# The endpoint type of a DescribeCluster response that lists controllers (1: brokers).
 CONTROLLERS = 2
 
+# node id -> advertised address
 Advertised = Callable[[int], Address]
+# (buffer, offset of the body) -> path -> (value, start, end) of each element
 Projection = Callable[[Buffer, int], dict[str, list[tuple[Any, int, int]]]]
 
 
 class NotRewritten(Enum):
-    """The entries of a list of addresses that no client dials."""
+    """Entries of a list of addresses that no client dials."""
 
-    NODELESS = auto()  # an entry whose node id is NO_NODE and that has no host
-    OF_CONTROLLERS = auto()  # a body whose endpoint type is CONTROLLERS
+    # FindCoordinator: an entry whose node id is NO_NODE and that has no host
+    NODELESS = auto()
+    # DescribeCluster: all entries if the endpoint type is CONTROLLERS (KIP-919). One node id may be a broker and a
+    # controller, on different ports
+    OF_CONTROLLERS = auto()
 
 
 NODELESS, OF_CONTROLLERS = NotRewritten
@@ -50,19 +54,22 @@ NODELESS, OF_CONTROLLERS = NotRewritten
 
 @dataclass(frozen=True, slots=True)
 class AddressField:
-    """Versions of a response that carry addresses; `nodes` is the path of the list ("": the body itself).
+    """A list of addresses in some versions of a response.
 
-    `is_walked`: large responses stream, and only the bytes behind the record data must have arrived to be rewritten
-    (`equal_length.py`). All other responses are small, and held whole.
+    nodes: the path of the list; "": the body itself is the only entry.
+    node_id: the field of an entry with its node id; host and port are always named so.
+    unless: the entries that are not rewritten.
+    is_walked: large responses stream, and only their tail is held (`equal_length.py`). All others are held whole.
+    tag: the number of the tagged field of the body that is the list; None: it is a plain field.
     """
 
     api_key: int
     versions: range
     nodes: str
     node_id: str
-    but: NotRewritten | None = None
+    unless: NotRewritten | None = None
     is_walked: bool = False
-    tag: int | None = None  # the list is this tagged field of the body
+    tag: int | None = None
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -72,12 +79,12 @@ class AddressField:
 
 
 def _since(first: int) -> range:
-    # Open-ended on purpose: versions newer than the catalog carry addresses too, so they are refused, not passed on.
+    # open-ended: versions newer than the catalog carry addresses too, so they are refused instead of passed on
     return range(first, 1 << 15)
 
 
 ADDRESSES = (
-    # api                           versions      list              node id      but
+    # api                           versions      list              node id      unless
     AddressField(METADATA,          _since(0),    "brokers",        "node_id"),
     AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   NODELESS),
     AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   NODELESS),
@@ -91,7 +98,7 @@ ADDRESSES = (
 
 
 class NotDialled(NamedTuple):
-    """A field that may show an address, with all fields below it ("": any text), and the reason to leave it alone."""
+    """A field, with all fields below it, that may hold an address and is left as it is. `message` "": any message."""
 
     message: str
     path: str
@@ -144,7 +151,7 @@ NOT_DIALLED = (
 
 
 class AddressSpan(NamedTuple):
-    """A node that clients dial; `start` to `end` are the bytes of its host and, right behind, its port."""
+    """A node that clients dial. Its host, and its port right behind, are the bytes from `start` to `end`."""
 
     node: Node
     start: int
@@ -152,7 +159,11 @@ class AddressSpan(NamedTuple):
 
 
 class AddressSpans(NamedTuple):
-    """All address spans of a body, in wire order; also its tag buffer, if they are in it or right in front of it."""
+    """All address spans of a body, in wire order.
+
+    tags, tags_at, end: the tagged fields of the body's tag buffer, and the offsets of that buffer and of its end; empty
+        and 0 unless the list is "node_endpoints".
+    """
 
     nodes: list[AddressSpan]
     tags: list[TagSpan]
@@ -161,88 +172,88 @@ class AddressSpans(NamedTuple):
 
 
 def carries(api_key: int, api_version: int) -> bool:
-    """True if this response must be rewritten; also for versions newer than the rewrite."""
+    """True if this response must be rewritten; also for versions that are too new to be rewritten."""
     return _field(api_key, api_version) is not None
 
 
 def newest(api_key: int) -> int | None:
-    """The newest version that can be rewritten; None: no version of the api carries an address."""
+    """The newest version that can be rewritten; None: no version of the API carries an address."""
     if all(row.api_key != api_key for row in ADDRESSES):
         return None
     return apis.versions(api_key)[-1]
 
 
 def is_walked(api_key: int, api_version: int) -> bool:
-    """True if a large response may stream, with only its tail rewritten, at equal length."""
+    """True if a large response may stream, and only its tail is rewritten, at equal length."""
     row = _field(api_key, api_version)
     return row is not None and row.is_walked
 
 
 def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
-    """The nodes in a response (the bytes behind its length) that clients dial: each once, in wire order.
+    """Returns the nodes in a response (without its length) that clients dial: each once, in wire order.
 
-    Errors: WireError when the frame can't be read.
+    Raises WireError: the frame can't be read.
     """
-    found = places(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
-    return tuple(dict.fromkeys(place.node for place in found.nodes))
+    spans = address_spans(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
+    return tuple(dict.fromkeys(span.node for span in spans.nodes))
 
 
 def cluster_id_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
-    """The cluster id in a response (the bytes behind its length); None if it has none.
+    """Returns the cluster id in a response (without its length); None if it has none.
 
-    Errors: WireError when the frame can't be read.
+    Raises WireError: the frame can't be read.
     """
-    if api_key != METADATA or api_version < NAMED_CLUSTER:
+    if api_key != METADATA or api_version < FIRST_WITH_CLUSTER_ID:
         return None
-    found = _cluster_reader(api_version)(frame, response_head(frame, api_key, api_version).body)
-    cluster_id: str | None = found["cluster_id"][0][0]
+    values = _cluster_projection(api_version)(frame, response_head(frame, api_key, api_version).body)
+    cluster_id: str | None = values["cluster_id"][0][0]
     return cluster_id or None
 
 
 def splice(api_key: int, api_version: int, frame: Buffer, advertised: Advertised) -> bytes:
-    """A response (the bytes behind its length) with the advertised addresses in it, and its new length in front.
+    """Returns a response with the advertised addresses, and its new length in front. `frame` is without its length.
 
-    `advertised` is called with every node id, also new ones, which the caller has to resolve.
-    Errors: WireError when the frame can't be read; whatever `advertised` raises.
+    `advertised` is called with each node id in `nodes_in`. Raises WireError: the frame can't be read; and whatever
+    `advertised` raises.
     """
-    found = places(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
+    spans = address_spans(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
     compact = apis.is_flexible(api_key, api_version)
     number = list_tag(api_key)
     pieces: list[Buffer]
-    if not found.nodes or number is None:
-        pieces = [replaced(frame, 0, len(frame), found.nodes, compact, advertised)]
+    if not spans.nodes or number is None:
+        pieces = [replace_addresses(frame, 0, len(frame), spans.nodes, compact, advertised)]
     else:
-        tag = single_tag(found.tags, number)
-        payload = replaced(frame, tag.payload_start, tag.end, found.nodes, compact, advertised)
+        tag = single_tag(spans.tags, number)
+        payload = replace_addresses(frame, tag.payload_start, tag.end, spans.nodes, compact, advertised)
         pieces = [frame[: tag.size_start], uvarint(len(payload)), payload, frame[tag.end :]]
     return b"".join([pack(">i", sum(map(len, pieces))), *pieces])
 
 
-def places(api_key: int, api_version: int, buf: Buffer, at: int) -> AddressSpans:
-    """The nodes to dial in the body that starts at `at`.
+def address_spans(api_key: int, api_version: int, buf: Buffer, at: int) -> AddressSpans:
+    """Returns the spans of the nodes that clients dial, in the body that starts at `at`.
 
-    Errors: WireError when the body can't be read, or when no rewrite exists for this version.
+    Raises WireError: the body can't be read, or no rewrite exists for this version.
     """
-    row, paths, project = _reader(api_key, api_version)
-    found = project(buf, at)
-    if row.but is OF_CONTROLLERS and found["endpoint_type"][0][0] == CONTROLLERS:
+    row, paths, project = _projection(api_key, api_version)
+    values = project(buf, at)
+    if row.unless is OF_CONTROLLERS and values["endpoint_type"][0][0] == CONTROLLERS:
         return AddressSpans([], [], 0, 0)
     nodes = [
         AddressSpan(Node(node_id, host, port), start, end)
-        for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, paths), strict=True)
-        if not (row.but is NODELESS and node_id == NO_NODE and not host)
+        for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(values.__getitem__, paths), strict=True)
+        if not (row.unless is NODELESS and node_id == NO_NODE and not host)
     ]
-    return AddressSpans(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
+    return AddressSpans(nodes, *(values["tags"][0] if "tags" in values else ([], 0, 0)))
 
 
-def replaced(
+def replace_addresses(
     buf: Buffer, start: int, end: int, nodes: Iterable[AddressSpan], compact: bool, advertised: Advertised
 ) -> bytes:
-    """buf[start:end], in which each node's host and port have become the advertised ones."""
+    """Returns buf[start:end] with the advertised host and port of each node in place of its own."""
     pieces: list[Buffer] = []
-    for place in nodes:
-        pieces += [buf[start : place.start], _encoded(advertised(place.node.node_id), compact)]
-        start = place.end
+    for span in nodes:
+        pieces += [buf[start : span.start], _encoded(advertised(span.node.node_id), compact)]
+        start = span.end
     return b"".join([*pieces, buf[start:end]])
 
 
@@ -257,11 +268,11 @@ def list_tag(api_key: int) -> int | None:
 
 
 def single_tag(spans: Iterable[TagSpan], number: int) -> TagSpan:
-    """The only tagged field of that number. Two are an error: the one that is not rewritten might leak an address."""
-    found = [span for span in spans if span.tag == number]
-    if len(found) != 1:
-        raise Malformed(f"tagged field {number} stands {len(found)} times in one buffer")
-    return found[0]
+    """Returns the only tagged field of that number. Raises Malformed: there are two, and one would not be rewritten."""
+    fields = [span for span in spans if span.tag == number]
+    if len(fields) != 1:
+        raise Malformed(f"tagged field {number} stands {len(fields)} times in one buffer")
+    return fields[0]
 
 
 def _field(api_key: int, api_version: int) -> AddressField | None:
@@ -272,22 +283,22 @@ def _field(api_key: int, api_version: int) -> AddressField | None:
 
 
 @cache
-def _reader(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, str, str], Projection]:
+def _projection(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, str, str], Projection]:
     row, codec = _field(api_key, api_version), known_codec(api_key, api_version)
     assert row is not None, "its response has a codec, so it carries addresses"
-    also = ["endpoint_type"] if row.but is OF_CONTROLLERS else []
+    more_paths = ["endpoint_type"] if row.unless is OF_CONTROLLERS else []
     if row.nodes == "node_endpoints":
-        also.append("tags")
-    return row, row.paths, codec.project((*row.paths, *also))
+        more_paths.append("tags")
+    return row, row.paths, codec.project((*row.paths, *more_paths))
 
 
 @cache
-def _cluster_reader(api_version: int) -> Projection:
+def _cluster_projection(api_version: int) -> Projection:
     return known_codec(METADATA, api_version).project(("cluster_id",))
 
 
 def known_codec(api_key: int, api_version: int) -> catalog.Codec:
-    """The codec of a response that carries addresses. Raises Malformed where there is no such response, or no codec."""
+    """Returns the codec of a response that carries addresses. Raises Malformed: it carries none, or has no codec."""
     codec = catalog.codec("response", api_key, api_version)
     if codec is None or not carries(api_key, api_version):
         raise Malformed("no rewrite of addresses exists", api=apis.api_name(api_key), version=api_version)

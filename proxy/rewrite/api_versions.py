@@ -1,11 +1,13 @@
-"""The versions that clients are offered: the broker's, less those that this proxy can't pass on.
+"""Reduces ApiVersions responses: clients are offered the broker's versions, less those that this proxy can't pass on.
 
-A version can be passed on if its responses are known to carry no address, or if the rewrite exists. All other versions
-of Kafka's own apis are cut: an api that the catalog lacks is removed, and so is an api without a version left. Vendors'
-apis pass unchanged, unless a setting hides them. The answer is edited in place: minimum and maximum are
-overwritten, whole elements removed; throttle time, features and unknown tags keep the broker's bytes.
-Minimums stay: every response that carries addresses is rewritten from its first version on, and versions below those
-the catalog decodes are passed on all the same (Produce 0, which brokers announce for old clients: KAFKA-18659).
+A version can be passed on if its responses are known to carry no address, or if they can be rewritten. All other
+versions of Kafka's own APIs are removed, and so is an API without a version left, or one that the catalog lacks.
+Vendors' APIs pass unchanged, unless a setting hides them.
+
+The response is spliced: whole elements are removed, and maximums overwritten. Throttle time, features and unknown tags
+keep the broker's bytes. Minimums stay: responses that carry addresses are rewritten from their first version on, and
+versions below those that the catalog decodes are passed on too (Produce 0, which brokers announce for old clients:
+KAFKA-18659).
 Source: KIP-35, KIP-511 (error 35 with version 0's body).
 """
 
@@ -28,11 +30,11 @@ from proxy.wire.keys import (
 )
 from proxy.wire.primitives import Buffer, read_tags, uvarint
 
-# Apache Kafka numbers its apis from 0 and is below 100; vendors' numbers are far above (Confluent's begin at 10000).
+# Apache Kafka's own keys are below 100; vendors' keys are far above (Confluent's begin at 10000).
 FIRST_VENDOR_KEY = 10_000
 
-# Quorum apis whose responses name other controllers from this version on. Only controllers answer them, to each other:
-# no listener for clients offers them, and no rewrite exists.
+# Quorum APIs -> the first version whose responses name other controllers, and can't be rewritten. Only controllers use
+# them, among each other: no listener for clients offers them.
 CONTROLLERS_ONLY = {
     VOTE: 1,
     BEGIN_QUORUM_EPOCH: 1,
@@ -49,7 +51,7 @@ _OFFER = Struct(">hhh")
 
 
 class _Offer(NamedTuple):
-    """One element of an answer: an api key and its versions; its bytes are those from `start` to `end`."""
+    """An API in an ApiVersions response: its key and versions. Its element is the bytes from `start` to `end`."""
 
     key: int
     versions: range
@@ -58,12 +60,13 @@ class _Offer(NamedTuple):
 
 
 def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> bytes:
-    """An ApiVersions response (the bytes behind its length), reduced; its new length is in front.
+    """Returns an ApiVersions response reduced, with its new length in front. `frame` is without its length.
 
     Args:
-        api_version: the request's. An answer with error 35 has version 0's body, whatever was asked for.
-        hide_unknown: leave out apis and versions that can be passed on, but not decoded.
-    Errors: WireError when the response can't be read.
+        api_version: the request's. A response with error 35 has the body of version 0 in any case.
+        hide_unknown: leave out vendors' APIs, which can be passed on but not decoded.
+
+    Raises WireError: the response can't be read.
     """
     body = response_head(frame, API_VERSIONS, api_version).body
     refused = _error(frame, body) == UNSUPPORTED_VERSION
@@ -79,7 +82,7 @@ def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> by
 
 
 def passable(api_key: int, offered: range) -> range:
-    """The interval of the offered versions that this proxy can pass on; empty if the api is not for clients."""
+    """Returns those of the offered versions that this proxy can pass on; an empty range if there are none."""
     if api_key >= FIRST_VENDOR_KEY:
         return offered
     stop = CONTROLLERS_ONLY.get(api_key, apis.versions(api_key).stop)
@@ -87,9 +90,9 @@ def passable(api_key: int, offered: range) -> range:
 
 
 def unsupported(correlation_id: int) -> bytes:
-    """The proxy's own answer to an ApiVersions request of an unknown version, with its length in front.
+    """Returns the proxy's own response to an ApiVersions request of an unknown version, with its length in front.
 
-    Error 35 in version 0's body, naming the versions of this api that can be asked for (KIP-511).
+    It has error 35 in the body of version 0, and names the versions of ApiVersions that are known (KIP-511).
     """
     versions = apis.versions(API_VERSIONS)
     body = _ERROR.pack(UNSUPPORTED_VERSION) + _COUNT.pack(1) + _OFFER.pack(API_VERSIONS, versions[0], versions[-1])
@@ -109,8 +112,9 @@ def _error(frame: Buffer, body: int) -> int:
 
 
 def _offers_of_refusal(frame: Buffer, body: int) -> list[_Offer]:
-    """The versions of ApiVersions itself in an answer with error 35; [] for other forms (librdkafka's mock cluster has
-    one), which pass unchanged, because clients read only the error from them.
+    """Returns the versions of ApiVersions itself in a response with error 35.
+
+    [] if it has another form, as from librdkafka's mock cluster: clients read only its error, so it passes unchanged.
     """
     try:
         return _offers(0, frame, body)
@@ -119,9 +123,9 @@ def _offers_of_refusal(frame: Buffer, body: int) -> list[_Offer]:
 
 
 def _offers(version: int, frame: Buffer, body: int) -> list[_Offer]:
-    """The elements of the answer, in their order."""
-    found = _projection(version)(frame, body)
-    keys, lowest, highest = map(found.__getitem__, OFFER_PATHS)
+    """Returns the APIs in a response, in their order."""
+    values = _projection(version)(frame, body)
+    keys, lowest, highest = map(values.__getitem__, OFFER_PATHS)
     ends = [end for _, _, end in highest]
     if apis.is_flexible(API_VERSIONS, version):
         ends = [read_tags(frame, end)[1] for end in ends]
@@ -140,6 +144,6 @@ def _projection(version: int) -> Projection:
 
 
 def _element(frame: Buffer, offer: _Offer) -> bytes:
-    """The bytes of the broker's element, its tagged fields included, with the versions that can be passed on."""
+    """Returns the broker's element, its tagged fields included, with the versions that can be passed on."""
     versions = passable(offer.key, offer.versions)
     return _OFFER.pack(offer.key, versions[0], versions[-1]) + bytes(frame[offer.start + _OFFER.size : offer.end])

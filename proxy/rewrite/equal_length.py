@@ -1,16 +1,16 @@
-"""New addresses in the tail of a response whose length has already been sent.
+"""Rewrites addresses in the tail of a response whose length has already been sent.
 
-A large Fetch, ShareFetch or ShareAcknowledge response streams through; its length is in front, the addresses behind all
-record data. So the tail, from the walk's stop to the frame's end, is rewritten to exactly its former size:
+A large Fetch, ShareFetch or ShareAcknowledge response streams. Its length is in front, and its addresses are behind all
+record data, in the tail. So the tail is rewritten to exactly its former size. With the new addresses it may be:
 
-- Missing up to 4 bytes: the sizes and counts around the addresses are written as longer varints than they need.
-- Missing more: one more tagged field, of a number that Kafka hasn't assigned, behind the others, full of zeros. Its
-  size is written as a longer varint where the sum needs it (130 bytes can't be made with the shortest ones).
-- Too long: the addresses are left out, as in a leader change before KIP-951: the client asks for metadata. Such a
-  tagged field takes their place; an array that must be there becomes empty.
+- Up to 4 bytes too short: the sizes and counts around the addresses are written as longer varints than needed.
+- Shorter: a tagged field full of zeros is added behind the others, with a number that Kafka has not assigned. Its size
+  is written as a longer varint if the sum needs that (130 bytes can't be made with the shortest ones).
+- Too long: the addresses are left out, as before KIP-951: the client then requests metadata. A tagged field of zeros
+  takes their place; an array that must be there becomes empty.
 
-Every reader steps over unknown tagged fields (KIP-482) and accepts varints of up to 5 bytes. No byte of an upstream's
-address is ever left: bytes that are not rewritten are zeros, or the broker's own bytes around the addresses.
+Every reader skips unknown tagged fields (KIP-482), and accepts varints of up to 5 bytes. No byte of a broker's address
+is ever left: all other bytes of the tail are zeros, or the broker's own bytes around the addresses.
 """
 
 from collections.abc import Iterable
@@ -18,17 +18,25 @@ from functools import cache
 from typing import NamedTuple
 
 from proxy.mapping.nodes import Node
-from proxy.rewrite.addresses import AddressSpan, Advertised, known_codec, list_tag, places, replaced, single_tag
+from proxy.rewrite.addresses import (
+    AddressSpan,
+    Advertised,
+    address_spans,
+    known_codec,
+    list_tag,
+    replace_addresses,
+    single_tag,
+)
 from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
 
-# Kafka has assigned only 0 in these bodies; of the numbers of one byte, this will be the last to be assigned.
+# Kafka has assigned only tag 0 in these bodies; this is the last number that takes one byte.
 UNASSIGNED_TAG = 127
 
 # Kafka's readers hold a tag's number in an int32.
 TAG_LIMIT = 1 << 31
 
-# Up to so many bytes are filled by wider varints: a tagged field may not fit, because it may also widen the count.
+# Longer varints fill up to so many bytes: a tagged field may need more, because it may also lengthen the count.
 WIDENED = 4
 
 # A compact array's count is written plus one; 0 would be null.
@@ -36,19 +44,19 @@ EMPTY_ARRAY = 1
 
 
 def tail_field(api_key: int) -> str:
-    """The name of the field where the tail of a walked response begins, or "tags" for the body's tag buffer."""
+    """Returns the name of the field at which the tail of a walked response begins; "tags": the body's tag buffer."""
     return "tags" if list_tag(api_key) is not None else "node_endpoints"
 
 
 def nodes_in_tail(api_key: int, api_version: int, tail: Buffer) -> tuple[Node, ...]:
-    """The nodes in the tail, as `nodes_in` returns them. Errors: WireError when the tail can't be read."""
-    return tuple(dict.fromkeys(place.node for place in _body(api_key, api_version, tail).nodes))
+    """Returns the nodes in the tail; see `nodes_in`. Raises WireError: the tail can't be read."""
+    return tuple(dict.fromkeys(span.node for span in _body(api_key, api_version, tail).nodes))
 
 
 def rewrite_tail(api_key: int, api_version: int, tail: Buffer, advertised: Advertised) -> bytes:
-    """The tail with the advertised addresses, or without addresses if they don't fit: exactly len(tail) bytes.
+    """Returns the tail with the advertised addresses, or without addresses if they don't fit: always len(tail) bytes.
 
-    Errors: WireError when the tail can't be read; whatever `advertised` raises.
+    Raises WireError: the tail can't be read; and whatever `advertised` raises.
     """
     body = _body(api_key, api_version, tail)
     if not body.nodes:
@@ -59,7 +67,7 @@ def rewrite_tail(api_key: int, api_version: int, tail: Buffer, advertised: Adver
 
 
 class _Body(NamedTuple):
-    """A tail as the end of a body with nothing before it: it begins in `buf` at `at`."""
+    """A body without partitions, made so that the tail can be decoded. The tail begins in `buf` at `at`."""
 
     buf: bytes
     at: int
@@ -69,7 +77,7 @@ class _Body(NamedTuple):
 
     @property
     def unassigned(self) -> bytes:
-        """The encoded number of a tagged field that may stand behind all others."""
+        """The encoded number of an unassigned tagged field behind all others: numbers must increase."""
         number = max([UNASSIGNED_TAG, *(span.tag + 1 for span in self.tags)])
         if number >= TAG_LIMIT:
             raise Malformed("no number is left for a tagged field behind the others", offset=self.tags_at)
@@ -77,7 +85,7 @@ class _Body(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """A new tail: bytes, and numbers to write as varints. `tags`: the number of tagged fields, which `behind` holds."""
+    """A new tail: bytes, and integers to write as varints. `tags`: how many tagged fields `behind` holds."""
 
     before: tuple[int | Buffer, ...]
     tags: int
@@ -93,26 +101,26 @@ class _Layout(NamedTuple):
 
 
 def _body(api_key: int, api_version: int, tail: Buffer) -> _Body:
-    before = _nothing_before(api_key, api_version)
+    before = _before_empty_tail(api_key, api_version)
     buf = before + tail
-    found = places(api_key, api_version, buf, 0)
+    found = address_spans(api_key, api_version, buf, 0)
     if found.end != len(buf):
         raise Malformed("the tail goes on behind its tagged fields", offset=found.end - len(before))
     return _Body(buf, len(before), found.nodes, found.tags_at, found.tags)
 
 
 @cache
-def _nothing_before(api_key: int, api_version: int) -> bytes:
-    """The body of a response without partitions, up to the tail: with the tail behind it, it can be decoded."""
+def _before_empty_tail(api_key: int, api_version: int) -> bytes:
+    """Returns the body of a response without partitions, up to its tail."""
     codec = known_codec(api_key, api_version)
     empty = codec.encode({})
     return empty[: codec.walk(tail_field(api_key)).feed(empty)]
 
 
 def _tagged(body: _Body, number: int, advertised: Advertised) -> tuple[_Layout, _Layout]:
-    """For Fetch, whose addresses are a tagged field: the layouts with and without it."""
+    """Returns the layouts with and without addresses, for Fetch: its addresses are a tagged field."""
     tag = single_tag(body.tags, number)
-    payload = replaced(body.buf, tag.payload_start, tag.end, body.nodes, True, advertised)
+    payload = replace_addresses(body.buf, tag.payload_start, tag.end, body.nodes, True, advertised)
     lower, higher = body.buf[body.tags[0].start : tag.start], body.buf[tag.end :]
     with_nodes = _Layout(
         (), len(body.tags), (lower, body.buf[tag.start : tag.size_start], len(payload), payload, higher)
@@ -121,15 +129,15 @@ def _tagged(body: _Body, number: int, advertised: Advertised) -> tuple[_Layout, 
 
 
 def _array(body: _Body, advertised: Advertised) -> tuple[_Layout, _Layout]:
-    """For ShareFetch and ShareAcknowledge, with an array of addresses before the tags: the layouts full and empty."""
+    """Returns the layouts with and without addresses, for ShareFetch and ShareAcknowledge: an array before the tags."""
     count, start = read_uvarint(body.buf, body.at)
-    nodes = replaced(body.buf, start, body.tags_at, body.nodes, True, advertised)
+    nodes = replace_addresses(body.buf, start, body.tags_at, body.nodes, True, advertised)
     tags = body.buf[body.tags[0].start :] if body.tags else b""
     return _Layout((count, nodes), len(body.tags), (tags,)), _Layout((EMPTY_ARRAY,), len(body.tags), (tags,))
 
 
 def _filled(layout: _Layout, size: int, unassigned: bytes) -> bytes:
-    """The bytes of the layout, filled up to `size` bytes."""
+    """Returns the bytes of the layout, filled up to `size` bytes."""
     with_more = layout._replace(tags=layout.tags + 1)
     room = size - with_more.size
     if size - layout.size > WIDENED and room > len(unassigned):
@@ -138,7 +146,7 @@ def _filled(layout: _Layout, size: int, unassigned: bytes) -> bytes:
 
 
 def _blank(number: bytes, size: int) -> bytes:
-    """A tagged field of zeros, `size` bytes in all, its size no longer than needed."""
+    """Returns a tagged field of zeros, `size` bytes in all. Its size is the shortest varint that makes the sum."""
     widths = range(1, UVARINT_BYTES + 1)
     rest = size - len(number)
     width = next(width for width in widths if len(uvarint(rest - width)) <= width)
@@ -146,7 +154,7 @@ def _blank(number: bytes, size: int) -> bytes:
 
 
 def _written(pieces: Iterable[int | Buffer], missing: int) -> bytes:
-    """The pieces joined; the varints among them take `missing` more bytes than they need, the first ones first."""
+    """Returns the pieces joined. The varints take `missing` more bytes than they need, the first ones most."""
     written: list[Buffer] = []
     for piece in pieces:
         if isinstance(piece, int):
