@@ -1,17 +1,17 @@
-"""The settings of a proxy: values that are right once they exist.
+"""The settings of a proxy, as values that are checked in their constructors.
 
-A wrong one is a `BadSetting`, with a fault for each thing that is wrong: the keys, the reason, a right example. What
-stands in the annotations is what a user may set, where, and why: `settings/` reads it, and docs/settings.md is made of
-it.
+A constructor raises `BadSetting` with a fault for each wrong setting: the keys, the reason, a right example. The
+annotation of a field (`Key`) holds the key in the settings file, the help text and an example: `settings/` reads
+settings by them, and docs/settings.md is generated from them.
 
-log.py       how the log is written
-mapping.py   a cluster: where brokers and listeners are
-flow.py      a cluster: limits and times
-tls.py       a cluster: TLS towards clients, and towards brokers
-dialects.py  a cluster: what its dialect leaves out
-cluster.py   a cluster: all of it, and what must fit together
-places.py    the ports and files that it claims
-whole.py     the proxy: its clusters and what they share
+log.py       the log
+mapping.py   of a cluster: brokers, listeners, advertised addresses
+flow.py      of a cluster: limits and times
+tls.py       of a cluster: TLS towards clients, and towards brokers
+dialects.py  of a cluster: the settings that Kafka 0.7 has no use for
+cluster.py   all settings of a cluster, checked together
+places.py    the ports and files that clusters claim, and clashes between them
+whole.py     all settings of a proxy: its clusters and what they share
 """
 
 from proxy.config.cluster import ClusterSettings, Others, ProxyHeader

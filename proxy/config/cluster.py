@@ -1,4 +1,4 @@
-"""One cluster's settings, whole: what its connections begin with, and what must fit together."""
+"""All settings of one cluster, checked together. Adds the keys of dialect and PROXY protocol to those of its bases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from proxy.wire.framing import FrameLimits
 
 
 class ProxyHeader(StrEnum):
-    """The header of the PROXY protocol that a connection begins with."""
+    """The version of the PROXY protocol's header that the proxy sends to brokers."""
 
     OFF = "off"
     ONE = "v1"
@@ -35,7 +35,7 @@ class ProxyHeader(StrEnum):
 
 
 class Others(StrEnum):
-    """Clients that are no trusted load balancer, where there are some."""
+    """The treatment of clients that are not trusted load balancers, if there are trusted ones."""
 
     REFUSED = "refused"
     PLAIN = "plain"
@@ -46,13 +46,13 @@ class ClusterSettings(Flow):
     """One cluster that the proxy stands for.
 
     Args:
-        name: the label of its metrics.
+        name: the cluster's name in settings, log, metrics and captures.
         tls: towards clients; None: plaintext.
         upstream_tls: towards brokers; None: plaintext.
         remembered: node id -> port, from the state file.
-        state_is_default: nobody has said `state`; where it is another proxy's, another name will do.
+        state_is_default: the user has not set `state`; if the file is another proxy's, another name is taken.
 
-    `node_map`: which listener stands for which node, and what clients are told of it.
+    node_map: the listener and the advertised address of each node.
     """
 
     dialect: Annotated[
@@ -137,7 +137,7 @@ class ClusterSettings(Flow):
 
     @property
     def limits(self) -> FrameLimits:
-        """The longest frames that are let through."""
+        """The longest requests and responses that are passed on."""
         return FrameLimits(self.request_limit, self.response_limit)
 
     def trusts(self, host: str) -> bool:
@@ -157,7 +157,7 @@ class ClusterSettings(Flow):
         return PortMap(*places, addresses=self.advertised, advertised_base=self.advertise_ports)
 
     def _wrong_mapping(self) -> Iterator[Fault]:
-        """Keys that only another mapping or dialect has a use for, and what is missing for this one."""
+        """Yields a fault for each key that has no use in this mapping or dialect, or that this mapping lacks."""
         if self.dialect is Dialect.KAFKA_07:
             yield from wrong_with_07(self)
             return
@@ -170,7 +170,7 @@ class ClusterSettings(Flow):
             yield Fault((mapping, " needs TLS towards clients"), ("adding ", right))
 
     def _wrong_header(self) -> Iterator[Fault]:
-        """Keys about the header that nothing asks for."""
+        """Yields a fault for each key of the PROXY protocol that has no effect."""
         if self.trusted is not None and not self.accept_proxy:
             right = Setting("proxy_protocol.accept", True, is_short=False)
             yield Fault((Setting("proxy_protocol.trusted"), " means nothing without a header"), (right, " too"))

@@ -1,4 +1,4 @@
-"""The settings that a cluster of Kafka 0.7 must not have."""
+"""The settings that a cluster of Kafka 0.7 must not have. `ClusterSettings` checks them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDLESS = (
 
 
 def wrong_with_07(cluster: Any) -> Iterator[Fault]:
-    """A fault for each thing in the settings of a cluster of 0.7 that it has no use for."""
+    """Yields a fault for each setting that a cluster of 0.7 has no use for. `cluster`: a `ClusterSettings`."""
     dialect = Setting("dialect", cluster.dialect, is_short=True)
     for field in fields(cluster):
         if field.name in NEEDLESS and getattr(cluster, field.name) != default_of(field):

@@ -1,4 +1,4 @@
-"""How the log is written."""
+"""The settings of the log on standard error."""
 
 from __future__ import annotations
 

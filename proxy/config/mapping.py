@@ -21,7 +21,7 @@ class MappingKind(StrEnum):
     SNI = "sni"
 
 
-# keys that belong to other mappings
+# mapping -> keys that have no use in it
 NEEDLESS = {
     MappingKind.PORTS: ("own_node", "bootstrap_name"),
     MappingKind.TEMPLATE: ("node_ports", "advertise_ports", "advertised", "bootstrap_name"),

@@ -1,4 +1,4 @@
-"""The ports and state files that clusters claim, and the clashes between their claims."""
+"""The ports and state files that clusters claim, and the clashes between clusters. Also the default state file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from proxy.schema.faults import Fault
 from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
 
-# the most clashes reported for one cluster: if all clusters claimed the same ports, each would be named to each
+# the most clashes reported for one cluster: many clusters that claim the same ports would make a fault for each pair
 MAX_CLASHES = 5
 
 
 class HostPorts(NamedTuple):
-    """Ports of a host."""
+    """Ports of one host to listen on."""
 
     host: str
     ports: range
 
 
 class Demand(NamedTuple):
-    """The ports and files that one cluster claims. `is_one_port`: all of its nodes are behind one TLS port."""
+    """The ports and the state file that one cluster claims. `is_one_port`: one TLS port stands for all its nodes."""
 
     name: str
     places: tuple[HostPorts, ...]
@@ -38,7 +38,7 @@ class Demand(NamedTuple):
 
     @property
     def last_port(self) -> int:
-        """The last port of the last place."""
+        """The last port of the last of `places`."""
         return self.places[-1].ports[-1]
 
 
@@ -55,12 +55,12 @@ _DEMANDING: Mapping[str, Any] = {
 
 
 def demand_of(cluster: ClusterSettings) -> Demand:
-    """The demand of a cluster."""
+    """Returns the demand of a cluster."""
     return demand(cluster.name, {field: getattr(cluster, field) for field in _DEMANDING})
 
 
 def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -> Demand:
-    """The demand of a cluster with these fields. `unknown`: fields without a right value."""
+    """Returns the demand of a cluster with these fields; defaults for others. `unknown`: fields with wrong values."""
     known = {**_DEMANDING, **fields}
     listen: Address | None = known["listen"]
     single = [*([listen] if listen is not None else []), *known["nodes"].values()]
@@ -74,10 +74,10 @@ def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -
 
 
 def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
-    """A fault for each pair of clusters that claim the same state file, or the same port for any of their nodes."""
-    ground, states = Ground(), dict[Path, str]()
+    """Yields a fault for each two clusters that claim the same port (MAX_CLASHES for each) or the same state file."""
+    taken, states = TakenPorts(), dict[Path, str]()
     for one in demands:
-        for other in ground.take(one)[:MAX_CLASHES]:
+        for other in taken.take(one)[:MAX_CLASHES]:
             yield _overlap(other, one)
         if one.state is not None and (other_name := states.setdefault(one.state, one.name)) != one.name:
             yield Fault(
@@ -86,16 +86,16 @@ def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
             )
 
 
-class Ground:
-    """The ports that are taken, with their owners."""
+class TakenPorts:
+    """The ports that clusters have claimed, with their owners."""
 
     def __init__(self) -> None:
         self._of_hosts: dict[str, _Ports] = {}
-        # ports of all hosts together: a listener on every interface clashes with any of them
+        # the ports of all hosts together, with which a wildcard listener clashes; and those of wildcard listeners
         self._of_all, self._of_wildcards = _Ports(), _Ports()
 
     def take(self, wanted: Demand) -> list[Demand]:
-        """Takes the free ports of a demand. Returns the owners of the others, in the order of taking."""
+        """Takes the free ports of a demand. Returns the demands that own the other ports, in the order of taking."""
         others: dict[str, Demand] = {}
         for host, ports in wanted.places:
             for owner in self._owners(host, ports):
@@ -117,7 +117,7 @@ class Ground:
 
 
 class _Ports:
-    """Ranges of ports that do not overlap, in their order, each with its owner."""
+    """Ranges of ports, each with its owner. They are sorted and don't overlap."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -160,20 +160,23 @@ def _overlap(one: Demand, other: Demand) -> Fault:
 
 
 def _clash(one: Demand, other: Demand) -> str:
-    """The first ports that both want, as they are said."""
+    """The first ports that both want, as text for a fault."""
     for here in one.places:
         for there in other.places:
             both = range(max(here.ports.start, there.ports.start), min(here.ports.stop, there.ports.stop))
             if both and (here.host == there.host or {here.host, there.host} & WILDCARDS):
                 ports = f"port {both.start}" if len(both) == 1 else f"ports {both.start} to {both.stop - 1}"
                 return f"{ports} of {there.host}"
-    raise AssertionError("the ground is taken by nobody else")
+    raise AssertionError("these demands do not clash")
 
 
 def default_state_file(
     listen: Address, record: Path | None, name: str = MAIN, environment: Mapping[str, str] = os.environ
 ) -> Path | None:
-    """Beside the capture, or in the user's state folder; none for a port that changes with every start."""
+    """Returns the default of `state`: beside the capture, or in the user's state folder.
+
+    None without a capture if the port of `listen` is 0: it changes with every start.
+    """
     if record is not None:
         return record / ("_nodes.json" if name == MAIN else f"_nodes-{name}.json")
     if not listen.port:

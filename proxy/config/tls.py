@@ -1,4 +1,4 @@
-"""What may be set about TLS, towards clients and towards brokers. Without these sections there is none."""
+"""The settings of TLS, towards clients and towards brokers. Without its section, a side speaks plaintext."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proxy.schema.kinds import PASSWORD, PATH, SWITCH, choice
 
 
 class Version(StrEnum):
-    """The oldest version of TLS that is spoken."""
+    """Versions of TLS; a setting names the oldest that is spoken."""
 
     TLS_1_2 = "1.2"
     TLS_1_3 = "1.3"
@@ -178,7 +178,7 @@ class UpstreamTls:
 
 
 def wrong_together(listener: ListenerTls | None, upstream: UpstreamTls | None) -> Iterator[Fault]:
-    """A fault for everything that is wrong with both."""
+    """Yields a fault for everything that is wrong on either side, or between the two."""
     if listener is not None:
         yield from listener.wrong()
     if upstream is None:
@@ -186,7 +186,7 @@ def wrong_together(listener: ListenerTls | None, upstream: UpstreamTls | None) -
     yield from upstream.wrong()
     anyone = listener is None or listener.lets_anyone_in
     if upstream.certificate is not None and anyone and not upstream.anyone_may_use_it:
-        why = " makes every client that reaches the listener whom it names, and the listener lets anyone in"
+        why = " makes brokers take every client for its subject, and the listener lets anyone in"
         closed = Setting("tls.client_ca", is_short=False), " with clients required, or, if that is meant, "
         meant = Setting("tls.upstream.anyone_may_use_it", True, is_short=False)
         yield Fault((Setting("tls.upstream.certificate"), why), (*closed, meant))

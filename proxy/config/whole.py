@@ -1,4 +1,4 @@
-"""All settings of a proxy: its clusters, what they share, and what they must not both want."""
+"""All settings of a proxy: its clusters and what they share. Checks that no two clusters claim the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
 from proxy.units import MIB
 
-# a cluster's name is a metric's label, a part of a file's name and of an environment variable's
+# a cluster's name is a label of metrics, and a part of names of files and environment variables
 _CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
@@ -94,7 +94,7 @@ class ProxySettings:
 
 
 def wrong_names(names: Sequence[str]) -> Iterator[Fault]:
-    """A fault for each name that no cluster can have."""
+    """Yields a fault for each name that no cluster can have, and for missing or repeated names."""
     if not names:
         yield Fault("clusters names no cluster", "[clusters.main] with upstream and listen")
     for name in names:

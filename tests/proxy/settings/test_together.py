@@ -92,7 +92,7 @@ MISTAKES = {
         {"clusters.west.tls.clients": '"optional"'}, "clusters.west.tls.clients is optional, but nobody is asked"
     ),
     "a certificate for everybody": Mistake(
-        {"clusters.west.tls.upstream.certificate": '"up.pem"'}, "clusters.west.tls.upstream.certificate makes every"
+        {"clusters.west.tls.upstream.certificate": '"up.pem"'}, "clusters.west.tls.upstream.certificate makes brokers"
     ),
     "a value of the capture": Mistake({"capture.queue": '"much"'}, 'capture.queue = "much" is no size'),
     "a cluster that is recorded": Mistake({"capture.only.clusters": '["nroth"]'}, "capture.only.clusters has 'nroth'"),
