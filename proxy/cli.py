@@ -1,6 +1,6 @@
-"""The command line: the outermost ring.
+"""The command line: `kafka-wiretap` and its command `proxy`. `main` is the program's entry point.
 
-Commands that are not the proxy are imported when called, and the recorder only when somebody asks to record
+All other commands are imported when they are called (LAZY_COMMANDS), and the recorder only if traffic is recorded
 (`proxy.wiring`): a proxy that doesn't record starts without pyarrow.
 """
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from proxy.schema.addresses import Address
     from recorder.capture.session import CaptureSettings
 
-# commands that are imported when called: where they stand, and the line that `--help` shows for each
-LATER = {
+# command -> the module that has it in its COMMANDS, and its line in `--help`
+LAZY_COMMANDS = {
     "analyze": ("recorder.commands", "Answer questions about a capture on Spark: latency and errors by API."),
     "compact": ("recorder.commands", "Turn what a proxy has logged into Parquet files."),
     "config": ("proxy.settings.commands", "Check, show and explain settings, without running a proxy."),
@@ -58,12 +58,12 @@ LATER = {
 }
 
 
-# in a context's `meta`: a proxy runs, and what ends it is its own to say
-RUNS = "kafka-wiretap.runs"
+# a key in a context's `meta`: a proxy runs, so its errors are not handled as those of other commands
+PROXY_RUNS = "kafka-wiretap.runs"
 
 
-class WithLater(click.Group):
-    """The group of all commands; those of LATER are imported when called. What they say is wrong may quote others."""
+class LazyGroup(click.Group):
+    """The group of all commands, LAZY_COMMANDS included. Makes errors printable: they may quote foreign text."""
 
     def main(self, *arguments: Any, **extra: Any) -> Any:
         write_any_text()
@@ -81,35 +81,36 @@ class WithLater(click.Group):
             try:
                 return super().invoke(ctx)
             except (OSError, KeyboardInterrupt) as error:
-                if RUNS in ctx.meta:
+                if PROXY_RUNS in ctx.meta:
                     raise
                 end_as_other_tools(error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *LATER])
+        return sorted([*super().list_commands(ctx), *LAZY_COMMANDS])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in LATER:
+        if name not in LAZY_COMMANDS:
             return super().get_command(ctx, name)
-        commands: dict[str, click.Command] = import_module(LATER[name][0]).COMMANDS
+        commands: dict[str, click.Command] = import_module(LAZY_COMMANDS[name][0]).COMMANDS
         return commands[name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = {name: command.get_short_help_str(90) for name, command in self.commands.items()}
-        later = {name: line for name, (_, line) in LATER.items()}
+        later = {name: line for name, (_, line) in LAZY_COMMANDS.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted((own | later).items()))
 
 
 @contextmanager
 def _harmless_errors() -> Iterator[None]:
+    """Makes the messages of click's errors printable."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         # this error's message is our own help text
         raise
     except click.ClickException as error:
-        # click calls it final; it is read when the error is shown
+        # click declares `message` final, but reads it only when it shows the error
         object.__setattr__(error, "message", harmless(error.message))
         raise
 
@@ -121,7 +122,7 @@ def _version() -> str:
         return "not installed"
 
 
-@click.group(cls=WithLater, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(_version(), prog_name="kafka-wiretap")
 def main() -> None:
     """A transparent Kafka proxy that records every frame, and a toolbox that reads the recording.
@@ -139,8 +140,8 @@ def main() -> None:
     """
 
 
-class Wrong(click.ClickException):
-    """Wrong settings, in the lines that the user reads."""
+class SettingsError(click.ClickException):
+    """Wrong settings. `lines`: the lines that the user reads."""
 
     exit_code = 2
 
@@ -154,13 +155,13 @@ class Wrong(click.ClickException):
 
 
 class OneLineErrors(click.Command):
-    """A command that says what is wrong with its arguments in one line, with a right example."""
+    """A command that reports a wrong argument in one line, with a right example."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            raise Wrong(_one_line(error)) from error
+            raise SettingsError(_one_line(error)) from error
 
 
 def _one_line(error: click.UsageError) -> str:
@@ -171,7 +172,7 @@ def _one_line(error: click.UsageError) -> str:
     return f"{param.opts[0]} {error.message.rstrip('.')}; right would be {right}"
 
 
-# names a file that says what all flags say, and more: no setting itself
+# names the settings file; it is no setting itself
 CONFIG_FLAG = click.Option(
     ["--config"],
     type=click.Path(path_type=Path, dir_okay=False),
@@ -206,22 +207,22 @@ def proxy(config: Path | None, **given: Any) -> None:
     try:
         loaded = load(config, given)
     except BadSetting as error:
-        raise Wrong(*error.lines) from error
+        raise SettingsError(*error.lines) from error
     queue_standard_error()
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
-    click.get_current_context().meta[RUNS] = True
+    click.get_current_context().meta[PROXY_RUNS] = True
     try:
         sys.exit(_run_proxy(loaded, config, given))
     except BadSetting as error:
-        raise Wrong(*loaded.lines_of(error)) from error
+        raise SettingsError(*loaded.lines_of(error)) from error
 
 
 def _run_proxy(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> int:
     from proxy import net
 
-    # faults of a state file are reported before a capture is begun
+    # first, so that faults of a state file are reported before a capture begins
     claims = net.StateClaims(loaded.proxy)
-    # the settings that SIGHUP reads again have no state files, and no ports from them
+    # settings that SIGHUP reads again lack the claimed state files and the ports in them; `loaded` keeps these
     reload = _reloading(replace(loaded, proxy=claims.settings), config, given)
     try:
         return _run_claimed(claims, loaded.capture, reload)
@@ -236,32 +237,32 @@ def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: C
         from proxy import net
 
         observer, child = wiring.recorder(capture, settings)
-        return net.run(settings, observer, child, _say_ready, reload, claims.release)
+        return net.run(settings, observer, child, _show_listeners, reload, claims.release)
     from proxy.net.workers import run_workers
 
     if capture is not None:
         wiring.check_folder(capture.folder)
     # each worker records on its own, with its part of the limits
     recording = wiring.share(capture, settings.workers)
-    return run_workers(settings, wiring.WORKER, recording, _say_ready, reload, claims.release)
+    return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release)
 
 
 def _reloading(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> Callable[[], ReloadedSettings]:
-    """The handler of SIGHUP: reads all sources again and applies the changes that need no restart. Runs in a thread."""
+    """Returns the function that reads all settings again after a SIGHUP. Blocks. Changes that need a restart wait."""
     from proxy.net import Change, ReloadedSettings
 
     def reload() -> ReloadedSettings:
         before, again = loaded, reloaded(loaded, load(config, given, again=True))
         new = again.loaded
 
-        def take() -> None:
-            take_over(new)
-            _say_changes(before, again)
+        def apply() -> None:
+            put_into_effect(new)
+            _log_changes(before, again)
 
         recording = wiring.share(new.capture, new.proxy.workers)
-        return ReloadedSettings(new.proxy, recording, Change(take, partial(take_over, before)))
+        return ReloadedSettings(new.proxy, recording, Change(apply, partial(put_into_effect, before)))
 
-    def take_over(settings: Loaded) -> None:
+    def put_into_effect(settings: Loaded) -> None:
         nonlocal loaded
         loaded = settings
         log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
@@ -269,17 +270,17 @@ def _reloading(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> Ca
     return reload
 
 
-def _say_changes(now: Loaded, again: Reloaded) -> None:
-    before = {one.place: one.value for one in now.effective}
-    for one in again.loaded.effective:
-        if one.place not in before or before[one.place] != one.value:
-            log(INFO, "a setting changes at once", key=dotted(one.place))
+def _log_changes(before: Loaded, again: Reloaded) -> None:
+    values = {setting.place: setting.value for setting in before.effective}
+    for setting in again.loaded.effective:
+        if setting.place not in values or values[setting.place] != setting.value:
+            log(INFO, "a setting changes at once", key=dotted(setting.place))
     for place in again.waiting:
         log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
 
 
-def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
-    """Nobody needs to listen: who started it may be gone."""
+def _show_listeners(listening: Mapping[str, Address], metrics: Address | None) -> None:
+    """Writes the listeners' addresses to standard error, whose reader may be gone."""
     with suppress(OSError):
         for name, address in listening.items():
             echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)

@@ -1,7 +1,7 @@
-"""The recorder, connected with the proxy: what the command line and a worker's process share.
+"""Connects the recorder with the proxy, for the command line (`cli.py`) and for a worker's process (`worker.py`).
 
-`proxy.net` knows an observer and a child command; this module makes both from the recorder. The recorder is imported
-only where traffic is recorded: a proxy that doesn't record starts without it.
+`proxy.net` takes an observer and a child command; this module makes both from the recorder. The recorder is imported
+only if traffic is recorded: a proxy that doesn't record starts without it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
 
 # the command that starts a worker's process
-WORKER = (sys.executable, "-m", "proxy.worker")
+WORKER_COMMAND = (sys.executable, "-m", "proxy.worker")
 
 
 def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Observer | None, Sequence[str] | None]:
-    """The tap, and the command of its compactor; neither, if nothing is to be recorded. Raises BadSetting."""
+    """Returns the observer, and the command of its compactor. Raises BadSetting.
+
+    Both are None if nothing is recorded (`settings` None); the command also if the settings run no compactor.
+    """
     if settings is None:
         return None, None
     from recorder.capture.tap import compactor_command, open_tap
 
     folder = settings.folder
-    # with several clusters, each connection names its own
+    # None: with several clusters, each recorded connection names its own
     cluster = proxy.clusters[0].name if len(proxy.clusters) == 1 else None
     try:
         tap = open_tap(folder, replace(settings, cluster=cluster))
@@ -51,7 +54,7 @@ def check_folder(folder: Path) -> None:
 
 
 def share(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:
-    """The capture's settings for one worker: its part of the limits on queue and spool."""
+    """Returns the capture's settings for one worker: its part of the limits on queue and spool."""
     if capture is None:
         return None
     return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))

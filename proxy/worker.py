@@ -1,8 +1,10 @@
-"""A worker's process: started by the parent with two files that they share; its job comes over standard input.
+"""The program of a worker's process. The parent starts it (`proxy/net/workers/parent.py`).
 
-    python -m proxy.worker CHANNEL PLACES
+    python -m proxy.worker CHANNEL COUNTS
 
-Like the command line it is part of the outermost ring: it connects the recorder with the proxy, for the job's settings.
+CHANNEL and COUNTS are inherited file descriptors: the worker's end of the channel, and the memory of
+`ConnectionCounts`. The worker's `Job` comes on standard input. As `cli.py` does, this module connects the recorder with
+the proxy.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from proxy.wiring import recorder
 
 
 def main() -> int:
-    """Exit code 0; 1 when something was cut off; 2 for a capture that can't be begun."""
-    channel, places = map(int, sys.argv[1:])
+    """Returns the exit code: that of `run_worker`; 2 if the recorder can't begin."""
+    channel, counts = map(int, sys.argv[1:])
     try:
         job = read_job(sys.stdin.buffer)
     except EOFError:
@@ -28,7 +30,7 @@ def main() -> int:
         return 0
     log_to_stderr(job.settings.log.level, job.settings.log.format, worker=job.number)
     try:
-        return run_worker(job, (channel, places), *recorder(job.recording, job.settings))
+        return run_worker(job, (channel, counts), *recorder(job.recording, job.settings))
     except BadSetting as error:
         log(ERROR, "worker can't begin", reason=error)
         return 2

@@ -22,7 +22,7 @@ from proxy.net.brokers.nodes import bind
 from proxy.net.state.claims import StateClaims
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.wiring import WORKER
+from proxy.wiring import WORKER_COMMAND
 from recorder.capture.session import WhenFull
 
 BASIC = ("--upstream", "b1:9092,b2:9093", "--listen", "127.0.0.1:0")
@@ -159,7 +159,7 @@ def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path)
     ((settings, command, recording, _, reload, released),) = heard
     assert run.settings == []
     assert settings.workers == 3
-    assert command == WORKER
+    assert command == WORKER_COMMAND
     assert (recording.folder, recording.queue, recording.spool) == (folder, 1 << 20, -(-(1 << 30) // 3))
     assert reload().settings.workers == 3
     assert (folder / "_nodes.json.lock").exists()
@@ -299,7 +299,7 @@ def test_a_capture_that_cannot_be_written_is_said_at_the_start(run, tmp_path):
 def test_help_lists_all_commands_without_the_recorder():
     result = CliRunner().invoke(cli.main, ["--help"])
     assert result.exit_code == 0
-    for name in ("proxy", *cli.LATER):
+    for name in ("proxy", *cli.LAZY_COMMANDS):
         assert f"  {name} " in result.output
 
 
@@ -309,9 +309,9 @@ def test_the_commands_that_are_imported_later_are_those_that_help_lists():
     from recorder import commands as recorder
 
     found = {**recorder.COMMANDS, **settings.COMMANDS, **tools.COMMANDS}
-    assert set(found) == set(cli.LATER)
+    assert set(found) == set(cli.LAZY_COMMANDS)
     context = cli.main.make_context("kafka-wiretap", ["--help"], resilient_parsing=True)
-    for name in cli.LATER:
+    for name in cli.LAZY_COMMANDS:
         assert cli.main.get_command(context, name) is found[name]
         assert name in cli.main.list_commands(context)
 

@@ -11,7 +11,7 @@ from proxy.config import ClusterSettings, ProxySettings
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.job import Job
 from proxy.schema.addresses import Address
-from proxy.wiring import WORKER
+from proxy.wiring import WORKER_COMMAND
 from recorder.capture.session import CaptureSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
     files = there.fileno(), ConnectionCounts.create(2).descriptor
     with here, there:
         here.shutdown(socket.SHUT_RDWR)
-        command = [*WORKER, *map(str, files)]
+        command = [*WORKER_COMMAND, *map(str, files)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         return subprocess.run(
             command,
