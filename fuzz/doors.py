@@ -102,7 +102,7 @@ class _Anonymous:
     def context(self) -> ssl.SSLContext:
         return _context()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """There is no file."""
 
 

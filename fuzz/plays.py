@@ -160,7 +160,7 @@ class Side:
     def put_back(self, rest: bytes) -> None:
         self._script.put_back(self._direction, rest)
 
-    async def until(self, take: Callable[[bytes | None], T | None], most: int = 1 << 18) -> T:
+    async def receive_until(self, take: Callable[[bytes | None], T | None], most: int = 1 << 18) -> T:
         while (found := take(await self.receive(most))) is None:
             pass
         return found

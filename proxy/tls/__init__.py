@@ -1,7 +1,5 @@
-"""TLS without sockets: OpenSSL's contexts, and subjects of certificates. The settings: proxy/config/tls.py.
+"""TLS without sockets. The settings are in proxy/config/tls.py, the streams in proxy/net/sockets/tls.py.
 
 contexts.py     settings -> OpenSSL's contexts, made anew when their files change
 subject.py      a certificate -> its subject as Kafka prints it
-
-The bytes are passed in proxy/net/sockets/tls.py.
 """

@@ -1,8 +1,8 @@
-"""OpenSSL's contexts, made of files that may change: each new connection uses their present content.
+"""OpenSSL's contexts, made of certificate files that may change: each new connection uses their present content.
 
-The files' inodes, times and sizes are compared for each connection that begins (`LiveCredentials` in
-proxy/net/sockets/tls.py). Files that can't be used are logged once, and the former context stays; connections keep the
-context that they began with.
+Before each TLS handshake the files' inodes, times and sizes are compared with those of the last check
+(`LiveCredentials` in proxy/net/sockets/tls.py). If changed files can't be used, that is logged once, and the former
+context stays. Connections keep the context that they began with.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from proxy.mapping.nodes import NodeMap
 from proxy.schema.errors import BadSetting
 
 KEY_PASSWORD = "key_password"
-# stands in the head of an encrypted key in PEM: in the label (RFC 7468), or in a line of its own (older formats)
+# part of the head of an encrypted PEM key: of the label (RFC 7468), or of a line below it (older formats)
 _ENCRYPTED = b"ENCRYPTED"
 _VERSIONS = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
-# inode, time and size of each file; None for a missing file
+# inode, time and size of each file; None for a file that is missing or can't be examined
 _Signature = tuple[tuple[int, int, int] | None, ...]
 _Side = TypeVar("_Side", ListenerTls, UpstreamTls)
 
 
 class BadCertificate(ValueError):
-    """A setting of TLS can't be used. `key`: the setting's name; `path`: the file that it names, if it names one."""
+    """A setting of TLS can't be used. `key`: the setting's name. `path`: the file that it names, if any."""
 
     def __init__(self, key: str, path: Path | None, reason: str) -> None:
         super().__init__(f'{key} = "{path}" can\'t be used ({reason})' if path else f"{key} {reason}")
@@ -42,31 +42,39 @@ class BadCertificate(ValueError):
 
 
 class ServerNameObject(ssl.SSLObject):
-    """`asked_for`: the server name that a client has asked for (SNI). `refusal`: why that name is refused."""
+    """A client's TLS connection.
 
-    asked_for: str | None = None
+    requested_name: the server name that the client has sent (SNI); None: none.
+    refusal: why that name is refused, if it is.
+    """
+
+    requested_name: str | None = None
     refusal: str = ""
 
 
 class Credentials:
-    """A context that follows its files. `of`: the settings' name, for the log: "clusters.main.tls".
+    """A context that follows its files.
 
-    context: made of the files' content as last checked.
+    context: made of the files' content at the last check.
+
+    Args:
+        make: makes a context of the files' present content. Raises BadCertificate.
+        of: the name of the settings, for the log: "clusters.main.tls".
 
     Raises:
-        BadCertificate: no context can be made at the start.
+        BadCertificate: the first context can't be made.
     """
 
     def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path, of: str = "") -> None:
         self.of = of
         self._make = make
         self._paths = paths
-        # before the files are read: a change during the reading is seen the next time
+        # first, so that a change while the files are read is noticed at the next check
         self._signature = self._sign()
         self.context = make()
 
-    def look(self) -> None:
-        """Makes the context anew if the files have changed. Blocks: they may be on a disk that hangs."""
+    def refresh(self) -> None:
+        """Makes the context anew if the files have changed. Blocks, maybe on a disk that hangs."""
         signature = self._sign()
         if signature != self._signature:
             self._signature = signature
@@ -92,7 +100,7 @@ class Sides(NamedTuple):
 
 
 def credentials(cluster: ClusterSettings) -> Sides:
-    """The credentials that a cluster's settings name. Blocks.
+    """Returns the credentials that a cluster's settings name. Blocks.
 
     Raises:
         BadSetting: with a line for each file of either side that can't be used.
@@ -105,7 +113,7 @@ def credentials(cluster: ClusterSettings) -> Sides:
 
 
 def wrong_files(name: str, tls: ListenerTls | None, upstream_tls: UpstreamTls | None) -> list[str]:
-    """A line for each file that a cluster's settings name and that can't be used."""
+    """Returns a line for each file that a cluster's settings name and that can't be used: a check without a proxy."""
     lines: list[str] = []
     _sides(name, tls, upstream_tls, AloneMap(), lines)
     return lines
@@ -124,7 +132,7 @@ def _sides(
 def _load_side(
     settings: _Side | None, make: Callable[[_Side], ssl.SSLContext], prefix: str, lines: list[str]
 ) -> Credentials | None:
-    """None where there is nothing to make, or `lines` has more lines now."""
+    """Returns the credentials of one side; None: no TLS, or files can't be used. Adds a line for each to `lines`."""
     if settings is None:
         return None
     found = list(_unreadable(settings))
@@ -138,7 +146,7 @@ def _load_side(
 
 
 def _unreadable(settings: ListenerTls | UpstreamTls) -> Iterator[BadCertificate]:
-    """An error for each file that is missing or may not be read; making a context would end at the first."""
+    """Yields an error for each file that can't be read. Making a context would stop at the first."""
     for name, path in settings.files.items():
         try:
             _check_readable(name, path)
@@ -161,13 +169,13 @@ def _listener_context(settings: ListenerTls, node_map: NodeMap) -> ssl.SSLContex
         required = settings.clients is Clients.REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     context.sslobject_class = ServerNameObject
-    # the type of the callback's object is that of the line above
+    # the callback gets an object of the class in the line above
     context.sni_callback = partial(_on_server_name, node_map)
     return context
 
 
 def upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
-    """A context towards brokers. Blocks. Errors: BadCertificate."""
+    """Returns a context towards brokers. Blocks. Raises BadCertificate."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.minimum)
     context.check_hostname = not settings.any_host
     if settings.ca is not None:
@@ -182,7 +190,7 @@ def upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
 def _context(protocol: int, minimum: Version) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = _VERSIONS[minimum]
-    # brokers refuse renegotiation too; the length of compressed TLS reveals secrets
+    # as brokers do: no renegotiation. The length of compressed TLS would reveal secrets
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     return context
 
@@ -190,12 +198,12 @@ def _context(protocol: int, minimum: Version) -> ssl.SSLContext:
 def _on_server_name(
     node_map: NodeMap, tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext
 ) -> int | None:
-    """Called with the name that the client asks for, or None. Returns the alert that the client gets, if any."""
+    """OpenSSL's callback. `name`: the server name that the client sends. Returns the alert for the client, or None."""
     if not isinstance(tls, ServerNameObject):
         return None
-    tls.asked_for = None if name is None else name.rstrip(".").lower()
+    tls.requested_name = None if name is None else name.rstrip(".").lower()
     try:
-        node_map.requested_node(None, tls.asked_for)
+        node_map.requested_node(None, tls.requested_name)
     except ValueError as error:
         tls.refusal = str(error)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
@@ -203,10 +211,10 @@ def _on_server_name(
 
 
 def is_bad_server_name(unraisable: sys.UnraisableHookArgs) -> bool:
-    """True if the error that Python could not raise is a client's server name that is not ASCII.
+    """True if Python's unraisable error is that a client's server name is not ASCII.
 
-    Python decodes the name before `_on_server_name` is called. The handshake ends with an alert, and the program hears
-    of the error in `sys.unraisablehook` only.
+    Python decodes the name before it calls `_on_server_name`. If that fails, the handshake ends with an alert, and only
+    `sys.unraisablehook` gets the error.
     """
     return isinstance(unraisable.object, bytes) and isinstance(unraisable.exc_value, UnicodeDecodeError)
 
@@ -216,12 +224,12 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, pa
         if path is not None:
             _check_readable(name, path)
     try:
-        # without a password OpenSSL would ask for one on the terminal
+        # `_no_password`: OpenSSL would else ask for a password on the terminal
         context.load_cert_chain(certificate, key, password if password is not None else _no_password)
     except (ssl.SSLError, ValueError, OSError) as error:
         if password is not None and _is_of_password(error, key or certificate):
             raise BadCertificate(KEY_PASSWORD, None, f"does not open {key or certificate}") from error
-        # OpenSSL does not say whether the certificate is at fault; loading it as a trusted one reads it alone
+        # OpenSSL does not say which file is at fault; this raises if it is the certificate
         _load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, "certificate")
         raise BadCertificate(
             "key" if key is not None else "certificate", key or certificate, reason_of(error)
@@ -229,7 +237,7 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, pa
 
 
 def _is_of_password(error: Exception, key: Path) -> bool:
-    """True if the key could not be decrypted: OpenSSL then gives no reason, but does for a key that does not fit."""
+    """True if the key could not be decrypted: it is encrypted, and OpenSSL gives no reason for the error."""
     return isinstance(error, ssl.SSLError) and not error.reason and _ENCRYPTED in key.read_bytes()
 
 
@@ -246,7 +254,7 @@ def _load_ca(context: ssl.SSLContext, path: Path, name: str) -> None:
 
 
 def _check_readable(name: str, path: Path) -> None:
-    """Raises BadCertificate. OpenSSL would not say which file is at fault, and would wait for the writer of a FIFO."""
+    """Raises BadCertificate if a file can't be read. OpenSSL would not name the file, and would wait on a FIFO."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise BadCertificate(name, path, "it is no regular file")
@@ -257,14 +265,14 @@ def _check_readable(name: str, path: Path) -> None:
 
 def _signature(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def reason_of(error: Exception) -> str:
-    """The reason that OpenSSL gives, in a few words and without its own line numbers."""
+    """Returns an error's reason in a few words, without OpenSSL's line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return str(error.verify_message)
     if isinstance(error, ssl.SSLError) and error.reason:

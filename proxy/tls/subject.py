@@ -1,7 +1,7 @@
-"""A certificate's subject as Kafka has it: the name of a principal, `CN=orders,OU=Shop,O=Example,C=DE`.
+"""A certificate's subject as Kafka names the principal: `CN=orders,OU=Shop,O=Example,C=DE`.
 
-RFC 2253 as Java's `X500Principal.getName` writes it: the last RDN first, keywords for the types that the RFC names, any
-other type as an OID with the value's bytes in hexadecimal. Reads DER no further than to the subject.
+The form is RFC 2253 as Java's `X500Principal.getName` writes it: the last RDN first, keywords for the types that the
+RFC names, any other type as an OID with the value's bytes in hexadecimal. The DER is read only up to the subject.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _KEYWORDS = {
 }
 # the tag of a certificate's version, which certificates of version 1 lack
 _VERSION = 0xA0
-# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. All are read as UTF-8, as Java does
+# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. All are read as UTF-8, as in Java
 _TEXTS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _ESCAPES = str.maketrans({"\0": "\\00"} | {character: f"\\{character}" for character in ',=+<>#;"\\'})
 
 
 def subject(certificate: bytes) -> str | None:
-    """The subject of a certificate in DER; None if it can't be read."""
+    """Returns the subject of a certificate in DER; None if it can't be read."""
     try:
         rdns = [rdn for _, rdn in _elements(_subject_der(certificate))]
         return ",".join("+".join(_attribute_text(pair) for _, pair in _elements(rdn)) for rdn in reversed(rdns))
@@ -36,7 +36,7 @@ def subject(certificate: bytes) -> str | None:
 
 
 def _subject_der(certificate: bytes) -> bytes:
-    """The subject's bytes, which come after serial number, algorithm, issuer and times."""
+    """Returns the subject's bytes, which come after serial number, algorithm, issuer and times."""
     _, whole = next(_elements(certificate))
     _, signed = next(_elements(whole))
     fields = [value for tag, value in _elements(signed) if tag != _VERSION]
@@ -73,7 +73,7 @@ def _oid_text(oid: bytes) -> str:
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(tag, value) of each DER element in `data`. Raises ValueError: an element is cut short."""
+    """Yields (tag, value) of each DER element in `data`. Raises ValueError, IndexError: an element is cut short."""
     at = 0
     while at < len(data):
         tag, size, at = data[at], data[at + 1], at + 2

@@ -4,8 +4,8 @@ streams         a TCP connection as a stream of chunks; errors of the socket bec
 reactor         one task that waits for the sockets of all relays
 polling         how that task waits: asleep, or busy polling where that pays
 tls             TLS over a stream
-proxy_protocol  the header of the PROXY protocol: bytes and addresses
-proxy_header    that header, read from a client's connection
-lookups         host names, looked up in threads
-race            attempts that overlap; the first success counts ("Happy Eyeballs")
+proxy_protocol  parses and writes the header of the PROXY protocol, without sockets
+proxy_header    reads that header from a client's connection
+lookups         looks host names up in threads
+race            runs overlapping attempts until one succeeds ("Happy Eyeballs")
 """

@@ -1,8 +1,8 @@
-"""Looks host names up in threads of their own, because a resolver may take long.
+"""Looks host names up in threads of their own, because a look-up may take long. `server.py` installs `Lookups` in trio.
 
-A look-up can't be cancelled, and where the name server is gone each takes half a minute. So nothing else uses these
-threads (`MAX_THREADS` of them), one thread looks a name up for all tasks that want it, and a cancelled task leaves at
-worst one thread behind.
+A look-up can't be cancelled, and takes half a minute if the name server is gone. So nothing else uses these threads
+(at most `MAX_THREADS`), one thread looks a name up for all tasks that want it, and a cancelled task leaves at worst one
+thread behind.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import trio
 from proxy.net.blocking import in_thread
 from proxy.threads import NoThread
 
-# names that are looked up at a time; any others wait their turn. Threads that wait cost little
+# the most names that are looked up at a time; others wait their turn. A waiting thread costs little
 MAX_THREADS = 64
 
 
 class _Lookup:
-    """A look-up that is under way. `found`: the addresses, or the error; None: not known yet."""
+    """A look-up under way, for `waiting` tasks. `result`: the addresses or the error; None: not known yet."""
 
     def __init__(self) -> None:
         self.waiting = 0
         self.ended = trio.Event()
-        self.found: list[Any] | Exception | None = None
+        self.result: list[Any] | Exception | None = None
 
 
 class Lookups(trio.abc.HostnameResolver):
-    """The system's resolver, for trio (`trio.socket.set_custom_hostname_resolver`), which asks it for no numbers."""
+    """The system's resolver, for `trio.socket.set_custom_hostname_resolver`. trio handles numeric addresses itself."""
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         self._threads = trio.CapacityLimiter(max_threads)
@@ -40,48 +40,48 @@ class Lookups(trio.abc.HostnameResolver):
     async def getaddrinfo(
         self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
     ) -> Any:
-        """As `socket.getaddrinfo`, for a port that is a number."""
+        """As `socket.getaddrinfo`. The port must be a number."""
         lookup = self._join_or_start((host, None, family, type, proto, flags))
         lookup.waiting += 1
         try:
             await lookup.ended.wait()
         finally:
             lookup.waiting -= 1
-        if isinstance(lookup.found, Exception):
-            # a copy for each task that waits: a traceback belongs to one
-            raise copy(lookup.found)
-        assert lookup.found is not None
-        return [(*kind, (sockaddr[0], port, *sockaddr[2:])) for *kind, sockaddr in lookup.found]
+        if isinstance(lookup.result, Exception):
+            # a copy for each waiting task: each raise adds to the error's traceback
+            raise copy(lookup.result)
+        assert lookup.result is not None
+        return [(*kind, (sockaddr[0], port, *sockaddr[2:])) for *kind, sockaddr in lookup.result]
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
-        """Nobody asks: addresses are shown as they are."""
+        """Not implemented: the proxy looks up no names of addresses."""
         raise NotImplementedError
 
-    def _join_or_start(self, asked: tuple[Any, ...]) -> _Lookup:
-        if asked not in self._under_way:
-            self._under_way[asked] = _Lookup()
+    def _join_or_start(self, query: tuple[Any, ...]) -> _Lookup:
+        if query not in self._under_way:
+            self._under_way[query] = _Lookup()
             # a system task: the caller's task may be cancelled while others wait for the look-up
-            trio.lowlevel.spawn_system_task(self._run, asked, self._under_way[asked])
-        return self._under_way[asked]
+            trio.lowlevel.spawn_system_task(self._run, query, self._under_way[query])
+        return self._under_way[query]
 
-    async def _run(self, asked: tuple[Any, ...], lookup: _Lookup) -> None:
-        blocking = partial(_look_up, asked, lookup)
+    async def _run(self, query: tuple[Any, ...], lookup: _Lookup) -> None:
+        blocking = partial(_look_up, query, lookup)
         await trio.lowlevel.checkpoint()
-        while lookup.waiting and lookup.found is None:
+        while lookup.waiting and lookup.result is None:
             try:
-                lookup.found = await in_thread(blocking, self._threads)
+                lookup.result = await in_thread(blocking, self._threads)
             except NoThread as error:
                 # an error that ends a system task ends the whole proxy
-                lookup.found = error
-        del self._under_way[asked]
+                lookup.result = error
+        del self._under_way[query]
         lookup.ended.set()
 
 
-def _look_up(asked: tuple[Any, ...], lookup: _Lookup) -> list[Any] | Exception | None:
-    """Looks a name up. Blocks. None: no task waits for it any more."""
+def _look_up(query: tuple[Any, ...], lookup: _Lookup) -> list[Any] | Exception | None:
+    """Returns the addresses or the error of `socket.getaddrinfo`; None if no task waits for it any more. Blocks."""
     if not lookup.waiting:
         return None
     try:
-        return socket.getaddrinfo(*asked)
+        return socket.getaddrinfo(*query)
     except Exception as error:
         return error

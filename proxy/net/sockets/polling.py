@@ -1,7 +1,7 @@
-"""Busy polling: asks epoll again and again, instead of sleeping until an event comes.
+"""Busy polling: `Reactor` calls epoll again and again for a short time, instead of sleeping until an event comes.
 
 A processor takes longer to fall asleep and wake up than the proxy takes for a small exchange, most of all in a virtual
-machine, and its caches are cold afterwards. So an exchange can take less of a processor with busy polling than without.
+machine, and its caches are cold afterwards. So an exchange can cost less processor time with busy polling than without.
 A busy poll is a hit if an event comes while it lasts, else a miss. After too many misses, busy polling pauses.
 """
 
@@ -17,7 +17,7 @@ clock = time.monotonic
 MAX_SPIN_SECONDS = 0.0002
 # a hit earns 1 credit, so four busy polls out of five must be hits; the maximum lasts for four misses in a row
 MISS_COST, MAX_CREDIT = 4, 16
-# after so many waits that sleep, busy polling is tried again
+# a pause of busy polling ends after so many waits
 WAITS_WITHOUT_SPINNING = 64
 
 # (file descriptor, event mask), as `select.epoll.poll` returns them
@@ -25,19 +25,19 @@ Events = list[tuple[int, int]]
 
 
 class Polling:
-    """Waits for events with `poll`, which takes a timeout in seconds and the maximum number of events.
+    """Waits for events with `poll`: `select.epoll.poll`, called with a timeout in seconds and the maximum of events.
 
-    busy: False if the settings forbid busy polling.
+    busy: False turns busy polling off.
     """
 
     def __init__(self, poll: Callable[[float, int], Events]) -> None:
         self.busy = True
         self._poll = poll
-        # above 0: busy polling is on, with this credit. Otherwise it pauses; each wait adds 1 until it is on again
+        # above 0: busy polling is on. Otherwise it pauses, and each wait adds 1
         self._credit = 1
 
     def wait(self, seconds: float, max_events: int) -> Events:
-        """Returns at most `max_events` events; none if none has come within `seconds`."""
+        """Returns at most `max_events` events; [] if none has come within `seconds`."""
         if self.busy and seconds:
             if self._credit > 0:
                 return self._spin(max_events) or self._poll(seconds, max_events)
@@ -52,10 +52,10 @@ class Polling:
             return events
         until = clock() + MAX_SPIN_SECONDS
         while True:
-            # other processes that want this processor go first
+            # lets other processes use this processor first
             os.sched_yield()
             events = poll(0, max_events)
-            # read after the poll: an event that comes while another process keeps the processor is no hit
+            # the time after the poll: an event that comes while another process has the processor is no hit
             late = clock() >= until
             if events and not late:
                 self._credit = min(self._credit + 1, MAX_CREDIT)

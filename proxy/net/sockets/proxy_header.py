@@ -1,4 +1,4 @@
-"""Reads the PROXY protocol's header from a client's connection: the first bytes, before a TLS handshake."""
+"""Reads the PROXY protocol's header from a client's connection. The header comes first, before a TLS handshake."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from proxy.net.sockets.streams import Stream
 
 
 class NoHeader(Exception):
-    """A connection does not begin with a whole header; the message says why. Close the connection."""
+    """The connection does not begin with a whole header; the message says why. Close the connection."""
 
 
 class NothingSent(Exception):
-    """The peer closed the connection without a byte, like a load balancer that only checks whether the port is open."""
+    """The peer closed the connection without sending a byte, as a load balancer's health check does."""
 
 
 async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
-    """The addresses of the client's connection in the header; None if it names none. Reads no byte behind the header.
+    """Returns the client's endpoints in the header; None if it names none. Reads no byte behind the header.
 
     Raises:
         NoHeader: there is no whole header, or it did not come in time.
-        NothingSent: the peer has closed the connection without a byte.
+        NothingSent: the peer has closed the connection without sending a byte.
         PeerLost: the connection broke.
     """
     try:

@@ -1,7 +1,7 @@
 """The header in which a load balancer names the client that it connects for: PROXY protocol, versions 1 and 2.
 
-Bytes in, addresses out; knows no socket. A reader is fed no more bytes than surely belong to the header
-(`HeaderReader.missing`), so that the bytes after it, a TLS handshake or Kafka's first request, stay in the socket.
+Parses a client's header and writes the header for a broker; knows no socket. `HeaderReader` must be fed no more bytes
+than surely belong to the header (`missing`): the bytes behind it, of a TLS handshake or a request, stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
     version 2   signature, version and command, family, length, addresses, then TLVs, which are skipped
@@ -41,18 +41,18 @@ _UNKNOWN_LINE = re.compile(rb"PROXY UNKNOWN(?: [^\r\n]*)?\r\n")
 
 
 class Malformed(ValueError):
-    """The bytes are no header of the PROXY protocol; the message says why."""
+    """The bytes are not a header of the PROXY protocol; the message says why."""
 
 
 class ClientEndpoints(NamedTuple):
-    """The two ends of a client's connection, as IP addresses with ports: source and destination of the header."""
+    """The two ends of a client's connection, as IP addresses with ports: a header's source and destination."""
 
     client: Address
     listener: Address
 
 
 class HeaderReader:
-    """Reads one header. `endpoints`: None until the header is whole; also None for a header that names no client."""
+    """Reads one header. `endpoints`: None until the header is whole, and for a header that names no client."""
 
     def __init__(self) -> None:
         self.endpoints: ClientEndpoints | None = None
@@ -73,13 +73,13 @@ class HeaderReader:
     def _continue_line(self) -> None:
         line = self._header
         if not line.startswith(b"PROXY "[: len(line)]):
-            raise Malformed("the first bytes are those of no header")
+            raise Malformed("the first bytes begin no header")
         # at least a CR and an LF are still to come
         self.missing = 0 if line.endswith(b"\r\n") else 1 if line.endswith(b"\r") else 2
         if not self.missing:
             self.endpoints = _read_line(line)
         elif b"\n" in line or len(line) + self.missing > _LONGEST_LINE:
-            raise Malformed("a line that does not end where it must")
+            raise Malformed("the line does not end where it must")
 
     def _continue_binary(self) -> None:
         size = _FIXED.size
@@ -93,17 +93,17 @@ class HeaderReader:
 def _read_line(line: bytes) -> ClientEndpoints | None:
     if _UNKNOWN_LINE.fullmatch(line):
         return None
-    found = _LINE.fullmatch(line)
-    if found is None:
-        raise Malformed("a line that names no two addresses")
-    kind, *texts = (group.decode() for group in found.groups())
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise Malformed("the line does not name two addresses and two ports")
+    kind, *texts = (group.decode() for group in match.groups())
     client, listener, *ports = texts
     try:
         hosts = [(IPv4Address if kind == "TCP4" else IPv6Address)(text) for text in (client, listener)]
     except ValueError as error:
-        raise Malformed(f"an address that is none of {kind}") from error
+        raise Malformed(f"an address is not one of {kind}") from error
     if max(map(int, ports)) > 0xFFFF:
-        raise Malformed("a port that there isn't")
+        raise Malformed("a port is above 65535")
     return ClientEndpoints(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
 
 
@@ -112,20 +112,20 @@ def _read_binary(header: bytes) -> ClientEndpoints | None:
     if command == _LOCAL:
         return None
     if command != _PROXY:
-        raise Malformed(f"version and command {command:#x}")
+        raise Malformed(f"unknown version and command {command:#x}")
     layout = _IP_LAYOUTS.get(family)
     if size < (layout.size if layout else _WITHOUT_IP_ADDRESSES.get(family, 0)):
         raise Malformed(f"{size} bytes are too few for family {family:#x}")
     if layout is None:
         if family in _WITHOUT_IP_ADDRESSES:
             return None
-        raise Malformed(f"family {family:#x}")
+        raise Malformed(f"unknown family {family:#x}")
     client, listener, *ports = layout.unpack_from(header, _FIXED.size)
     return ClientEndpoints(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
 
 
 def header(version: ProxyHeader, endpoints: ClientEndpoints | None) -> bytes:
-    """The header to send first. `endpoints`: the client's; None: the proxy connects for itself, not for a client."""
+    """Returns the header to send to a broker first. `endpoints`: the client's; None: the header names no client."""
     if version is ProxyHeader.OFF:
         return b""
     return (_line_header if version is ProxyHeader.ONE else _binary_header)(endpoints)
@@ -150,7 +150,7 @@ def _binary_header(endpoints: ClientEndpoints | None) -> bytes:
 
 
 def _ip_addresses(endpoints: ClientEndpoints) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
-    """Both IP addresses, as IPv6 if either is; without the interface (`%eth0`) of a link-local one."""
+    """Returns both IP addresses: as IPv6 if either is, and without the interface (`%eth0`) of a link-local one."""
     client, listener = (ip_address(address.host.partition("%")[0]) for address in endpoints)
     if client.version == listener.version:
         return client, listener

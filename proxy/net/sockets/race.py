@@ -1,7 +1,7 @@
-"""Runs attempts at the same thing: the next begins when the newest fails or takes long, and the first success wins.
+"""Runs overlapping attempts: the next begins when the newest fails or takes long, and the first success counts.
 
-Clients connect to the addresses of one host in this way (RFC 8305, "Happy Eyeballs"): a dead address costs a moment,
-not a whole connection timeout.
+This is how RFC 8305 ("Happy Eyeballs") connects to one of several addresses: a dead address costs a moment, not a whole
+connection timeout. The proxy tries bootstrap servers in this way.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from proxy.net.sockets.streams import PeerLost
 T = TypeVar("T")
 Attempt = Callable[[], Awaitable[T]]
 
-# seconds until the next attempt begins, as RFC 8305, section 5, recommends
+# seconds until the next attempt begins, as RFC 8305, section 5 recommends
 HEAD_START = 0.25
 
 
 class AllLost(PeerLost):
-    """No attempt succeeded. `reasons`: the attempts' errors, in the order in which they failed."""
+    """No attempt succeeded. `reasons`: the attempts' errors, in the order of failing."""
 
     def __init__(self, reasons: Sequence[PeerLost]) -> None:
         super().__init__("; ".join(map(str, reasons)))
@@ -29,10 +29,10 @@ class AllLost(PeerLost):
 
 
 async def race(attempts: Iterable[Attempt[T]], discard: Callable[[T], object]) -> T:
-    """The result of the attempt that succeeds first; the other attempts are cancelled.
+    """Returns the result of the attempt that succeeds first. Cancels the other attempts.
 
     Args:
-        discard: closes a result; called with each one that is not returned.
+        discard: closes a result; called with each result that is not returned.
 
     Raises:
         AllLost: each attempt has raised PeerLost.

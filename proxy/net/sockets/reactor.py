@@ -1,9 +1,10 @@
-"""Waiting for the sockets of all relays, in one place.
+"""Waits for the sockets of all relays in one task. `Stream` uses it for every socket.
 
 A task that waits for a socket in trio costs a turn of trio's loop, and a system call that registers the socket anew.
-Together that is more work than passing on a small frame. Here sockets stay registered, and one task waits for all. It
-calls a function for each readable socket (`WatchedSocket.read`); the connection's own task sleeps until that function
-has a result. Between events, the one task blocks trio's loop for up to BLOCK_SECONDS, unless another task is ready.
+Together that is more work than passing on a small frame. Here sockets stay registered, and the task of `Reactor` waits
+for all. It calls a function for each readable socket (`WatchedSocket.read`); the connection's own task sleeps until
+that function has a result. While it waits for events, `Reactor` blocks trio's loop for up to BLOCK_SECONDS, unless
+another task is ready.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from proxy.net.sockets.polling import Polling
 
 clock = time.monotonic
 
-# most responses, and the requests after them, come within this time; other tasks may be delayed by as much
+# most responses, and the requests after them, come within this time; other tasks may be late by as much
 BLOCK_SECONDS = 0.001
 # events that one call of epoll returns
 MAX_EVENTS = 256
@@ -31,9 +32,9 @@ T = TypeVar("T")
 
 
 class WatchedSocket:
-    """One socket, and the tasks that wait for it: one that reads, one that writes."""
+    """One socket, and the tasks that wait for it: at most one that reads, and one that writes."""
 
-    __slots__ = ("_descriptor", "_reactor", "_reader", "_writer", "interest", "look")
+    __slots__ = ("_descriptor", "_reactor", "_reader", "_writer", "interest", "on_readable")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -41,22 +42,25 @@ class WatchedSocket:
         self._reader: trio.lowlevel.Task | None = None
         self._writer: trio.lowlevel.Task | None = None
         # the function that the reading task has passed to `read`
-        self.look: Callable[[], Any] | None = None
+        self.on_readable: Callable[[], Any] | None = None
         # the events that epoll watches for. READ stays set after a read, until bytes come while no task reads
         self.interest = NOTHING
 
-    async def read(self, look: Callable[[], T | None]) -> T:
-        """Calls `look` whenever the socket may be readable, until it raises, or returns something other than None."""
+    async def read(self, on_readable: Callable[[], T | None]) -> T:
+        """Calls `on_readable` whenever the socket may be readable, until it returns a value other than None, or raises.
+
+        Returns that value, or raises that error. `on_readable` is called in the task of `Reactor`.
+        """
         if not self.interest & READ:
             self._set_interest(self.interest | READ)
-        self._reader, self.look = trio.lowlevel.current_task(), look
+        self._reader, self.on_readable = trio.lowlevel.current_task(), on_readable
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            self._reader = self.look = None
+            self._reader = self.on_readable = None
             return trio.lowlevel.Abort.SUCCEEDED
 
-        found: T = await trio.lowlevel.wait_task_rescheduled(abort)
-        return found
+        result: T = await trio.lowlevel.wait_task_rescheduled(abort)
+        return result
 
     async def write(self) -> None:
         """Waits until the socket may be writable."""
@@ -69,37 +73,37 @@ class WatchedSocket:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def call_look(self) -> None:
-        """Calls `look`, if a task waits in `read`."""
-        if self.look is None:
+    def call_on_readable(self) -> None:
+        """Calls `on_readable`, if a task waits in `read`."""
+        if self.on_readable is None:
             return
         try:
-            found = self.look()
+            result = self.on_readable()
         except BaseException as error:
             self.end_read(outcome.Error(error))
         else:
-            if found is not None:
-                self.end_read(outcome.Value(found))
+            if result is not None:
+                self.end_read(outcome.Value(result))
 
     def handle_other(self, flags: int) -> None:
-        """Handles the events that `_turn` does not: all but READ alone while a task waits in `read`."""
+        """Handles the events that `_turn` does not: all except READ alone while a task waits in `read`."""
         if flags & ~READ:
             self._end_write(outcome.Value(None))
         if flags & ~WRITE:
-            self.call_look()
-        self._set_interest((READ if self.look else NOTHING) | (WRITE if self._writer else NOTHING))
+            self.call_on_readable()
+        self._set_interest((READ if self.on_readable else NOTHING) | (WRITE if self._writer else NOTHING))
 
     def close(self, reason: Exception) -> None:
-        """Raises `reason` in the tasks that wait for the socket, which is about to be closed."""
+        """Stops watching the socket, which is about to be closed. Raises `reason` in the tasks that wait for it."""
         self._set_interest(NOTHING)
         self._end_write(outcome.Error(reason))
         self.end_read(outcome.Error(reason))
 
     def end_read(self, result: outcome.Outcome[Any]) -> None:
         """Resumes the task that waits in `read`, if there is one."""
-        # no task is left if `look` has cancelled it
+        # there is none if `on_readable` has cancelled it
         if self._reader is not None:
-            task, self._reader, self.look = self._reader, None, None
+            task, self._reader, self.on_readable = self._reader, None, None
             self._resume(task, result)
 
     def _end_write(self, result: outcome.Outcome[None]) -> None:
@@ -120,7 +124,7 @@ class WatchedSocket:
 
 
 class Reactor:
-    """Waits for all watched sockets of one run of trio."""
+    """Waits for all watched sockets of one run of trio. `polling`: how it waits."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -138,9 +142,9 @@ class Reactor:
                     await trio.lowlevel.checkpoint()
 
     def _turn(self) -> bool:
-        """Handles events. Returns False once no event comes in BLOCK_SECONDS and no other task is ready."""
+        """Handles events for a while. Returns False if no event came in BLOCK_SECONDS and no other task was ready."""
         wait, watches = self.polling.wait, self._watches
-        # trio's count lacks the tasks that run in the same pass of its loop as this one, and have not had their turn
+        # trio's count lacks the tasks that run later in the same pass of its loop as this task
         others_ready = self.others_ready or trio.lowlevel.current_statistics().tasks_runnable > 0
         seconds = 0 if others_ready else BLOCK_SECONDS
         until = clock() + BLOCK_SECONDS
@@ -149,18 +153,18 @@ class Reactor:
             for descriptor, flags in events:
                 watch = watches.get(descriptor)
                 if watch is None:
-                    # an earlier event of this batch has closed the socket
+                    # an earlier event of these has closed the socket
                     continue
-                look = watch.look
-                if flags == READ and look is not None:
-                    # as in `call_look`, without the call: a busy proxy spends its time here
+                on_readable = watch.on_readable
+                if flags == READ and on_readable is not None:
+                    # as in `call_on_readable`, without the call: a busy proxy spends its time here
                     try:
-                        found = look()
+                        result = on_readable()
                     except BaseException as error:
                         watch.end_read(outcome.Error(error))
                     else:
-                        if found is not None:
-                            watch.end_read(outcome.Value(found))
+                        if result is not None:
+                            watch.end_read(outcome.Value(result))
                 else:
                     watch.handle_other(flags)
             if self.others_ready or clock() > until:
@@ -168,7 +172,7 @@ class Reactor:
         return others_ready
 
     def set_interest(self, descriptor: int, watch: WatchedSocket, before: int, flags: int) -> None:
-        """Registers, modifies or unregisters a socket. `before`, `flags`: its events until now, and from now on."""
+        """Registers, modifies or unregisters a socket. `before`, `flags`: the former and the new events to watch."""
         if self._epoll.closed:
             return
         if not before:
@@ -190,7 +194,7 @@ def reactor() -> Reactor:
     try:
         return _reactor.get()
     except LookupError:
-        found = Reactor()
-        _reactor.set(found)
-        trio.lowlevel.spawn_system_task(found.run)
-        return found
+        result = Reactor()
+        _reactor.set(result)
+        trio.lowlevel.spawn_system_task(result.run)
+        return result

@@ -1,6 +1,7 @@
 """A TCP connection as a stream of chunks, at the least cost that trio allows.
 
-Errors of the socket become `PeerLost`, so that no caller has to know about errno.
+Relays use a `Stream` for each side; `TlsStream` is its subclass. `accepted` makes one of a client's socket, `dial` one
+to a broker. Errors of the socket become `PeerLost`, so that no caller has to know about errno.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from proxy.threads import NoThread
 
 T = TypeVar("T")
 
-# the largest chunk. Larger ones mean fewer sends, each of which wakes a peer and costs more than copying the bytes; but
-# a connection holds a chunk in each direction
+# the largest chunk, in bytes. Larger chunks mean fewer sends; a send wakes the peer, and costs more than copying the
+# bytes. But a connection holds up to a chunk in each direction
 RECEIVE_SIZE = 512 * 1024
-# the usual size of a read, which allocates all of it. Up to this size, allocating needs no system call; that call would
-# cost more than forwarding a small frame
+# the usual size of a read, which allocates that many bytes. Allocating more would need a system call, which costs more
+# than forwarding a small frame
 SMALL_SIZE = 64 * 1024
 # errors of reading or sending once the peer's machine has not answered for long
 VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
@@ -35,7 +36,7 @@ LONGEST_KEEPALIVE = 32767
 
 
 class PeerLost(Exception):
-    """The connection broke: reset, timed out, unreachable. Close it. `stream`: the stream that broke."""
+    """The connection broke: reset, timed out, unreachable. `stream`: its stream, to be closed; None: there is none."""
 
     def __init__(self, reason: object, stream: Stream | None = None) -> None:
         super().__init__(str(reason))
@@ -55,9 +56,9 @@ class LeadsBack(PeerLost):
 
 
 class Stream:
-    """One side of a relay. One task receives, one task sends.
+    """One side of a relay. At most one task receives, and one sends.
 
-    `receive` and `until` give up the processor at least once in each call, `send` only when the peer is slow.
+    `receive` and `receive_until` let other tasks run at least once in each call; `send` does only if the peer is slow.
     """
 
     __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "sent_slowly", "server_name")
@@ -68,7 +69,7 @@ class Stream:
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
-        # some systems refuse these options once the peer has gone, which the first read then reports
+        # some systems refuse these options once the peer has gone; the first read then reports that
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -87,53 +88,53 @@ class Stream:
         self.principal: str | None = None
 
     async def handshake(self, seconds: float) -> None:
-        """Agrees with the peer on how to speak; here there is nothing to agree on. Raises PeerLost."""
+        """Performs a TLS handshake in `TlsStream`; does nothing here. Raises PeerLost."""
 
     def detach(self) -> socket.socket:
-        """Gives the socket up to the caller; the stream is closed."""
+        """Returns the socket, which the caller then owns. The stream is closed."""
         self._watch.close(PeerLost("the connection was given up", self))
         return socket.socket(fileno=self._socket.detach())
 
     async def receive(self, max_bytes: int = RECEIVE_SIZE) -> bytes | None:
-        """The next chunk, of `max_bytes` bytes at most, b"" at the peer's end of stream, None if `wake` was called.
+        """Returns the next chunk, at most `max_bytes`; b"" at the peer's end of stream; None if `wake` was called.
 
         Raises:
             PeerLost: the connection broke.
         """
-        # not self.until(): that of a subclass calls `receive`
-        (chunk,) = await Stream.until(self, _wrapped, max_bytes)
+        # not self.receive_until(): a subclass's calls `receive`
+        (chunk,) = await Stream.receive_until(self, _wrapped, max_bytes)
         return chunk
 
-    async def until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
-        """Calls `take` with every chunk as it comes (see `receive`), until it returns something; returns that.
+    async def receive_until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
+        """Calls `take` with every result of `receive`, until `take` returns a value other than None. Returns that.
 
-        `take` is mostly called without waking this task. Other connections wait until it returns.
+        `take` is mostly called without waking this task. Other connections wait until `take` returns.
 
         Raises:
             PeerLost: the connection broke.
         """
         self._check_open()
-        look = self._looking(take, max_bytes)
+        on_readable = self._make_on_readable(take, max_bytes)
         while self._woken or self._pushback:
             await trio.lowlevel.checkpoint()
-            found = look() if self._woken else take(self._take_pushback(max_bytes))
+            found = on_readable() if self._woken else take(self._take_pushback(max_bytes))
             if found is not None:
                 return found
-        return await self._watch.read(look)
+        return await self._watch.read(on_readable)
 
     def put_back(self, rest: bytes) -> None:
-        """Puts the end of the newest chunk back: it is the next chunk, once other tasks have had their turn."""
+        """Puts the end of the newest chunk back: it becomes the next chunk, once other tasks have had a turn."""
         self._pushback = rest + self._pushback
 
     def _take_pushback(self, max_bytes: int) -> bytes:
-        """The bytes that have been put back, at most `max_bytes`."""
+        """Takes bytes that have been put back, at most `max_bytes`; b"" if there are none."""
         chunk, self._pushback = self._pushback[:max_bytes], self._pushback[max_bytes:]
         return chunk
 
-    def _looking(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> Callable[[], T | None]:
-        """The function that is called whenever there may be something to read; see `WatchedSocket.read`."""
+    def _make_on_readable(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> Callable[[], T | None]:
+        """Returns the function for `WatchedSocket.read`: it reads a chunk, and returns `take` of it."""
 
-        def look() -> T | None:
+        def on_readable() -> T | None:
             if self._woken:
                 self._woken = False
                 return take(None)
@@ -150,17 +151,17 @@ class Stream:
                 self._size = SMALL_SIZE
             return take(chunk)
 
-        return look
+        return on_readable
 
     @property
     def is_waiting(self) -> bool:
         """True if the receiving task has no chunk in hand and waits for the peer."""
-        return self._watch.look is not None
+        return self._watch.on_readable is not None
 
     def wake(self) -> None:
-        """Makes the present or next call that receives return None before anything else."""
+        """Lets the task that receives, now or next, get None instead of a chunk."""
         self._woken = True
-        self._watch.call_look()
+        self._watch.call_on_readable()
 
     def _check_open(self) -> None:
         if self._socket.fileno() < 0:
@@ -172,12 +173,12 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        # not self.send_now(): that of a subclass sends nothing
+        # not self.send_now(): a subclass's sends nothing
         for piece in Stream.send_now(self, list(pieces)):
             await self._send_rest(memoryview(piece))
 
     def send_now(self, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-        """Sends as much as can be sent without waiting; returns the rest.
+        """Sends what can be sent without waiting. Returns the rest.
 
         Raises:
             PeerLost: the connection broke.
@@ -205,17 +206,17 @@ class Stream:
             rest = rest[sent:]
 
     async def send_eof(self) -> None:
-        """Sends the end of stream; receiving goes on."""
+        """Sends the end of stream. The stream can still receive. Raises PeerLost."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
             raise PeerLost(error, self) from error
 
     async def finish(self, seconds: float) -> None:
-        """Sends the end of stream, and waits for the peer's, for `seconds` at most; then `close` the stream.
+        """Sends the end of stream, and waits for the peer's, for `seconds` at most. Then `close` the stream.
 
-        A socket that is closed with unread bytes resets its connection, and bytes that the peer has not read yet are
-        lost: for example the response of a broker that closed the connection while its client was still sending.
+        Without this, closing a socket with unread bytes resets the connection, and bytes that the peer has not read yet
+        are lost: for example the last response of a broker that has ended a connection while its client was sending.
         """
         with trio.move_on_after(seconds), suppress(PeerLost):
             await self.send_eof()
@@ -223,25 +224,25 @@ class Stream:
                 pass
 
     def close(self) -> None:
-        """Closes the socket; nothing happens the second time."""
+        """Closes the socket. A second call does nothing."""
         if self._socket.fileno() >= 0:
             self._watch.close(PeerLost("the connection was closed", self))
             self._socket.close()
 
 
 def _wrapped(chunk: bytes | None) -> tuple[bytes | None]:
-    # a bare None would mean that the next chunk is awaited
+    # a bare None would make `receive_until` go on
     return (chunk,)
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
-    """Has the kernel probe a peer's machine that is silent for `after` seconds; it is lost after as long again."""
+    """Has the kernel probe a peer that is silent for `after` seconds. Without a reply for as long again, it is lost."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     _set_tcp_options(sock, TCP_KEEPIDLE=seconds, TCP_KEEPINTVL=max(1, seconds // PROBES), TCP_KEEPCNT=PROBES)
 
 
 def _set_tcp_options(sock: socket.socket, **options: int) -> None:
-    """Sets options of TCP, by their names, as far as the system has them."""
+    """Sets options of TCP, by name, as far as the system has them."""
     with suppress(OSError):
         for option, value in options.items():
             if hasattr(socket, option):
@@ -256,11 +257,12 @@ async def dial(
     keepalive: float = KEEPALIVE,
     is_own: Callable[[socket.socket], bool] = lambda sock: False,
 ) -> Stream:
-    """A connection to a broker: to the first of the host's addresses that accepts one.
+    """Returns a connection to a broker: to the first of the host's addresses that accepts one.
 
     Args:
         timeout: seconds for everything, the look-up of the host included.
-        preamble: bytes that the peer is sent first.
+        preamble: bytes to send first (the PROXY header).
+        keepalive: seconds of silence after which the broker's machine is probed.
         is_own: returns whether a socket is connected to the proxy itself. Raises OSError.
 
     Raises:
@@ -270,10 +272,10 @@ async def dial(
     try:
         with trio.fail_after(timeout):
             opened = await trio.open_tcp_stream(address.host, address.port)
-            # trio's stream object is given up; its socket lives on in ours
+            # our `Stream` takes over the socket of trio's stream
             sock = _detached(opened.socket)
-            # trio limits the send buffer to 16 KiB beyond the peer's window, for low latency: a chunk would go out in
-            # pieces, each of which wakes the peer
+            # trio limits unsent bytes to 16 KiB, for low latency: a chunk would go out in pieces, each of which wakes
+            # the peer
             _set_tcp_options(sock, TCP_NOTSENT_LOWAT=0)
             stream = Stream(sock, str(address))
             try:
@@ -285,21 +287,21 @@ async def dial(
             except BaseException:
                 stream.close()
                 raise
-    # a broker may call itself anything: names that no resolver takes, ports that there aren't
+    # ValueError, OverflowError: a broker may advertise names that no resolver takes, and ports that don't exist
     except (OSError, trio.TooSlowError, ValueError, OverflowError) as error:
         raise PeerLost(f"{address} can't be reached: {_reason(error)}") from error
     return stream
 
 
 def _reason(error: Exception) -> str:
-    """Why there was no connection, in a few words. If several addresses were tried: the last one's reason."""
+    """Returns why there was no connection, in a few words; of several addresses, the reason of the last."""
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
     if isinstance(cause, socket.gaierror | NoThread):
-        # a gaierror's number is no errno, and that of NoThread (EAGAIN) could mean anything
+        # a gaierror's number is no errno, and NoThread's (EAGAIN) does not tell the reason
         return cause.strerror or str(cause)
     if isinstance(cause, OSError) and cause.errno:
         # trio's own text repeats the address
@@ -308,7 +310,7 @@ def _reason(error: Exception) -> str:
 
 
 def accepted(sock: trio.socket.SocketType, peer: str, keepalive: float = KEEPALIVE) -> Stream:
-    """A client's connection that a listener has accepted."""
+    """Returns the stream of a client's connection that a listener has accepted. Raises OSError."""
     detached = _detached(sock)
     try:
         _keep_alive(detached, keepalive)

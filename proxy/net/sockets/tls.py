@@ -1,10 +1,11 @@
 """TLS over a stream: the same chunks, encrypted on the wire.
 
-OpenSSL works on memory here (`ssl.SSLObject`), so that waiting, waking and cancelling are left to the stream below. One
-task receives and one sends, as everywhere: replies that OpenSSL makes while it decrypts (an alert, an answer to a key
-update) go out with the next bytes that are sent. TLS has no half-close: a peer that has sent close_notify receives
-nothing more, so bytes for it are dropped. The TCP connection's end without close_notify counts as an end of stream:
-many clients just close their sockets, and frames have lengths of their own.
+OpenSSL works on memory here (`ssl.SSLObject`): `Stream` does all waiting, waking and cancelling.
+
+One task receives and one sends, as in every stream. So replies that OpenSSL makes while it decrypts (an alert, an
+answer to a key update) leave with the next bytes that are sent. TLS has no half-close: a peer that has sent
+close_notify receives nothing more, so bytes for it are dropped. The end of the TCP connection without close_notify
+counts as an end of stream: many clients just close their sockets, and frames have lengths of their own.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from proxy.threads import NoThread
 from proxy.tls.contexts import Credentials, ServerNameObject, credentials, reason_of
 from proxy.tls.subject import subject
 
-# the most that a record of TLS holds
+# the most plaintext that a TLS record holds
 RECORD_SIZE = 16 * 1024
-# bytes of OpenSSL's replies that may wait until something is sent
+# the most bytes of OpenSSL's replies that may wait until something is sent
 MAX_UNSENT_REPLIES = 64 * 1024
-# how long a new connection waits until the certificates' files have been checked
-LOOK_SECONDS = 1.0
-# how a record of TLS' handshake begins, whatever its version
+# the longest that a new connection waits for the check of the certificates' files
+CHECK_SECONDS = 1.0
+# the first bytes of a TLS handshake record, whatever its version
 HANDSHAKE = b"\x16\x03"
 
 
@@ -42,22 +43,22 @@ class NoHandshake(PeerLost):
 
 
 class UnknownName(NoHandshake):
-    """The client asks for a server name that means no node."""
+    """The client asks for a server name (SNI) that is no node's."""
 
 
 class LiveCredentials:
-    """Credentials whose files are checked for each connection that begins, in a thread: their disk may hang.
+    """Credentials whose files are checked in a thread before each TLS handshake, because their disk may hang.
 
-    Connections that begin during a check share the next one.
+    Handshakes that begin during a check share the next check.
     """
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._looking = trio.Lock()
+        self._check_lock = trio.Lock()
         self._log_throttle = LogThrottle()
-        # checks are one at a time: a disk that hangs holds one thread
-        self._one = trio.CapacityLimiter(1)
-        # checks are numbered: the last one that has begun, that has ended, and that was given up
+        # one check at a time: a disk that hangs blocks one thread
+        self._thread_limit = trio.CapacityLimiter(1)
+        # checks are numbered: the last that has begun, the last that has ended, and the last that was given up
         self._begun = self._ended = self._given_up = 0
 
     @property
@@ -65,64 +66,64 @@ class LiveCredentials:
         """The context as of the last check."""
         return self._credentials.context
 
-    async def look(self) -> None:
-        """Returns when the files have been checked. Does not wait again for a disk that hangs."""
+    async def refresh(self) -> None:
+        """Returns when the files have been checked. Waits at most once for a disk that hangs."""
         before = self._begun
         if self._hangs:
             return
-        with trio.move_on_after(LOOK_SECONDS) as timeout:
-            async with self._looking:
+        with trio.move_on_after(CHECK_SECONDS) as timeout:
+            async with self._check_lock:
                 if self._begun == before and not self._hangs:
-                    await self._look_in_thread()
+                    await self._check_in_thread()
         if timeout.cancelled_caught and not self._hangs:
             self._given_up = self._begun
-            self._log_unseen(WARNING, f"not within {LOOK_SECONDS:.0f} s")
+            self._log_unchecked(WARNING, f"not within {CHECK_SECONDS:.0f} s")
 
     @property
     def _hangs(self) -> bool:
         return self._given_up > self._ended
 
-    async def _look_in_thread(self) -> None:
+    async def _check_in_thread(self) -> None:
         try:
-            await in_thread(self._look, self._one)
+            await in_thread(self._check, self._thread_limit)
         except NoThread as error:
-            self._log_unseen(self._log_throttle.level(str(error)), error.strerror)
+            self._log_unchecked(self._log_throttle.level(str(error)), error.strerror)
 
-    def _log_unseen(self, level: int, reason: object) -> None:
-        event = "certificates can't be looked at: those from before stay"
+    def _log_unchecked(self, level: int, reason: object) -> None:
+        event = "certificates can't be checked: those from before stay"
         log(level, event, of=self._credentials.of, reason=reason)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._begun += 1
         try:
-            self._credentials.look()
+            self._credentials.refresh()
         finally:
             self._ended = self._begun
 
 
 class ClusterTls(NamedTuple):
-    """A cluster's credentials towards clients and towards brokers. None: no TLS."""
+    """A cluster's credentials towards clients (`listener`) and towards brokers (`upstream`). None: no TLS."""
 
     listener: LiveCredentials | None
     upstream: LiveCredentials | None
 
 
 def cluster_tls(settings: ClusterSettings) -> ClusterTls:
-    """The credentials that a cluster's settings name. Blocks. Raises BadSetting: a file can't be used."""
+    """Returns the credentials that a cluster's settings name. Blocks. Raises BadSetting: a file can't be used."""
     return ClusterTls(*(LiveCredentials(side) if side is not None else None for side in credentials(settings)))
 
 
 class TlsStream(Stream):
-    """One side of a relay over TLS: `handshake` comes first.
+    """One side of a relay over TLS. Call `handshake` first.
 
     Args:
         below: the connection's stream, whose socket this stream takes over.
-        server_name: the broker's name; None: the peer is a client.
+        server_name: the broker's name, for SNI and its certificate; None: the peer is a client.
     """
 
     __slots__ = (
-        "_asked_for",
         "_broken",
+        "_broker_name",
         "_credentials",
         "_ended",
         "_first_bytes",
@@ -139,33 +140,33 @@ class TlsStream(Stream):
     def __init__(self, below: Stream, credentials: LiveCredentials, server_name: str | None = None) -> None:
         super().__init__(below.detach(), below.peer)
         self._credentials = credentials
-        self._asked_for = server_name
+        self._broker_name = server_name
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = self._wrapped()
-        # the first bytes of the peer
+        # the first bytes from the peer
         self._first_bytes = b""
         self._handshake_done = False
         # the peer has sent close_notify, or its end of stream
         self._ended = False
-        # why bytes that have come can't be decrypted
+        # why received bytes can't be decrypted
         self._broken: PeerLost | None = None
         # something is being sent, or a send was cancelled in the middle of a record
         self._mid_record = False
 
     def _wrapped(self) -> ssl.SSLObject:
         return self._credentials.context.wrap_bio(
-            self._incoming, self._outgoing, server_side=self._asked_for is None, server_hostname=self._asked_for
+            self._incoming, self._outgoing, server_side=self._broker_name is None, server_hostname=self._broker_name
         )
 
     async def handshake(self, seconds: float) -> None:
-        """Agrees with the peer on how to speak; afterwards `server_name` and `principal` are known.
+        """Performs the TLS handshake. Sets `server_name` and `principal` if the peer is a client.
 
         Raises:
             NoHandshake: the handshake failed, or took longer than `seconds`.
         """
         try:
             with trio.fail_after(seconds):
-                await self._credentials.look()
+                await self._credentials.refresh()
                 self._tls = self._wrapped()
                 await self._shake_hands()
         except trio.TooSlowError as error:
@@ -187,7 +188,7 @@ class TlsStream(Stream):
                 await self._flush()
                 await self._receive_handshake()
             except ssl.SSLError as error:
-                # the peer is told why
+                # sends the alert, which tells the peer why
                 with suppress(PeerLost):
                     await self._flush()
                 raise self._refusal(error) from error
@@ -195,7 +196,7 @@ class TlsStream(Stream):
                 return await self._flush()
             finally:
                 if isinstance(self._tls, ServerNameObject):
-                    self.server_name = self._tls.asked_for
+                    self.server_name = self._tls.requested_name
 
     async def _receive_handshake(self) -> None:
         data = await super().receive()
@@ -203,8 +204,8 @@ class TlsStream(Stream):
             return
         self._first_bytes = self._first_bytes or data[:8]
         if not data:
-            whose = "this is a TLS port" if self._tls.server_side else "is it a plaintext port?"
-            raise NoHandshake(f"the peer closed the connection during the TLS handshake; {whose}", self)
+            hint = "this is a TLS port" if self._tls.server_side else "is it a plaintext port?"
+            raise NoHandshake(f"the peer closed the connection during the TLS handshake; {hint}", self)
         self._incoming.write(data)
 
     def _refusal(self, error: ssl.SSLError) -> NoHandshake:
@@ -213,7 +214,7 @@ class TlsStream(Stream):
         return NoHandshake(self._why(error), self)
 
     def _why(self, error: ssl.SSLError) -> str:
-        """Why the handshake failed: often one of the two sides has the wrong port."""
+        """Returns why the handshake failed. Often one of the two sides has the wrong port."""
         if self._first_bytes[:1] == b"\0" and self._tls.server_side:
             return "the client speaks plaintext, and this port is for TLS"
         if self._first_bytes[:1] not in (HANDSHAKE[:1], b"\x15", b""):
@@ -221,7 +222,7 @@ class TlsStream(Stream):
         return f"TLS handshake failed: {reason_of(error)}"
 
     async def receive(self, max_bytes: int = RECEIVE_SIZE) -> bytes | None:
-        """See `Stream.receive`. At the end of stream, be it TLS' or the connection's: b""."""
+        """See `Stream.receive`. Both close_notify and the connection's end are an end of stream."""
         chunk = self._take_pushback(max_bytes) or self._decrypted(max_bytes)
         if chunk or self._ended:
             await trio.lowlevel.checkpoint()
@@ -237,17 +238,17 @@ class TlsStream(Stream):
             chunk = self._decrypted(max_bytes)
         return chunk
 
-    async def until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
-        """See `Stream.until`."""
-        while (found := take(await self.receive(max_bytes))) is None:
+    async def receive_until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
+        """See `Stream.receive_until`."""
+        while (result := take(await self.receive(max_bytes))) is None:
             pass
-        return found
+        return result
 
     def _decrypted(self, max_bytes: int) -> bytes:
-        """Decrypts bytes that have come. Raises PeerLost: they can't be decrypted, or are the peer's alert."""
+        """Returns decrypted bytes; b"": none have come. Raises PeerLost: bytes can't be decrypted, or are an alert."""
         pieces: list[bytes] = []
         try:
-            # OpenSSL raises where there is nothing to read, which costs as much as a record does
+            # OpenSSL raises if there is nothing to read, which costs as much as a record does
             while max_bytes and self._has_more():
                 piece = self._tls.read(min(max_bytes, RECORD_SIZE))
                 if not piece:
@@ -263,8 +264,8 @@ class TlsStream(Stream):
             self._broken = PeerLost(f"TLS: {reason_of(error)}", self)
             self._broken.__cause__ = error
         if self._outgoing.pending > MAX_UNSENT_REPLIES:
-            self._broken = PeerLost("TLS: more questions than are answered", self)
-        # bytes that came before the error are passed on first
+            self._broken = PeerLost("TLS: too many replies are to be sent", self)
+        # bytes from before the error are returned first
         if self._broken is not None and not pieces:
             raise self._broken
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -273,12 +274,12 @@ class TlsStream(Stream):
         return self._broken is None and bool(self._incoming.pending or self._incoming.eof or self._tls.pending())
 
     async def send(self, pieces: Iterable[bytes | memoryview]) -> None:
-        """See `Stream.send`. Sends nothing to a peer that has ended."""
+        """See `Stream.send`. Sends nothing to a peer whose end of stream has come."""
         if self._ended:
             return
         try:
             for piece in pieces:
-                # a part at a time: encrypted bytes take memory a second time until they are sent
+                # one part at a time, because encrypted bytes take memory too until they are sent
                 for at in range(0, len(piece), RECEIVE_SIZE):
                     if self._outgoing.pending >= RECEIVE_SIZE:
                         await self._flush()
@@ -288,7 +289,7 @@ class TlsStream(Stream):
         await self._flush()
 
     def send_now(self, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-        """See `Stream.send_now`. Sends nothing, returns all."""
+        """See `Stream.send_now`. Sends nothing, and returns all pieces."""
         return pieces
 
     async def _flush(self) -> None:
@@ -298,7 +299,7 @@ class TlsStream(Stream):
             self._mid_record = False
 
     async def send_eof(self) -> None:
-        """See `Stream.send_eof`. Sends close_notify first, unless that would land in the middle of a record."""
+        """See `Stream.send_eof`. Sends close_notify first, unless a record is only partly sent."""
         self._queue_close_notify()
         if not self._mid_record:
             await self._flush()
@@ -306,7 +307,7 @@ class TlsStream(Stream):
 
     def _queue_close_notify(self) -> None:
         if self._handshake_done:
-            # raises after it has written: the peer's close_notify has not come yet, or nothing can be written any more
+            # raises after it has written: the peer's close_notify has not come. Or it can't write any more
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 
@@ -321,21 +322,21 @@ class TlsStream(Stream):
 
 
 def towards_client(below: Stream, credentials: LiveCredentials | None) -> Stream:
-    """A client's connection: over TLS if there are credentials, else as it is."""
+    """Returns a client's connection over TLS, before the handshake; `below` itself if there are no credentials."""
     return below if credentials is None else TlsStream(below, credentials)
 
 
 async def towards_broker(below: Stream, credentials: LiveCredentials | None, name: str, seconds: float) -> Stream:
-    """A broker's connection: over TLS if there are credentials, else as it is.
+    """Returns a broker's connection over TLS, after the handshake; `below` itself if there are no credentials.
 
     Raises:
-        NoHandshake: the handshake failed, or the certificate is another server's.
+        NoHandshake: the handshake failed, or the certificate is not for `name`.
     """
     if credentials is None:
         return below
     try:
         stream = TlsStream(below, credentials, name)
-    # a host name that can be no server's name
+    # a host name that can't be a server name
     except (ValueError, UnicodeError, ssl.SSLError) as error:
         below.close()
         raise NoHandshake(f"{name!r} can't be asked for: {error}") from error

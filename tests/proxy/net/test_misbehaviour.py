@@ -171,7 +171,7 @@ async def answer_never_ends(scene: Scene) -> None:
 
 def loses(side: str) -> Misdeed:
     async def lost(scene: Scene) -> None:
-        until = Stream.until
+        until = Stream.receive_until
 
         async def silent(self: Stream, *given: Any) -> Any:
             if (self.peer == str(scene.broker.address)) is not (side == "broker"):
@@ -179,7 +179,7 @@ def loses(side: str) -> Misdeed:
             raise PeerLost("Connection timed out", self) from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
         with scene.monkeypatch.context() as only_now:
-            only_now.setattr(Stream, "until", silent)
+            only_now.setattr(Stream, "receive_until", silent)
             await says(scene)
 
     return lost

@@ -32,7 +32,7 @@ def listener(tls: ListenerTls) -> Credentials:
 
 def looked_at(made: Credentials) -> ssl.SSLContext:
     """The context for a connection that begins now."""
-    made.look()
+    made.refresh()
     return made.context
 
 

@@ -237,7 +237,7 @@ async def test_a_reset_of_the_broker_that_sending_finds_first_is_a_reset_too():
 @pytest.mark.parametrize(("side", "cause"), [("_client", Cause.CLIENT_LOST), ("_broker", Cause.BROKER_LOST)])
 async def test_a_machine_that_answers_no_more_is_lost(side, cause, monkeypatch):
     # as its kernel says once so many probes of keepalive had no answer
-    monkeypatch.setattr(Stream, "until", silent(Stream.until, side))
+    monkeypatch.setattr(Stream, "receive_until", silent(Stream.receive_until, side))
     async with relaying() as talk:
         await talk.ends_with(cause)
 

@@ -50,7 +50,7 @@ async def test_a_header_may_come_byte_by_byte(version, ends, nursery):
 async def test_what_is_no_header_is_said_so(ends):
     client, balancer = ends
     await balancer.say(b"\0\0\0\x10\0\x12\0\0\0\0\0\1\0\4test")
-    with pytest.raises(NoHeader, match="those of no header"):
+    with pytest.raises(NoHeader, match="begin no header"):
         await read_header(client, 5)
 
 

@@ -50,7 +50,7 @@ async def test_what_is_found_ends_the_wait(ends):
     one, other, watch = ends
     other.send(b"found")
     assert await watch.read(lambda: one.recv(10)) == b"found"
-    assert watch.look is None
+    assert watch.on_readable is None
 
 
 async def test_what_goes_wrong_while_it_is_looked_reaches_the_task_that_reads(ends):
@@ -58,7 +58,7 @@ async def test_what_goes_wrong_while_it_is_looked_reaches_the_task_that_reads(en
     other.send(b"x")
     with pytest.raises(ZeroDivisionError):
         await watch.read(lambda: 1 // 0)
-    assert watch.look is None
+    assert watch.on_readable is None
 
 
 async def test_a_cancelled_wait_looks_no_more_and_leaves_the_data(ends):

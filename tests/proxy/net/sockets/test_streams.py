@@ -164,10 +164,10 @@ async def test_what_is_put_back_by_who_takes_it_is_taken_again(ends):
         return None
 
     await peer.say(b"abcdef")
-    assert await stream.until(take) == b"abcdef"
-    assert await stream.until(take) == b"cdef"
+    assert await stream.receive_until(take) == b"abcdef"
+    assert await stream.receive_until(take) == b"cdef"
     with trio.move_on_after(0.01):
-        await stream.until(take)
+        await stream.receive_until(take)
     assert taken == [b"ab", b"cd", b"ef"]
 
 

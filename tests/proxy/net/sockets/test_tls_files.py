@@ -56,7 +56,7 @@ class Files:
         self.begun = threading.Event()
         self.well.set()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         self.looks += 1
         self.begun.set()
         self.well.wait()
@@ -77,28 +77,28 @@ async def test_files_on_a_disk_that_hangs_are_waited_for_by_one_connection_and_b
     began = trio.current_time()
     jumps, jumping_clock.autojump_threshold = jumping_clock.autojump_threshold, math.inf
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(shared.look)
+        nursery.start_soon(shared.refresh)
         while not files.begun.is_set():
             await wait_all_tasks_blocked(0.001)
         jumping_clock.autojump_threshold = jumps
     for _ in range(4):
-        await shared.look()
-    assert trio.current_time() - began == pytest.approx(tls_streams.LOOK_SECONDS)
+        await shared.refresh()
+    assert trio.current_time() - began == pytest.approx(tls_streams.CHECK_SECONDS)
     assert files.looks == 1
     (record,) = caplog.records
-    assert record.message == "certificates can't be looked at: those from before stay"
+    assert record.message == "certificates can't be checked: those from before stay"
     assert record.keys["of"] == "clusters.main.tls"
 
 
 async def test_once_the_disk_is_well_files_are_looked_at_again(files, monkeypatch):
-    monkeypatch.setattr(tls_streams, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(tls_streams, "CHECK_SECONDS", 0.01)
     shared = LiveCredentials(files)
     files.well.clear()
-    await shared.look()
+    await shared.refresh()
     files.well.set()
     with trio.fail_after(PATIENCE):
         while files.looks < 2:
-            await shared.look()
+            await shared.refresh()
             await trio.sleep(0.001)
 
 
@@ -109,10 +109,10 @@ async def test_a_look_that_ends_just_as_it_is_given_up_does_not_hang(files, monk
         await real(look)
         await trio.sleep_forever()
 
-    monkeypatch.setattr(tls_streams, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(tls_streams, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(trio.to_thread, "run_sync", ends_too_late)
     for looks in (1, 2):
-        await shared.look()
+        await shared.refresh()
         assert files.looks == looks
 
 
@@ -120,7 +120,7 @@ async def test_connections_that_begin_while_somebody_looks_share_the_next_look(f
     shared, looked = LiveCredentials(files), []
 
     async def begin(number: int) -> None:
-        await shared.look()
+        await shared.refresh()
         looked.append(number)
 
     files.well.clear()
@@ -140,7 +140,7 @@ async def test_connections_that_begin_while_somebody_looks_share_the_next_look(f
 
 
 async def test_a_handshake_does_not_wait_for_a_disk_that_hangs(files, signed, monkeypatch):
-    monkeypatch.setattr(tls_streams, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(tls_streams, "CHECK_SECONDS", 0.01)
     shared = LiveCredentials(files)
     files.well.clear()
     for _ in range(2):
@@ -157,8 +157,8 @@ async def test_files_that_no_thread_can_look_at_stay_as_they_are_and_that_is_sai
     shared = LiveCredentials(files)
     with no_threads():
         for _ in range(3):
-            await shared.look()
+            await shared.refresh()
     (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert record.keys["reason"] == "no thread can be had"
-    await shared.look()
+    await shared.refresh()
     assert files.looks == 1
