@@ -5,18 +5,18 @@ This table alone decides why and when a connection ends. `relay.py` reports even
 A connection rarely ends at once: each side closes on its own, and responses may be on their way between the two.
 
     OPEN        Requests and responses pass.
-    DRAINING    The proxy wants the end: it stops, or nothing has moved for long. The relay reads on to the end of the
-                request that has begun, and no further.
-    FINISHED    The client wants the end: it has sent its end of stream, or a request that is not passed on. The relay
-                reads no more requests. The broker learns of the end once no response is owed, because a broker drops
-                the responses that it owes when it reads an end of stream.
+    DRAINING    The proxy ends the connection: the proxy stops, or nothing has moved for long. The relay reads on to the
+                end of the request that has begun, and no further.
+    FINISHED    The client causes the end, by its end of stream or by a request that is not passed on. The relay reads
+                no more requests. It sends the end of stream to the broker once no response is owed, because a broker
+                that reads an end of stream drops the responses that it owes.
     ENDED       Nothing passes any more.
 
 The machine holds a cause beside the state. In ENDED the cause is why the connection has ended. In DRAINING and FINISHED
-it is why the connection will end, unless an event ends it first. Three rules make the table:
+it is why the connection will end, unless another event ends it first. Three rules make the table:
 
   * Once a connection has ended, only a fault of the proxy itself replaces the cause.
-  * A client that finishes, also while DRAINING, gives the cause. A peer that is gone later does not replace it.
+  * A client that finishes gives the cause, also while DRAINING. A peer that is gone later does not replace that cause.
   * A failed send ends nothing. Bytes that the lost peer had sent before are still in the socket and are passed on:
     a broker's last responses, a client's last requests (acks=0 needs no response). The connection ends when these
     bytes are read up to the peer's end of stream; `note_loss` makes that end of stream count as a loss.
@@ -41,11 +41,11 @@ class State(Enum):
 class Event(Enum):
     """What happens to a connection, as far as its end goes."""
 
-    # the proxy wants the connection to end after the request that has begun
+    # the proxy ends the connection after the request that has begun
     DRAIN = auto()
     # the client sends no more: its end of stream
     FINISH = auto()
-    # a request is not passed on, and the connection ends once the requests before it are answered
+    # a request is not passed on: the connection ends once the requests before it are answered
     REFUSE = auto()
     # no response is owed any more, or the wait for responses has timed out
     SETTLE = auto()
@@ -77,7 +77,7 @@ _TABLE = {(state, event): row[at] for event, row in TRANSITIONS.items() for at, 
 class Ending:
     """The machine of one connection.
 
-    cause: see the module; None while the state is OPEN.
+    cause: why the connection ends or has ended; None while the state is OPEN.
     """
 
     __slots__ = ("_losses", "cause", "state")
@@ -88,13 +88,13 @@ class Ending:
         self._losses: dict[Direction, Cause] = {}
 
     def on(self, event: Event, cause: Cause | None = None) -> None:
-        """Handles an event. `cause`: why the connection ends if this event ends it; None with SETTLE."""
+        """Handles an event. `cause`: why the connection ends if this event ends it; unused with SETTLE."""
         self.state, is_new = _TABLE[self.state, event]
         if is_new:
             self.cause = cause
 
     def note_loss(self, peer: Direction, cause: Cause) -> None:
-        """A send has found a peer gone. `peer`: the direction in which that peer sends. The first loss counts."""
+        """A send has found a peer gone. `peer`: the direction in which that peer sends. Its first loss counts."""
         self._losses.setdefault(peer, cause)
 
     def end_of_stream(self, peer: Direction) -> None:

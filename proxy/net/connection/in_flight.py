@@ -1,4 +1,4 @@
-"""One connection's chunks that could not be passed on at once, and the responses that are still owed."""
+"""What a relay still has to send: chunks that could not be passed on at once, and responses that are owed."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Wakeup(Enum):
     """Why a task is woken without a chunk."""
 
     END_OF_STREAM = auto()
-    # the task shall look at the connection's state again
+    # `Stream.wake` was called: the task must check the connection's state
     STATE_CHANGED = auto()
     # the chunk is the proxy's own discovery query: the broker's address leads back to the proxy
     OWN_QUERY = auto()
 
 
 class InFlight:
-    """Requests without a response, and a response that is being sent.
+    """What one connection owes its client: responses to requests, and the rest of a response.
 
-    response_pending: a chunk of the broker has been read and has not been sent.
-    sent: set when more has been sent to the client; None until a task waits for that.
+    response_pending: a chunk of the broker has been read and has not been sent. The relay sets it.
+    sent: the relay sets it when more has been sent to the client; None until a task waits for that.
     """
 
     __slots__ = ("_conversation", "response_pending", "sent")

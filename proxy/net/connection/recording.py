@@ -1,4 +1,4 @@
-"""Reports one connection to the recorder, and makes its chunks wait while the recorder is full."""
+"""Reports one connection's chunks to the recorder. While the recorder is full, the relay waits here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proxy.net.observer import Observer
 class Recording:
     """Reports one connection to the observer. Observer and backpressure are None where nothing is recorded.
 
-    is_waiting: a chunk waits for the recorder, so no peer is to blame for the silence.
+    is_waiting: a chunk waits for the recorder, so the connection is not idle or stalled.
     """
 
     __slots__ = ("_backpressure", "_connection", "is_waiting", "observer")
@@ -24,7 +24,7 @@ class Recording:
         self.is_waiting = False
 
     def arrived(self, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> bool:
-        """Hands a chunk to the observer before it is sent on. True if the chunk must wait (`until_recorder_ready`)."""
+        """Reports a chunk before it is sent on. True if the relay must then await `until_recorder_ready`."""
         observer = self.observer
         if observer is None:
             return False
@@ -32,19 +32,19 @@ class Recording:
         return observer.full and self._backpressure is not None
 
     async def until_recorder_ready(self) -> None:
-        """Waits until the observer takes more: here a socket waits for a slow disk."""
+        """Waits until the observer takes more: a socket thus waits for a slow disk."""
         assert self._backpressure is not None
         self.is_waiting = True
         await self._backpressure.wait()
         self.is_waiting = False
 
     def answered(self, exchange: Exchange, frame: bytes, at_ns: int) -> None:
-        """Reports that the proxy itself answers this exchange with this frame."""
+        """Reports that the proxy itself answers an exchange. `frame`: the response, with its length."""
         if self.observer is not None:
             assert exchange.correlation_id is not None
             self.observer.answered(self._connection, exchange.correlation_id, frame, at_ns)
 
     def half_closed(self, direction: Direction) -> None:
-        """Reports that the sender of this direction has sent its end of stream."""
+        """Reports the end of stream in this direction."""
         if self.observer is not None:
             self.observer.half_closed(self._connection, direction, time.monotonic_ns())

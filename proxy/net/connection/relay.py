@@ -1,13 +1,14 @@
 """Passes the bytes of one client's connection in both directions.
 
-Two tasks: one reads the client and writes to the broker, one reads the broker and writes to the client. So each
-direction waits for its own slow peer only, and each socket has one writer. Each chunk takes the same steps: the
-conversation parses it, the observer takes it, the addresses in it are rewritten, it is sent, it is counted.
+`Relay` runs two tasks: one reads the client and writes to the broker, the other reads the broker and writes to the
+client. So each direction waits for its own slow peer only, and each socket has one writer. Each chunk takes the same
+steps: the conversation parses it, it is reported to the observer, addresses in it are rewritten, it is sent, it is
+counted.
 
 A chunk that can be sent at once is passed on where it is read, mostly in the reactor, without waking a task
-(`_take_request`, `_take_response`). Any other becomes a `PendingChunk`, which the task of its direction finishes.
+(`_take_request`, `_take_response`). Any other chunk becomes a `PendingChunk`, which the task of its direction finishes.
 
-`ending.py` says how a connection ends.
+`ending.py` decides why and when a connection ends.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ from proxy.rewrite import api_versions
 
 clock = time.monotonic_ns
 
-# the conversation's `max_frames`: after so many, other connections have their turn. 512 plain frames take a fraction of
-# a millisecond, no longer than a chunk of few large frames
+# the conversation's `max_frames`: after so many frames other connections get a turn. 512 plain frames take a fraction
+# of a millisecond, no longer than a chunk of few large frames
 FRAMES_PER_TURN = 512
-# the most responses of the proxy's own that may wait. Beyond, the client is not read: no broker slows it down
+# the most responses of the proxy's own that may wait to be sent. Beyond that no request is read: no broker limits the
+# pace of these requests
 MAX_OWN_ANSWERS = 64
 
 OPEN, DRAINING, FINISHED, ENDED = State
@@ -52,7 +54,7 @@ OPEN, DRAINING, FINISHED, ENDED = State
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """Everything that all connections to a cluster share."""
+    """Everything that all connections of a cluster share. `observer`, `backpressure`: None if nothing is recorded."""
 
     settings: ClusterSettings
     nodes: Nodes
@@ -65,7 +67,7 @@ class ClusterContext:
 
 
 class Relay:
-    """One client connection and the broker connection opened for it."""
+    """One client's connection, number `connection`, with the broker's connection that was opened for it."""
 
     def __init__(
         self, connection: int, client: Stream, broker: Stream, conversation: Conversation, context: ClusterContext
@@ -81,12 +83,12 @@ class Relay:
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
         self._in_flight = InFlight(conversation)
         self._ending = Ending()
-        # responses of the proxy's own that have not been sent
+        # the number of the proxy's own responses that have not been sent
         self._own_answers = 0
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> Cause:
-        """Passes bytes until the connection ends; returns why. Closes neither stream."""
+        """Passes bytes until the connection ends. Returns the cause. Closes neither stream."""
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._requests)
@@ -99,34 +101,34 @@ class Relay:
             self._exchange_counter.close()
         return self.cause
 
-    # how others see the connection, and end it
+    # what the cluster and the limits ask of the connection
 
     @property
     def cause(self) -> Cause:
-        """Why the connection ended. A connection that is cancelled before it has ended was cut off by the drain."""
+        """Why the connection ended. A connection that was cancelled before it ended was cut off by the drain."""
         ending = self._ending
         return ending.cause if ending.state is ENDED and ending.cause is not None else Cause.DRAIN_DEADLINE
 
     @property
     def may_end_now(self) -> bool:
-        """True if the connection can end without a loss: no response owed, no bytes in hand, no frame begun."""
+        """True if the connection can end without a loss: no response is owed, no chunk unsent, no request begun."""
         state = self._ending.state
         waits = state is FINISHED or (self._client.is_waiting and self._in_flight.at_boundary)
         return state is ENDED or (waits and self._in_flight.is_settled)
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte read or sent; None while the connection waits for the recorder."""
+        """A number that grows while bytes move; None while the connection waits for the recorder."""
         moved = sum(self._conversation.offsets) + self._client.sent_slowly + self._broker.sent_slowly
         return None if self._recording.is_waiting else moved
 
     @property
     def is_quiet(self) -> bool:
-        """True if no response is owed or being sent; a request may have begun."""
+        """True if the connection is not ending, and no response is owed or being sent. A request may have begun."""
         return self._ending.state is OPEN and self._in_flight.is_settled
 
     def end_as_stalled(self) -> None:
-        """Ends the connection: it stands still, and other connections' frames wait for the bytes that it holds."""
+        """Ends the connection: nothing moves on it, and other connections' frames wait for the bytes that it holds."""
         self._on(Event.CUT, Cause.STALLED)
 
     def end_as_idle(self) -> None:
@@ -137,20 +139,18 @@ class Relay:
             self._on(Event.CUT, Cause.IDLE)
 
     def drain(self) -> None:
-        """Ends the connection at the next frame boundary, once what is in flight is answered."""
+        """Ends the connection at the next frame boundary, once the requests in flight are answered."""
         if self._ending.state is OPEN:
             self._begin_draining(Cause.DRAINED)
         elif self.may_end_now:
             self._on(Event.CUT, Cause.DRAINED)
 
     def _begin_draining(self, cause: Cause) -> None:
-        """Has the task that reads requests end the connection. Another task could lose a request that has been read
-        and not answered.
-        """
+        """Has the task that reads requests end the connection: another task could lose a request that was just read."""
         self._on(Event.DRAIN, cause)
         self._client.wake()
 
-    # how the connection's own tasks end it
+    # the end of the connection
 
     def _on(self, event: Event, cause: Cause | None = None) -> None:
         self._ending.on(event, cause)
@@ -167,16 +167,14 @@ class Relay:
         return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
     def _note_loss(self, lost: PeerLost) -> None:
-        """Notes the loss that a failed send shows. A broken pipe to the broker is none: it may have closed in order."""
+        """Notes the loss that a failed send shows. A broken pipe to the broker is none: a broker may close in order."""
         if lost.stream is self._client:
             self._ending.note_loss(Direction.REQUEST, self._loss_cause(lost))
         elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
             self._ending.note_loss(Direction.RESPONSE, self._loss_cause(lost))
 
     def _send_now(self, stream: Stream, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-        """Sends what the socket takes now; returns the rest. Notes a loss here, because the other task may read the
-        end of stream before the task of this direction runs.
-        """
+        """Sends what the socket takes now; returns the rest. Notes a loss before the other task can see it."""
         try:
             return stream.send_now(pieces)
         except PeerLost as lost:
@@ -189,19 +187,19 @@ class Relay:
         try:
             await self._pass_requests()
         except PeerLost as lost:
-            # a lost broker's last responses may be unread: the other task passes them on, then ends the connection
+            # if the broker is lost, its last responses may be unread: the other task passes them on, then ends
             self._note_loss(lost)
             if lost.stream is self._client:
                 self._on(Event.PEER_GONE, self._loss_cause(lost))
 
     async def _pass_requests(self) -> None:
         while limit := self._read_limit():
-            taken: PendingChunk | Wakeup = await self._client.until(self._take_request, limit)
+            taken: PendingChunk | Wakeup = await self._client.receive_until(self._take_request, limit)
             if taken is Wakeup.END_OF_STREAM:
                 await self._finish_client()
                 return
             if taken is Wakeup.OWN_QUERY:
-                # the broker's address leads back to the proxy: passed on, the query would go round again
+                # the broker's address leads back to the proxy; a query that is passed on would come back again
                 await self._client.send([self._context.discovery.loop_answer])
                 self._on(Event.CUT, Cause.LEADS_BACK)
                 return
@@ -211,13 +209,13 @@ class Relay:
         self._on(Event.SETTLE)
 
     def _read_limit(self) -> int:
-        """The most bytes to read from the client. While DRAINING: those that the begun frame lacks; 0 ends reading."""
+        """The most bytes to read from the client. While DRAINING: what the begun request lacks; 0: read no more."""
         if self._ending.state is not DRAINING:
             return RECEIVE_SIZE
         return min(self._conversation.requests_side.missing, RECEIVE_SIZE)
 
     def _take_request(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """Passes a chunk (None: `Stream.wake`) on if it need not wait; else returns what the task is to finish."""
+        """Passes on a chunk. Returns None once it is sent, else what the task must handle. `chunk` None: a wake."""
         if not chunk:
             return Wakeup.END_OF_STREAM if chunk is not None else Wakeup.STATE_CHANGED
         if chunk == self._discovery_frame:
@@ -233,7 +231,7 @@ class Relay:
             self._answer(step.to_answer, at_ns)
         if step.unanswered:
             self._exchange_counter.unanswered(step.unanswered)
-            # they were ahead of a response of the proxy's own, whose turn may have come
+            # a response of the proxy's own may have waited behind these exchanges
             self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
         if not waits:
@@ -266,7 +264,7 @@ class Relay:
         return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.awaits_oldest
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
-        """Has the other task send the proxy's own responses, each in its turn."""
+        """Answers requests in the broker's place. The other task sends these responses, each in its turn."""
         for exchange in exchanges:
             correlation_id = exchange.correlation_id
             assert correlation_id is not None, "in the dialect of 0.7 the proxy answers nothing"
@@ -277,7 +275,7 @@ class Relay:
         self._broker.wake()
 
     async def _refuse(self, cause: Cause) -> None:
-        """Ends the connection at a bad request as a broker would: once the requests before it are answered."""
+        """Ends the connection at a bad request, as a broker would: once the requests before it are answered."""
         self._on(Event.REFUSE, cause)
         with trio.move_on_after(self._context.settings.half_close_seconds):
             await self._in_flight.until_settled()
@@ -289,7 +287,7 @@ class Relay:
         self._cancel_if_ended()
         seconds = self._context.settings.half_close_seconds
         self._recording.half_closed(Direction.REQUEST)
-        # an incomplete head will never be a request, but the client has sent these bytes
+        # an incomplete head: it will never be a request, but the client has sent its bytes
         if held := self._conversation.requests_side.held:
             await self._broker.send([held])
         if self._client.half_closes:
@@ -320,7 +318,7 @@ class Relay:
 
     async def _pass_responses(self) -> None:
         while True:
-            taken: PendingChunk | Wakeup = await self._broker.until(self._take_response)
+            taken: PendingChunk | Wakeup = await self._broker.receive_until(self._take_response)
             if not isinstance(taken, PendingChunk):
                 break
             await self._finish_response(taken)
@@ -331,7 +329,7 @@ class Relay:
         self._cancel_if_ended()
 
     def _take_response(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """As `_take_request`, for responses. After a wake, sends the proxy's own responses whose turn has come."""
+        """As `_take_request`, for responses. A wake sends the proxy's own responses whose turn has come."""
         if chunk == b"":
             return Wakeup.END_OF_STREAM
         at_ns = clock()
@@ -380,7 +378,7 @@ class Relay:
             self._in_flight.sent.set()
 
     def _begin_rewriting(self, step: Step) -> bool:
-        """True if the step's outgoing bytes are final; they end before a response that can't be rewritten."""
+        """True if the step's outgoing bytes are final. They then end before a response that can't be rewritten."""
         try:
             return self._rewriting.begin(step)
         except NotRewritable as error:
@@ -393,7 +391,7 @@ class Relay:
         level = self._context.log_throttle.level(f"{rejected.api} {error}")
         log(level, "response can't be rewritten", connection=self.connection, api=rejected.api, reason=error)
         unsent = end_before(step, error)
-        # a response that is still arriving is not counted here, but when the connection ends
+        # a response that is still arriving is counted when the connection ends
         arrived = [] if rejected is self._conversation.responses_side.open_exchange else [rejected]
         self._exchange_counter.unanswered([*arrived, *unsent])
         self._exchange_counter.unsent_finished = step.finished

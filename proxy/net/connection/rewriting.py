@@ -1,8 +1,8 @@
 """Rewrites responses that name brokers. Most are held whole; large ones with records stream, except their tail.
 
 `proxy.rewrite` decides which bytes change, and into what. This module collects the response's bytes, and waits until
-the listeners of the named nodes are open: only then may the response leave. Most rewrites need not wait, and then no
-task is woken. So a rewrite is a generator (`Waiting`), which yields a function for each wait.
+the listeners of the named nodes are open: only then may the response leave. Most rewrites need not wait, and should
+not cost a task switch. So a rewrite is a generator (`Waiting`): it yields a function for each wait.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import API_VERSIONS
 
-# larger Fetch and ShareFetch responses stream, so that a consumer does not wait for 50 MB to be complete
+# Fetch, ShareFetch and ShareAcknowledge responses above this stream: a consumer need not wait for 50 MB to be complete
 HOLD_WALKED_BELOW = 256 * 1024
 
 T = TypeVar("T")
 Wait = Callable[[], Awaitable[None]]
-# a generator that yields each `Wait`, is resumed after that wait, and returns its result
+# a generator that yields each `Wait`, is resumed once that was awaited, and returns its result
 Waiting = Generator[Wait, None, T]
 
 
 class TooLarge(Exception):
-    """A response that must be held is over the limit."""
+    """A response, or the tail of one, must be held and is larger than the limit."""
 
 
 class NotRewritable(Exception):
@@ -48,7 +48,7 @@ class NotRewritable(Exception):
 
 
 class Replacement(NamedTuple):
-    """The bytes to send for a piece of a frame: its first `unchanged` bytes, then `changed` in place of the others."""
+    """What to send for a piece of a frame: its first `unchanged` bytes, then `changed` in place of the others."""
 
     unchanged: int
     changed: bytes
@@ -58,25 +58,26 @@ class FrameRewriter(Protocol):
     """Rewrites one response, piece by piece."""
 
     def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
-        """Takes the next piece of the frame; the first begins with the length.
+        """Takes the next piece of the frame; the first piece begins with the length.
 
-        Raises WireError, TooLarge; OSError if a named node can't have a listener.
+        Raises:
+            WireError: the frame can't be read. TooLarge. OSError: a named node can't have a listener.
         """
 
 
 def is_rewritten(api_key: int, api_version: int | None) -> bool:
-    """True if responses of this API and version are rewritten. Version None (the dialect of 0.7): never."""
+    """True if responses of this API and version are rewritten. False for version None, the dialect of 0.7."""
     return api_version is not None and (api_key == API_VERSIONS or addresses.carries(api_key, api_version))
 
 
 def rewriter(
     exchange: Exchange, nodes: Nodes, share: Share, hold_limit: int, *, hide_unknown: bool = False
 ) -> FrameRewriter:
-    """The rewriter for this exchange's response, whose API and version `is_rewritten`.
+    """Returns a rewriter for this exchange's response, whose API and version `is_rewritten`.
 
     Args:
         share: accounts for the bytes that are held.
-        hide_unknown: leave APIs and versions that the proxy can't decode out of ApiVersions responses.
+        hide_unknown: leave vendors' APIs, which the proxy can't decode, out of ApiVersions responses.
 
     Raises:
         TooLarge: the response must be held, and is larger than `hold_limit`.
@@ -123,13 +124,13 @@ class HeldRewriter:
         nodes = addresses.nodes_in(key, version, frame)
         yield from _wait_for_listeners(self._nodes, nodes, cluster_id)
         if not nodes:
-            # most Produce responses name no node: a second search for addresses would double the work
+            # most Produce responses name no node, and `splice` would search them a second time
             return LENGTH.pack(len(frame)) + frame
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
 
 class WalkedRewriter:
-    """Passes on the frame up to its tail, which may hold addresses. Holds the tail, and rewrites it at equal length."""
+    """Passes on the frame up to its tail, the part that may hold addresses. Rewrites the tail at equal length."""
 
     def __init__(self, api_key: int, api_version: int, size: int, nodes: Nodes, share: Share, hold_limit: int) -> None:
         self._api = api_key, api_version
@@ -154,7 +155,7 @@ class WalkedRewriter:
         return Replacement(unchanged, (yield from self._rewrite_tail(bytes(self._tail))))
 
     def _walk_on(self, piece: memoryview) -> Waiting[int]:
-        """Walks over a piece. Returns the number of its bytes before the tail."""
+        """Walks over a piece. Returns how many of its bytes are before the tail."""
         length = min(self._length_left, len(piece))
         self._length_left -= length
         stop = self._walk.feed(piece[length:]) if len(piece) > length else None
@@ -183,7 +184,7 @@ def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | N
 
 
 class Rewriting:
-    """Rewrites one connection's responses, one at a time. `holder`: the connection, for which bytes are held."""
+    """Rewrites one connection's responses, one at a time. `holder`: that connection, for which `held` counts bytes."""
 
     def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
         self._nodes = nodes
@@ -191,27 +192,27 @@ class Rewriting:
         self._share = Share(held, holder)
         self._settings = settings
         self._rewriter: FrameRewriter | None = None
-        # the unfinished rewrite of a step, and the wait that it yielded last
+        # the rewrite of the newest step, and the `Wait` that it yielded last (None: it is finished)
         self._unfinished: Waiting[None] | None = None
         self._wait: Wait | None = None
 
     @property
     def has_begun(self) -> bool:
-        """True from a response's first piece until `release`."""
+        """True from the first piece of a response until `release`."""
         return self._rewriter is not None
 
     def begin(self, step: Step) -> bool:
-        """Adds edits to a step, for the responses in it that name brokers. False: `finish` must be awaited.
+        """Adds edits to a step, for the responses in it that name brokers. Returns False if `finish` must be awaited.
 
         Raises:
-            NotRewritable: a response can't be rewritten; it and all bytes behind it must not be sent (`end_before`).
+            NotRewritable: a response can't be rewritten. Neither it nor the bytes behind it may be sent (`end_before`).
         """
         self._unfinished = self._add_edits(step)
         self._wait = next(self._unfinished, None)
         return self._wait is None
 
     async def finish(self) -> None:
-        """Adds the edits that `begin` has not added to its step. Raises NotRewritable, as `begin` does."""
+        """Adds the edits that `begin` could not add without waiting. Raises NotRewritable, as `begin` does."""
         while self._unfinished is not None and self._wait is not None:
             try:
                 await self._wait()
@@ -242,12 +243,12 @@ class Rewriting:
         return (yield from self._rewriter.feed(piece, last=mark.last))
 
     def release(self) -> None:
-        """Gives back the bytes held for a response; called once it is sent, or when the next one begins."""
+        """Gives back the bytes held for a response. Called once the response is sent, or when the next one begins."""
         self._share.release()
         self._rewriter = None
 
     def end(self) -> None:
-        """Gives back all held bytes; called once the connection has ended, which may be in the middle of a response."""
+        """Gives back all held bytes. Called once the connection has ended, maybe in the middle of a response."""
         if self._unfinished is not None:
             self._unfinished.close()
         self._unfinished = self._wait = None
@@ -255,9 +256,9 @@ class Rewriting:
 
 
 def end_before(step: Step, error: NotRewritable) -> list[Exchange]:
-    """Ends a step, and with it the connection, before the response that can't be rewritten.
+    """Ends a step before the response that can't be rewritten, and sets the cause that ends the connection.
 
-    Returns the exchanges whose complete responses stand behind that response, and are not sent.
+    Returns the exchanges whose complete responses are behind that response, and so are not sent.
     """
     number, finished = error.exchange.number, step.finished
     step.stop = error.start - step.offset
