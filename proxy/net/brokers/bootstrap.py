@@ -1,8 +1,8 @@
 """A cluster's bootstrap servers, in the order in which they are tried.
 
 At first the order is that of the settings. Attempts overlap: the next server is tried once the one before has failed,
-or has taken longer than its head start (`race`). The server that succeeds first becomes the first in the order. The
-first becomes the last if a client gives up a connection on which it never responded.
+or has taken longer than its head start (`race`). The server that succeeds first becomes the first in the order. A first
+server that never responds to a client becomes the last once the client gives up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Bootstrap:
-    """The servers of one cluster. `cluster`: its name, for the log."""
+    """One cluster's bootstrap servers. `cluster`: its name, for the log."""
 
     def __init__(self, cluster: str, servers: tuple[Address, ...]) -> None:
         self._cluster = cluster
@@ -33,11 +33,11 @@ class Bootstrap:
         return tuple(self._order)
 
     async def first_success(self, attempt: Callable[[Address], Awaitable[T]], discard: Callable[[T], object]) -> T:
-        """The result of the attempt that succeeds first; its server is tried first from now on.
+        """Returns the result of the attempt that succeeds first. Its server is tried first from now on.
 
         Args:
-            attempt: raises PeerLost if a server fails.
-            discard: closes the result of each other attempt that has succeeded too.
+            attempt: called with a server; raises PeerLost if the server fails.
+            discard: closes a result; called with those of other attempts that have succeeded too.
 
         Raises:
             AllLost: every attempt failed.
@@ -46,17 +46,16 @@ class Bootstrap:
         async def with_server(server: Address) -> tuple[Address, T]:
             return server, await attempt(server)
 
-        server, found = await race(
-            [partial(with_server, server) for server in self._order], lambda result: discard(result[1])
+        server, result = await race(
+            [partial(with_server, server) for server in self._order], lambda success: discard(success[1])
         )
         self._put_first(server)
-        return found
+        return result
 
     def report_silent(self, peer: str) -> None:
-        """Makes the first server the last, if it never responded on a connection that a client has given up.
+        """Reports that a client has given up a connection on which `peer` (a `Stream.peer`) never responded.
 
-        Args:
-            peer: the server's address, as in `Stream.peer`.
+        If `peer` is the first server, it becomes the last.
         """
         if str(self._order[0]) == peer:
             self._put_first(*self._order[1:])

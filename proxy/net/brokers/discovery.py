@@ -1,11 +1,12 @@
-"""Discovery: the proxy itself asks a broker for the cluster's nodes. `upstreams` decides when.
+"""Discovery: the proxy queries a broker for the cluster's nodes. `upstreams` decides when.
 
 The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. A
-broker older than 0.10 closes it at ApiVersions; on a second one the proxy asks for Metadata v0 alone. A broker that
-demands a login closes it at Metadata; the proxy then learns the nodes from responses to clients.
+broker older than 0.10 closes the connection at ApiVersions; the proxy then sends Metadata v0 alone on a second
+connection. A broker that demands a login closes the connection at Metadata; the proxy then learns the nodes from
+responses to clients.
 
 A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
-receives the query, recognises its bytes, and sends a response (`loop_answer`) that no broker sends.
+receives the query, recognises its bytes, and answers with a response that no broker sends (`loop_answer`).
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from proxy.wire.framing import LENGTH, framed
 from proxy.wire.keys import API_VERSIONS, METADATA
 
 CLIENT_ID = "kafka-wiretap"
-# enough: Metadata without topics takes some dozens of bytes a node; only v0 lists all topics
+# bytes; Metadata without topics takes some dozens of bytes a node, and only v0 lists all topics
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# correlation ids are int32; the query's id is never negative, because some brokers use negative ids themselves
+# the query's correlation id is below this: an int32 that is not negative, because some brokers use negative ids
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]
 
 
 class NotAnswered(PeerLost):
-    """The broker accepted the connection, but has not named the cluster's nodes; the message says why."""
+    """The broker accepted the connection, but did not name the cluster's nodes; the message says why."""
 
 
 class ClosedByBroker(NotAnswered):
@@ -59,10 +60,11 @@ class DiscoveryQuery:
     """The ApiVersions request that begins each query for one cluster. All workers send, and recognise, the same bytes.
 
     Args:
-        seed: a random number, drawn when the proxy starts: no other proxy sends the same query.
+        seed: a random number, drawn when the proxy starts, so that no other proxy sends the same query.
         cluster: the cluster's name.
 
-    `frame`: the request, with its length. `loop_answer`: the response, with its length, of the proxy's own listener.
+    frame: the request, with its length.
+    loop_answer: the response, with its length, that the proxy's own listener gives to it.
     """
 
     def __init__(self, seed: int = 0, cluster: str = "") -> None:
@@ -73,17 +75,17 @@ class DiscoveryQuery:
 
 
 async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
-    """Dials a broker and asks it for the cluster's nodes.
+    """Dials a broker and queries it for the cluster's nodes.
 
     Raises:
-        PeerLost: the broker could not be connected to.
+        PeerLost: no connection to the broker could be made.
         NotAnswered: the broker did not answer, or its answer can't be understood.
         LeadsBackIndirectly: the proxy's own listener answered the query.
     """
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
-            return await _ask(stream, dial, query)
+            return await _query(stream, dial, query)
     except LeadsBackIndirectly:
         raise
     except (PeerLost, WireError) as error:
@@ -92,7 +94,7 @@ async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
-async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
+async def _query(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
     try:
         try:
             versions = await _exchange(stream, query.frame)
@@ -108,7 +110,7 @@ async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> Disco
 
 
 async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> DiscoveredNodes:
-    # version 0 can only ask for all topics; later versions ask for none
+    # an empty list means all topics in version 0, and no topic in later ones
     fields = {"topics": [], "allow_auto_topic_creation": False}
     request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, fields)
     frame = await _exchange(stream, framed(request))
@@ -117,7 +119,7 @@ async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> Dis
 
 
 def _metadata_version(frame: bytes) -> int:
-    """The newest version of Metadata that an ApiVersions response v0 offers and the catalog has."""
+    """Returns the newest version of Metadata that this ApiVersions response v0 offers and the catalog has."""
     decoded = catalog.decode_response(frame, API_VERSIONS, 0)
     assert not isinstance(decoded, catalog.UnknownMessage)
     offered = {api["api_key"]: int(api["max_version"]) for api in decoded[1]["api_keys"]}
@@ -125,15 +127,15 @@ def _metadata_version(frame: bytes) -> int:
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
-    """Sends a request, given with its length. Returns the response without its length."""
+    """Sends a request, whose length is in front. Returns the response without its length."""
     await stream.send([frame])
     received = b""
-    while len(received) < 4 or len(received) < 4 + _size(received):
+    while len(received) < LENGTH.size or len(received) < LENGTH.size + _size(received):
         chunk = await stream.receive()
         if not chunk:
             raise ClosedByBroker(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
         received += chunk
-    return received[4:]
+    return received[LENGTH.size :]
 
 
 def _size(received: bytes) -> int:

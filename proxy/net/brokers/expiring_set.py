@@ -1,4 +1,4 @@
-"""A set whose members expire: for facts that must be found out anew after a while."""
+"""A set whose members expire, for facts that hold only for a while."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class ExpiringSet(Generic[T]):
 
     def add(self, member: T) -> None:
         """Adds a member, or renews it. Removes the members that have expired."""
-        self._added = {one: at for one, at in self._added.items() if one in self} | {member: trio.current_time()}
+        living = {known: at for known, at in self._added.items() if known in self}
+        self._added = living | {member: trio.current_time()}
 
     def discard(self, member: T) -> None:
         """Removes a member."""

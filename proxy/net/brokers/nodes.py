@@ -1,6 +1,8 @@
-"""The cluster's nodes, and the proxy's listener for each: it is opened before any client learns of the node.
+"""The node table of one cluster: each node's broker, and the proxy's listener for it.
 
-A node keeps its listener for ever. Its broker's address may change: each new connection asks for it (`upstream`).
+A node's listener is opened before a client learns of the node (`ensure`), and the node keeps it for ever. The broker's
+address may change; each new connection looks it up (`upstream`). The relays, `Upstreams` and the admin page read the
+table.
 """
 
 from __future__ import annotations
@@ -31,21 +33,23 @@ from proxy.schema.faults import Fault, Setting
 
 # connections that may wait to be accepted
 BACKLOG = 1024
-# a name of this machine is found in /etc/hosts at once; a look-up that takes longer hangs in a name service
+# /etc/hosts gives a name of this machine at once; a look-up that takes longer hangs in a name service
 LOOK_UP_SECONDS = 5.0
-# free ports that are passed over because they are set aside for others; the next free port is taken in any case
-MAX_PICKS = 64
+# the most free ports that are passed over because they are set aside for others; the next free port is then taken
+MAX_PASSED_OVER = 64
 
 
 class Nodes:
     """Node id <-> listener <-> broker.
 
-    `descriptors_per_listener`: how many this process may need; in the parent of workers, one more for each worker.
+    descriptors_per_listener: the file descriptors that a listener may take; in the parent, one more for each worker.
+    own_listeners: the addresses that the proxy itself must not dial.
 
     Args:
         serve: called once for each new listener, to accept on it from then on.
         state: the content of the state file.
-        observer: is told of each node with a listener: at the start, when the node is found, when its broker moves.
+        observer: each node with a listener is reported to it: at the start, when the node is found, when its broker
+            moves. None: nothing is recorded.
         reserved: ports of other clusters, passed over when a free port is picked.
     """
 
@@ -74,13 +78,12 @@ class Nodes:
         self._picked_ports: dict[int, int] = {}
         self._owner = Owner.of(settings)
         self._state_writer = StateWriter(settings.state, self._state) if settings.state is not None else None
-        # addresses that the proxy itself must not dial
         self.own_listeners = OwnListeners()
 
     def add_bootstrap(self, sock: socket.socket, listening: Address) -> None:
-        """Adds the bootstrap listener, which may also be the listener of nodes."""
+        """Adds the bootstrap listener, whose socket listens at `listening`. It may also be the listener of nodes."""
         self._bootstrap = listening
-        # both names: the address listened on, and the advertised one
+        # two names: the address listened on, and the advertised address
         self.own_listeners.add(sock, listening, self._map.advertised_bootstrap(listening))
         if self._map.own_node is not None:
             # the broker of `own_node` is the bootstrap server
@@ -98,7 +101,7 @@ class Nodes:
     async def listen_for_known(self, node_ids: Iterable[int]) -> None:
         """Opens the listeners of nodes that the state file knows; stops at the first that can't be opened."""
         for node_id in node_ids:
-            # there may be thousands: other tasks have their turn in between
+            # there may be thousands of nodes, so other tasks get a turn in between
             await trio.lowlevel.checkpoint()
             if node_id in self._listening:
                 continue
@@ -110,8 +113,8 @@ class Nodes:
                 return
             self._notify_observer(node_id, self.upstream(node_id), listener)
 
-    async def prepared(self, node_map: NodeMap) -> Change:
-        """The change to a new node map: listeners for nodes that have none, and new advertised addresses.
+    async def change_to(self, node_map: NodeMap) -> Change:
+        """Returns the change to a new node map: listeners for nodes that have none, and new advertised addresses.
 
         Raises:
             BadSetting: one of the listeners can't be opened.
@@ -119,9 +122,9 @@ class Nodes:
         opened: dict[int, socket.socket] = {}
         change = Change(
             apply=partial(self._apply_map, node_map, opened),
-            # a node keeps a listener that it has got by then
+            # a node keeps the listener that `apply` gave it
             undo=partial(self._apply_map, self._map, {}),
-            drop=partial(_close, opened),
+            drop=partial(_close_all, opened),
         )
         try:
             for node_id in node_map.named.keys() - self._listening.keys():
@@ -140,7 +143,7 @@ class Nodes:
 
     def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
         self._map = node_map
-        # a node that no setting names, only a broker's response, may have no advertised address
+        # a node that only a broker's response names may have no advertised address
         self.own_listeners.add_names(
             *(name for number in self._listening if (name := self._advertised_or_none(number)) is not None)
         )
@@ -154,7 +157,7 @@ class Nodes:
 
     @property
     def known(self) -> list[int]:
-        """The ids of the nodes in the state file, and of those found since."""
+        """The ids of the nodes in the state file and of the nodes found since, sorted."""
         return sorted(self._known)
 
     @property
@@ -171,10 +174,13 @@ class Nodes:
         return all(map(self._is_current, nodes))
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
-        """Returns when every node that this proxy serves has its listener. Raises OSError: one can't be opened.
+        """Learns nodes that a response names. Returns when each node that this proxy serves has its listener.
 
         Args:
-            cluster_id: of the cluster that has named the nodes; None: its response has no id.
+            cluster_id: the cluster's id in that response; None: the response has none.
+
+        Raises:
+            OSError: a listener can't be opened.
         """
         nodes = tuple(nodes)
         self._check_file_limit({node.node_id for node in nodes})
@@ -189,7 +195,7 @@ class Nodes:
             self._state_writer.changed()
 
     def advertised(self, node_id: int) -> Address:
-        """The advertised address of a node, after `ensure`. Raises OSError: the mapping has none."""
+        """The advertised address of a node, after `ensure`. Raises OSError: the mapping gives it none."""
         listening = self._listening.get(node_id)
         try:
             return self._map.advertised(node_id, listening.port if listening else None)
@@ -197,7 +203,7 @@ class Nodes:
             raise OSError(errno.EADDRNOTAVAIL, str(error)) from error
 
     def _advertised_or_none(self, node_id: int) -> Address | None:
-        """The advertised address of a node; None: the mapping has none."""
+        """The advertised address of a node; None: the mapping gives it none."""
         try:
             return self.advertised(node_id)
         except OSError:
@@ -209,14 +215,14 @@ class Nodes:
         return known.upstream if known else None
 
     def listeners(self) -> list[NodeListener]:
-        """The nodes' listeners, for the metrics; may be called in another thread."""
+        """The nodes' listeners, for the metrics. Called in any thread."""
         return [
             NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), self._has_usual_port[number])
             for number, listener in list(self._listening.items())
         ]
 
     def _switch_cluster(self, cluster_id: str | None) -> None:
-        """Forgets the known brokers: another cluster answers, and its nodes may have the same ids."""
+        """Takes over the cluster's id. If it replaces another, forgets the known brokers: node ids may be the same."""
         before, self._cluster_id = self._cluster_id, cluster_id
         if before is None:
             return
@@ -226,7 +232,7 @@ class Nodes:
         log(level, event, cluster=self._settings.name, was=before, now=cluster_id)
 
     def _check_file_limit(self, node_ids: set[int]) -> None:
-        """Raises OSError if the listeners, which stay for ever, would take the descriptors that connections need."""
+        """Raises OSError if listeners, which stay for ever, would take more than half of the file descriptors."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         max_nodes = files // 2 // self.descriptors_per_listener
         if files != resource.RLIM_INFINITY and len(node_ids | self._listening.keys()) > max_nodes:
@@ -240,7 +246,10 @@ class Nodes:
         return node.node_id in self._listening or is_not_served
 
     def _upstream_of(self, node: Node) -> Address | None:
-        """The broker to dial for a node: the bootstrap server, if the node advertises the proxy itself (a sidecar)."""
+        """The address to dial for a node; None: the node's own can't be dialled.
+
+        It is a bootstrap server's if the node advertises the proxy itself, as the broker of a sidecar does.
+        """
         address = node.address
         if address in self.own_listeners or node.node_id == self._map.own_node:
             return self._settings.upstream[0]
@@ -258,10 +267,10 @@ class Nodes:
             self._observer.node(node_id, str(upstream or "unknown"), str(listener), self._settings.name)
 
     def _listen(self, node_id: int) -> Address | None:
-        """The node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
+        """Returns the node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted(node_id)
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
-            # before the node is noted: this raises if its id, which may be any, has no advertised address
+            # first, because it raises if the node's id, which may be any, has no advertised address
             self.own_listeners.add_names(self.advertised(node_id))
             self._listening[node_id], self._has_usual_port[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
@@ -269,7 +278,7 @@ class Nodes:
         return self._add_listener(node_id, self._bind(node_id, self._map, wanted.host))
 
     def _add_listener(self, node_id: int, sock: socket.socket) -> Address:
-        """Makes a listening socket the node's listener; returns its address."""
+        """Makes a listening socket the node's listener. Returns the listener's address."""
         wanted = self._map.wanted(node_id)
         assert wanted is not None
         port = sock.getsockname()[1]
@@ -292,7 +301,7 @@ class Nodes:
         return Fault((setting, f"{whose} can't be listened on ({reason})"), "an address of this machine")
 
     def _bind(self, node_id: int, node_map: NodeMap, host: str) -> socket.socket:
-        """A socket that listens at `host`, on the first free one of the node's ports (0: any port). Raises OSError."""
+        """Returns a socket that listens at `host`, on the first of the node's ports that is free. Raises OSError."""
         wanted = node_map.wanted(node_id)
         assert wanted is not None
         for port in wanted.ports[:-1]:
@@ -304,12 +313,12 @@ class Nodes:
         return bind(Address(host, wanted.ports[-1])) if wanted.ports[-1] else self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
-        """A socket that listens on a free port. Passes over at most MAX_PICKS ports that are set aside for others."""
+        """Returns a socket that listens on a free port. Passes over at most MAX_PASSED_OVER ports of others."""
         passed_over: list[socket.socket] = []
         try:
             while True:
                 sock = bind(Address(host, 0))
-                if len(passed_over) >= MAX_PICKS or not self._is_reserved(sock.getsockname()[1], node_id):
+                if len(passed_over) >= MAX_PASSED_OVER or not self._is_reserved(sock.getsockname()[1], node_id):
                     return sock
                 passed_over.append(sock)
         finally:
@@ -320,24 +329,24 @@ class Nodes:
         return self._map.is_set_aside(port, node_id) or any(port in ports for ports in self._reserved)
 
     def _state(self) -> SavedState:
-        """The state to be saved; called in another thread."""
-        # a broker may give itself any id; one below 0 would make the file unreadable
+        """Returns the state to save. Called in any thread."""
+        # a broker may claim any id; an id below 0 would make the file unreadable
         nodes = {number: node for number, node in self._known.copy().items() if number >= 0}
         return SavedState(nodes, self._cluster_id, self._owner)
 
     async def close_state(self) -> None:
-        """Returns when the state is on the disk; changes from now on are not saved."""
+        """Returns when the state is written, or its write has failed. Later changes are not saved."""
         if self._state_writer is not None:
             await in_thread_or_inline(self._state_writer.close)
 
 
-def _close(sockets: dict[int, socket.socket]) -> None:
+def _close_all(sockets: dict[int, socket.socket]) -> None:
     while sockets:
         sockets.popitem()[1].close()
 
 
 async def _ip_of(host: str) -> str:
-    """The IP address of a host name of this machine. Raises OSError."""
+    """Returns the IP address, or the wildcard, of a listener's host. Raises OSError."""
     if host in WILDCARDS:
         return host
     with trio.move_on_after(LOOK_UP_SECONDS):
@@ -347,7 +356,7 @@ async def _ip_of(host: str) -> str:
 
 
 def _can_be_dialled(address: Address) -> bool:
-    """True if this is a well-formed address: a broker may advertise any text."""
+    """True if the address is well-formed: a broker may advertise any text."""
     try:
         return Address.parse(str(address)) == address and address.port != 0
     except ValueError:
@@ -355,7 +364,7 @@ def _can_be_dialled(address: Address) -> bool:
 
 
 def bind(address: Address) -> socket.socket:
-    """A socket that listens at the address; host "*" is every IPv4 interface. Raises OSError."""
+    """Returns a socket that listens at the address; host "*" is every IPv4 interface. Raises OSError."""
     sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

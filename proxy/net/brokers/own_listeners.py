@@ -1,8 +1,8 @@
-"""The proxy's own listeners: the sockets that it listens on, and the names that clients are told for them.
+"""The proxy's own listeners: the sockets that it listens on, and their names (the addresses that clients dial).
 
-A connection from the proxy to itself would be passed on to itself, without end. One address has many spellings (`0`,
-`::ffff:127.0.0.1`, a name that some resolver knows), so names are only a short cut: the address at which a connection
-has arrived decides.
+The proxy must not dial itself: it would pass that connection on to itself, without end. Names are only a short cut,
+because one address has many spellings (`0`, `::ffff:127.0.0.1`, a name that some resolver knows). What decides is the
+remote address of a connection that has been made (`are_reached_by`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from proxy.schema.addresses import Address
 
 Ip = IPv4Address | IPv6Address
 
-# where these files say 1, other machines' addresses can be bound (for services that move between machines)
+# where one of these files says 1, a socket can be bound to another machine's address
 BINDS_ANYTHING = (Path("/proc/sys/net/ipv4/ip_nonlocal_bind"), Path("/proc/sys/net/ipv6/ip_nonlocal_bind"))
 
 
@@ -26,7 +26,7 @@ class OwnListeners:
 
     def __init__(self) -> None:
         self._names: set[Address] = set()
-        # port -> the addresses that are listened on
+        # port -> the IP addresses that are listened on
         self._bound: dict[int, set[Ip]] = {}
 
     def add(self, sock: socket.socket, *names: Address) -> None:
@@ -36,7 +36,7 @@ class OwnListeners:
         self._names.update(names)
 
     def add_names(self, *names: Address) -> None:
-        """Adds names that clients are told."""
+        """Adds names of listeners."""
         self._names.update(names)
 
     def __contains__(self, name: Address) -> bool:
@@ -44,30 +44,31 @@ class OwnListeners:
         return name in self._names
 
     def are_reached_by(self, sock: socket.socket) -> bool:
-        """True if a connected socket leads to one of these listeners. Raises OSError: it is not connected any more."""
-        (here, from_port), (there, port) = _ip_and_port(sock.getsockname()), _ip_and_port(sock.getpeername())
-        if (here, from_port) == (there, port):
-            # nobody listens, and TCP has connected the socket to itself: it may, where a socket dials its own port
+        """True if a connected socket leads to one of these listeners. Raises OSError: the connection has ended."""
+        (local, from_port), (remote, port) = _ip_and_port(sock.getsockname()), _ip_and_port(sock.getpeername())
+        if (local, from_port) == (remote, port):
+            # TCP may connect a socket to itself if nobody listens and the socket dials its own port
             return True
         bound = self._bound.get(port, set())
-        return there in bound or (any(_accepts(wildcard, there) for wildcard in bound) and _is_local(there, here))
+        return remote in bound or (any(_accepts(wildcard, remote) for wildcard in bound) and _is_local(remote, local))
 
 
 def _ip_and_port(sockaddr: Any) -> tuple[Ip, int]:
     return ip_of(sockaddr[0]), sockaddr[1]
 
 
-def _accepts(bound: Ip, there: Ip) -> bool:
-    """True if `bound` is a wildcard whose socket accepts connections to the address `there`."""
-    return bound.is_unspecified and (bound.version == 6 or there.version == 4)
+def _accepts(bound: Ip, remote: Ip) -> bool:
+    """True if `bound` is a wildcard whose socket accepts connections to the address `remote`."""
+    return bound.is_unspecified and (bound.version == 6 or remote.version == 4)
 
 
-def _is_local(there: Ip, here: Ip) -> bool:
-    """True if the address `there`, which was reached from `here`, is one of this machine's."""
-    return there.is_loopback or there == here or (not _binds_anything() and _can_be_bound(there))
+def _is_local(remote: Ip, local: Ip) -> bool:
+    """True if the address `remote`, which a socket has reached from `local`, is one of this machine's."""
+    return remote.is_loopback or remote == local or (not _binds_anything() and _can_be_bound(remote))
 
 
 def _binds_anything() -> bool:
+    """True if a successful bind does not show that an address is this machine's."""
     return any(path.read_text().strip() != "0" for path in BINDS_ANYTHING if path.exists())
 
 

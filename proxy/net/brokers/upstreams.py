@@ -1,11 +1,12 @@
-"""The brokers, as the proxy reaches them: dialled for clients, and queried for the cluster's nodes.
+"""Dials one cluster's brokers for clients, and decides when to query them for the cluster's nodes.
 
-A broker that can't be reached is logged once, and once more when it is back. When a client gets no
-broker, the cluster is queried again, because the broker may have moved.
+A broker that can't be reached is logged once, and once more when it is back. If a client's broker can't be reached, the
+cluster is queried again, because the broker may have moved.
 
-An address that leads back to the proxy is not dialled on and on. One that leads straight to the proxy's own listeners
-is found by the first connection to it. One that leads to the proxy indirectly is found by the proxy's own query, which
-comes back. That query is sent at each discovery, and whenever the connections to an address have doubled.
+An address that leads back to the proxy must not be dialled again and again. The first connection to an address shows
+whether it leads straight to the proxy's own listeners. The proxy's own query shows whether an address leads to the
+proxy indirectly: the query comes back. It is sent at each discovery, and whenever the connections to an address have
+doubled.
 """
 
 from __future__ import annotations
@@ -35,17 +36,22 @@ from proxy.wire.dialects import Dialect
 
 # pauses between discoveries that fail, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-# the shortest time between queries that clients cause, in seconds: clients may ask for any node id
+# the shortest time between queries that clients cause, in seconds: clients may request any node id
 CLIENT_QUERY_SECONDS = 1.0
-# seconds for which an address that was found to lead back is not dialled; its name may lead elsewhere later
+# seconds for which an address that has led back is not dialled; its name may lead elsewhere later
 LOOP_TTL = 60.0
-# open connections to an address at which it is first checked for a loop; checked again whenever they have doubled. So
-# many cost little, and most addresses never have them
+# the number of open connections to an address at which it is first checked for a loop; each check after that needs
+# twice as many. A loop of so many connections costs little, and most addresses never have so many
 LOOP_CHECK_FROM = 128
 
 
 class Upstreams:
-    """Connects clients to brokers. `reached`: set when a broker is reached, cleared when no bootstrap server is."""
+    """One cluster's brokers. `reached`: True since a broker was reached; False since no bootstrap server was.
+
+    Args:
+        credentials: for TLS towards brokers; None: plaintext.
+        query: the discovery query, which all processes of the proxy share.
+    """
 
     def __init__(
         self,
@@ -61,30 +67,30 @@ class Upstreams:
         self._nodes = nodes
         self._down: set[Address] = set()
         self._query = query or DiscoveryQuery()
-        # addresses that lead straight to the proxy, and addresses that lead to it by way of others
+        # addresses that lead straight to the proxy, and addresses that lead to it through others
         self._direct_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         self._indirect_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         # address -> open connections; address -> open connections when it was last checked for a loop
         self._open: Counter[str] = Counter()
         self._open_when_checked: dict[str, int] = {}
-        # for unknown nodes: with `sni`, clients may make up any node's name
+        # for the log event of unknown nodes: with `sni`, clients can make up any number of them
         self._unknown_throttle = LogThrottle()
         self._query_lock = trio.Lock()
         self._client_query_lock = trio.Lock()
         self._queries = 0
         self._answered = False
         self._client_query_at = -math.inf
-        self._suspected = trio.Event()
+        self._discovery_requested = trio.Event()
         self._logged_reason = ""
 
     async def connect(
         self, number: int, node_id: int | None, endpoints: ClientEndpoints | None = None
     ) -> Stream | Cause:
-        """The broker connection for connection `number`, or why there is none.
+        """Returns the broker connection for the client's connection `number`, or the cause why there is none.
 
         Args:
-            node_id: None is bootstrap.
-            endpoints: the client's, for the PROXY protocol's header; None: the connection is the proxy's own.
+            node_id: the node that the client wants; None: any bootstrap server.
+            endpoints: the client's, for the PROXY header; None: the header names no client.
         """
         try:
             if node_id is None or node_id == self._settings.node_map.own_node:
@@ -95,11 +101,11 @@ class Upstreams:
             return await self._dial_node(address, endpoints)
         except PeerLost as error:
             log(DEBUG, "connection without upstream", connection=number, reason=error)
-        self.suspect()
+        self.request_discovery()
         return Cause.UPSTREAM_DOWN
 
     def opened(self, peer: str) -> bool:
-        """Counts a connection to this address (`Stream.peer`). True if the address is due for a loop check."""
+        """Counts a connection to an address (`Stream.peer`) as open. True if the address is due for a loop check."""
         self._open[peer] += 1
         if self._settings.dialect is Dialect.KAFKA_07:
             # a broker of 0.7 answers no query
@@ -110,49 +116,52 @@ class Upstreams:
         return is_check_due
 
     def closed(self, peer: str) -> None:
-        """A connection to this address has ended."""
+        """Counts a connection to an address as ended."""
         self._open[peer] -= 1
         if not self._open[peer]:
             del self._open[peer]
             self._open_when_checked.pop(peer, None)
 
     async def check_for_loop(self, peer: str) -> None:
-        """Queries this address: a query that comes back to the proxy shows a loop."""
+        """Queries the broker at an address (`Stream.peer`); `_query_at` notices a query that comes back."""
         try:
             await self._query_at(Address.parse(peer))
         except PeerLost as error:
-            log(DEBUG, "many connections, and no answer of its own", upstream=peer, reason=error)
+            log(DEBUG, "upstream did not answer the loop check", upstream=peer, reason=error)
         except Exception:
-            # see `_discover_once`
-            log(ERROR, "fault while a broker was asked whether it leads back", trace=True, upstream=peer)
+            # an answer that causes a fault must not end the proxy
+            log(ERROR, "fault in a loop check", trace=True, upstream=peer)
 
     def _unknown_node(self, number: int, node_id: int) -> Cause:
         level = self._unknown_throttle.level(str(node_id))
         log(level, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
         return Cause.UNKNOWN_NODE
 
-    def take(self, settings: ClusterSettings, credentials: LiveCredentials | None) -> None:
-        """Dials brokers with these settings and credentials from now on."""
+    def use(self, settings: ClusterSettings, credentials: LiveCredentials | None) -> None:
+        """Uses these settings and credentials for each broker that is dialled from now on."""
         self._settings, self._credentials = settings, credentials
 
-    def suspect(self) -> None:
-        """Causes a discovery soon: a broker could not be reached, and may have moved."""
-        self._suspected.set()
+    def request_discovery(self) -> None:
+        """Has `keep_discovering` discover the nodes soon: a broker could not be reached, and may have moved."""
+        self._discovery_requested.set()
 
     async def keep_discovering(self) -> None:
-        """Discovers the nodes at the start, and after a broker could not be reached. Runs until cancelled."""
+        """Discovers the nodes at the start and after each `request_discovery`, until cancelled."""
         while True:
-            self._suspected = trio.Event()
+            self._discovery_requested = trio.Event()
             pause = FIRST_PAUSE
             while not await self.discover() and not self._knows_nodes():
                 await trio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-            # clients that reconnect at once must not cause query after query
+            # clients that reconnect at once must not cause one query after the other
             await trio.sleep(FIRST_PAUSE)
-            await self._suspected.wait()
+            await self._discovery_requested.wait()
 
     async def discover(self) -> bool:
-        """Learns the cluster's nodes from its brokers. False: none told them. Concurrent calls share one query."""
+        """Learns the cluster's nodes from a bootstrap server. Returns whether one has named them.
+
+        In the dialect of 0.7, returns whether a bootstrap server could be reached. Concurrent calls share one query.
+        """
         queries_before = self._queries
         async with self._query_lock:
             if self._queries == queries_before:
@@ -161,7 +170,7 @@ class Upstreams:
             return self._answered
 
     async def discover_for_client(self) -> bool:
-        """As `discover`, for a client's unknown node: queries at most once in `CLIENT_QUERY_SECONDS`."""
+        """As `discover`, for a node that a client wants and the table lacks: at most once in `CLIENT_QUERY_SECONDS`."""
         async with self._client_query_lock:
             if trio.current_time() - self._client_query_at >= CLIENT_QUERY_SECONDS:
                 self._answered = await self.discover()
@@ -169,15 +178,15 @@ class Upstreams:
         return self._answered
 
     def _knows_nodes(self) -> bool:
-        """True if a broker takes connections and nodes are known. A broker that wants a login answers no query."""
+        """True if brokers are known and reached: brokers that demand a login never answer a query."""
         return self.reached and self._nodes.has_known_broker
 
     async def _discover_once(self) -> bool:
         if self._settings.dialect is Dialect.KAFKA_07:
             return await self._can_connect()
         try:
-            found = await self.bootstrap.first_success(self._query_at, lambda found: None)
-            await self._nodes.ensure(found.nodes, found.cluster_id)
+            nodes, cluster_id = await self.bootstrap.first_success(self._query_at, lambda discovered: None)
+            await self._nodes.ensure(nodes, cluster_id)
         except AllLost as lost:
             self.reached = any(isinstance(reason, NotAnswered) for reason in lost.reasons)
             self._log_failure(str(lost))
@@ -185,7 +194,7 @@ class Upstreams:
             self._log_failure(f"no listener can be had: {error.strerror}")
         except Exception:
             # an answer that causes a fault must not end the proxy
-            log(ERROR, "fault while the cluster was asked for its nodes", trace=True, cluster=self._settings.name)
+            log(ERROR, "fault in a discovery", trace=True, cluster=self._settings.name)
         else:
             self._logged_reason = ""
             return True
@@ -194,17 +203,17 @@ class Upstreams:
     async def _query_at(self, address: Address) -> DiscoveredNodes:
         """Queries the broker at this address for its cluster's nodes. Raises PeerLost."""
         try:
-            found = await ask_for_nodes(partial(self._dial, address), self._query)
+            discovered = await ask_for_nodes(partial(self._dial, address), self._query)
         except LeadsBackIndirectly as error:
             if address not in self._indirect_loops:
                 log(WARNING, "upstream leads back", cluster=self._settings.name, upstream=address, reason=error)
             self._indirect_loops.add(address)
             raise
         self._indirect_loops.discard(address)
-        return found
+        return discovered
 
     async def _can_connect(self) -> bool:
-        """True if a broker can be connected to. A broker of 0.7 answers no query."""
+        """True if a bootstrap server accepts a connection. A broker of 0.7 answers no query."""
         try:
             broker = await self._dial_bootstrap()
         except PeerLost:
@@ -213,19 +222,19 @@ class Upstreams:
         return True
 
     def _log_failure(self, reason: str) -> None:
-        """Logs why the nodes were not discovered: as a warning if the reason is new."""
+        """Logs why the nodes were not discovered: as a warning if the last reason was another."""
         level = DEBUG if reason == self._logged_reason else WARNING
         log(level, "the cluster's nodes are not known yet", cluster=self._settings.name, reason=reason)
         self._logged_reason = reason
 
     async def _address_of(self, node_id: int) -> Address | None:
-        """The address of a node's broker, discovered if it is unknown; None: it is still unknown."""
+        """The address of a node's broker; if it is unknown, after a discovery. None: it is still unknown."""
         if self._nodes.upstream(node_id) is None:
             await self.discover_for_client()
         return self._nodes.upstream(node_id)
 
     async def _dial_bootstrap(self, endpoints: ClientEndpoints | None = None) -> Stream:
-        """A connection to the first bootstrap server that takes one. Raises PeerLost."""
+        """Returns a connection to the first bootstrap server that accepts one. Raises PeerLost."""
         try:
             return await self.bootstrap.first_success(partial(self._dial_for_client, endpoints=endpoints), Stream.close)
         except PeerLost:
@@ -233,11 +242,11 @@ class Upstreams:
             raise
 
     async def _dial_node(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
-        """A connection to a node's broker. Raises PeerLost."""
+        """Returns a connection to a node's broker. Raises PeerLost."""
         if not self._leads_back(address):
             with suppress(LeadsBack):
                 return await self._dial_for_client(address, endpoints)
-        # a sidecar's broker advertises the proxy's name, and is itself the bootstrap server
+        # the broker of a sidecar advertises the proxy's name, and is itself the bootstrap server
         return await self._dial_bootstrap(endpoints)
 
     async def _dial_for_client(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
@@ -246,7 +255,7 @@ class Upstreams:
         return await self._dial(address, endpoints)
 
     async def _dial(self, address: Address, endpoints: ClientEndpoints | None = None) -> Stream:
-        """A connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
+        """Returns a connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
         try:
             broker = await self._connection(address, endpoints)
         except PeerLost as error:
@@ -261,7 +270,7 @@ class Upstreams:
         return broker
 
     def _leads_back(self, address: Address) -> bool:
-        """True if an address is one of the proxy's own names, or was lately found to lead straight to the proxy."""
+        """True if an address is one of the proxy's own names, or has led straight to the proxy within LOOP_TTL."""
         return address in self._nodes.own_listeners or address in self._direct_loops
 
     async def _connection(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:

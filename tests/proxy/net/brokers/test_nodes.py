@@ -508,7 +508,7 @@ def test_a_port_is_free_again_as_soon_as_its_listener_has_closed():
 
 async def grown(nodes: Nodes, chosen: ClusterSettings) -> None:
     """Settings of more nodes have been read."""
-    (await nodes.prepared(chosen.node_map)).apply()
+    (await nodes.change_to(chosen.node_map)).apply()
 
 
 async def test_a_listener_for_another_node_is_opened_while_it_runs(make, listeners, watcher):
@@ -559,7 +559,7 @@ async def test_listeners_that_are_prepared_and_not_opened_are_closed_again(make,
     with socket.socket() as free:
         free.bind((HOST, 0))
         at = Address(*free.getsockname())
-    change = await nodes.prepared(settings(named={7: at}).node_map)
+    change = await nodes.change_to(settings(named={7: at}).node_map)
     change.drop()
     assert not listens(at.port)
     assert not listeners.opened
@@ -567,7 +567,7 @@ async def test_listeners_that_are_prepared_and_not_opened_are_closed_again(make,
 
 async def test_a_node_that_turns_up_while_its_listener_is_prepared_keeps_the_one_that_it_got(make, listeners, caplog):
     nodes = make()
-    change = await nodes.prepared(settings(named={1: Address(HOST, 0)}).node_map)
+    change = await nodes.change_to(settings(named={1: Address(HOST, 0)}).node_map)
     await nodes.ensure([ONE])
     before = nodes.advertised(1)
     change.apply()
@@ -580,7 +580,7 @@ async def test_places_that_are_taken_back_are_those_of_before_and_listeners_stay
     told = Address("kafka-1.example.org", 443)
     await nodes.ensure([ONE])
     before = nodes.advertised(1)
-    change = await nodes.prepared(settings(advertised={1: told}, named={7: Address(HOST, 0)}).node_map)
+    change = await nodes.change_to(settings(advertised={1: told}, named={7: Address(HOST, 0)}).node_map)
     change.apply()
     assert nodes.advertised(1) == told
     change.undo()
