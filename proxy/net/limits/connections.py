@@ -1,8 +1,8 @@
-"""Limits on connections at the same time: in all, of a cluster, from an address.
+"""Limits on open connections: of the whole proxy, of a cluster, from a client's address. Used by `cluster.py`.
 
-A connection above a limit is closed at once rather than left in the backlog: so its client tries another broker, or
-later, and does not wait for a response that never comes. A limit that is reached is logged once, and again only after
-the connections have become clearly fewer. At most once a minute it is a warning: a client can reach it all day long.
+A connection above a limit is closed at once, so its client tries another broker or tries again later. Left in the
+backlog, it would wait for a response that never comes. A limit that is reached is logged once, and again only after
+enough connections have ended (`REARM_BELOW`). It is a warning at most once a minute: a client can reach it all day.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from logging import DEBUG, INFO, WARNING
 from proxy.log import log
 from proxy.net.log_throttle import LogThrottle
 
-# once fewer than this share of the limit are open, reaching it is logged anew: not for each client that comes and goes
+# reaching the limit is logged anew once fewer than this share of it are open, not for each client that comes and goes
 REARM_BELOW = 0.9
 
 
 class TooManyConnections(Exception):
-    """The limit is reached. Close the connection."""
+    """A limit on connections is reached. Close the new connection."""
 
 
 class ConnectionLimit:
-    """A limit on open connections: on all, or, if `admit` is given hosts, on those of each host.
+    """A limit on open connections; if `admit` is given a host, on the connections of that host.
 
     Args:
         limit: None admits every connection.
-        of: the name of the limited cluster or clusters; the log names the host instead, if there is one.
+        of: the limited cluster or clusters, for the log; if `admit` is given a host, the log names that host.
     """
 
     def __init__(self, limit: int | None, of: str) -> None:
         self._limit = limit
         self._of = of
         self._open: Counter[str] = Counter()
-        # hosts that have reached the limit, and the level at which that was logged
+        # host that has reached the limit -> the level at which that was logged
         self._reached: dict[str, int] = {}
         self._log_throttle = LogThrottle()
 

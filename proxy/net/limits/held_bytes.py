@@ -1,10 +1,10 @@
-"""The limit on bytes that all connections together may hold.
+"""The limit on bytes of responses that all connections together hold to rewrite them (`connection/rewriting.py`).
 
-A large frame waits to be admitted while the bytes of other frames fill the limit. Frames are admitted in the order in
-which they came: a small frame waits behind a larger one, because the larger one might never fit otherwise.
+A large frame waits to be admitted while the bytes of other frames fill the limit. Frames are admitted in the order of
+their arrival: a small frame waits behind a larger one, because the larger one might never fit otherwise.
 
 An admitted frame waits for its own broker and its own client only. So the queue moves on as long as clients read their
-responses. A client that reads nothing may keep its bytes for ever while the queue is empty. While a frame waits in the
+responses. While the queue is empty, a client that reads nothing may keep its bytes for ever. While a frame waits in the
 queue, a connection with an admitted frame is ended once no byte has moved on it for `stalled_seconds`.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-# most frames are smaller, and are not counted: they take less memory than their connection's buffers
+# frames up to this size are not counted: most are, and they take less memory than their connection's buffers
 COUNTED_ABOVE = 256 * 1024
 
 
@@ -24,10 +24,10 @@ class Holder(Protocol):
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte read or sent; None while the connection waits for the recorder."""
+        """A number that grows while bytes move; None while the connection waits for the recorder."""
 
     def end_as_stalled(self) -> None:
-        """Ends the connection: other connections' frames wait for its bytes."""
+        """Ends the connection, because other connections' frames wait for the bytes that it holds."""
 
 
 class _Waiter(NamedTuple):
@@ -70,7 +70,7 @@ class HeldBytes:
     def release(self, share: Share) -> None:
         """Gives back the bytes of a share."""
         self._shares.remove(share)
-        # the connection's next frame is not judged by this one's progress
+        # the connection's next frame starts without a last progress
         self._last_progress.pop(share, None)
         self._held -= share.size
         share.size = 0
@@ -115,7 +115,7 @@ class HeldBytes:
 
 
 class Share:
-    """One connection's part of the limit. `size`: of its admitted frame; 0 without one, or if it is not counted."""
+    """One connection's part of the limit. `size`: the counted bytes of its admitted frame; 0 if there is none."""
 
     def __init__(self, held: HeldBytes, holder: Holder) -> None:
         self.holder = holder
@@ -123,7 +123,7 @@ class Share:
         self._held = held
 
     async def take(self, size: int) -> None:
-        """Waits until `size` bytes may be held; at once if they are not counted."""
+        """Waits until the connection may hold `size` bytes. Returns at once if they are not counted."""
         if size > COUNTED_ABOVE:
             await self._held.reserve(self, size)
 

@@ -1,7 +1,7 @@
-"""Ends connections on which nothing moves any more.
+"""Ends idle connections. Each cluster runs one `end_idle` task if its settings have an idle time.
 
-One task checks all connections of a cluster every now and then, so that passing bytes costs nothing extra. A connection
-with a request in flight is never idle, however long the response takes: fetches may poll for long.
+The task checks all connections periodically, so passing bytes costs nothing extra. A connection with a request in
+flight is never idle, however long the response takes: fetches may poll for long.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Connection(Protocol):
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that moves; None while the proxy itself (its recorder) holds it up."""
+        """A number that grows while bytes move; None while the connection waits for the recorder."""
 
     @property
     def is_quiet(self) -> bool:
-        """True if no response is owed or being sent."""
+        """True if the connection is not ending, and no response is owed or being sent."""
 
     def end_as_idle(self) -> None:
         """Ends the connection, with the cause `idle`."""

@@ -1,4 +1,4 @@
-"""Backpressure of the recorder (setting `when_full = "wait"`): sockets wait until the recorder can take more bytes."""
+"""Backpressure of the recorder (setting `when_full = "wait"`): connections wait until the recorder takes more bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proxy.net.observer import Observer
 
 
 class RecorderBackpressure:
-    """All waiting connections share one event, set at the recorder's call: no thread has to wait."""
+    """Lets connections wait for an observer that is full. All wait for one event, so no thread has to wait."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -18,7 +18,7 @@ class RecorderBackpressure:
 
     async def wait(self) -> None:
         """Returns when the observer is no longer full."""
-        # a loop: other connections may have filled the recorder again
+        # other connections may have filled the recorder again
         while self._observer.full:
             if self._freed is None:
                 self._freed = trio.Event()
@@ -30,7 +30,7 @@ class RecorderBackpressure:
             self._freed = None
             freed.set()
 
-        # called in the recorder's thread
+        # the recorder calls this in its own thread
         def schedule() -> None:
             # trio's loop may have ended meanwhile
             with suppress(trio.RunFinishedError):

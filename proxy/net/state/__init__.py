@@ -2,5 +2,5 @@
 
 file     the state file's format, read and written
 writer   the thread that writes the newest state
-claims   locks that keep other proxies from a cluster's state file
+claims   claims a state file for each cluster, so that no other proxy uses it
 """

@@ -1,11 +1,14 @@
 """Claims a state file for each cluster. While the proxy runs, no other proxy can claim that file.
 
-A claim takes two things. The file must be free: a lock shows that, a flock on another file beside it, which the kernel
-releases when the process ends, even by a crash. And the file must name no owner, or this one: an owner is a bootstrap
-listener with its bootstrap servers. So a restarted proxy finds its own file, whichever other proxies run by then.
+The command line makes `StateClaims` before anything else starts. A claim has two conditions:
 
-If a file that the user has named can't be claimed, that is an error. A default name that is taken gets a number:
-`_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next.
+  * The file is free. A flock on a lock file beside it shows that; the kernel releases the lock when the process ends,
+    even by a crash.
+  * The file names no owner, or this cluster as its owner: the bootstrap listener with its bootstrap servers. So a
+    restarted proxy finds its own file again, whatever other proxies run by then.
+
+If a file that the user has named can't be claimed, that is an error. If a default name is taken, the name gets a
+number: `_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next.
 """
 
 from __future__ import annotations
@@ -27,19 +30,20 @@ from proxy.net.state.file import Damaged, NotAState, Owner, SavedState, read_sta
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
-LOCK, DAMAGED = ".lock", ".damaged"
+# added to a state file's name: its lock file, and the new name of a damaged file
+LOCK_SUFFIX, DAMAGED_SUFFIX = ".lock", ".damaged"
 # the numbers of new default names stay below this
 NUMBER_LIMIT = 1000
 
 
 class ClaimedElsewhere(Exception):
-    """Another proxy has the file open or owns it; the message says which."""
+    """Another proxy has the file open, or owns it; the message says which."""
 
 
 class StateClaims:
     """The state files of a proxy's clusters, locked until `release`.
 
-    `settings`: the proxy's settings, with each cluster's claimed path (None: none) and the ports saved in that file.
+    settings: the proxy's settings, with the path of each cluster's claimed file (None: no file) and the ports in it.
 
     Raises:
         BadSetting: a file that the user has named is another proxy's, unreadable, or no state file.
@@ -70,7 +74,7 @@ class StateClaims:
 
 
 class _Claim:
-    """A locked state file and its state. A damaged file is renamed.
+    """A claimed state file at `path`, and its content (`state`). A damaged file is renamed, and counts as empty.
 
     Raises:
         ClaimedElsewhere: the file is another proxy's. NotAState: it is no state file. OSError: it can't be read.
@@ -91,13 +95,13 @@ class _Claim:
         if self._lock is not None:
             # the lock file is removed while it is locked: a proxy that has opened it finds that out in `_locked_in`
             with suppress(OSError), Folder.at(self.path.parent) as folder:
-                folder.remove(self.path.name + LOCK)
+                folder.remove(self.path.name + LOCK_SUFFIX)
             os.close(self._lock)
             self._lock = None
 
 
 def _claim_named(path: Path, cluster: ClusterSettings) -> _Claim:
-    """Claims the file that the user has named. Raises BadSetting."""
+    """Claims the file that the user has named."""
     try:
         return _Claim(path, Owner.of(cluster))
     except ClaimedElsewhere as error:
@@ -134,14 +138,14 @@ def _numbered_paths(path: Path) -> dict[int, Path]:
 
 
 def _unused_paths(path: Path, existing: Mapping[int, Path]) -> Iterator[Path]:
-    """Paths named like `path`, whose numbers no existing file has."""
+    """Paths named like `path`, with numbers that no existing file has."""
     for number in range(1, NUMBER_LIMIT):
         if number not in existing:
             yield path if number == 1 else path.with_stem(f"{path.stem}.{number}")
 
 
 def _candidates(paths: Iterable[Path], owner: Owner) -> list[Path]:
-    """The files of this owner, then the files without an owner, damaged ones among them."""
+    """The files of this owner, then the files without an owner. A damaged file counts as without one."""
     ranked = []
     for path in paths:
         with suppress(NotAState, OSError):
@@ -152,7 +156,7 @@ def _candidates(paths: Iterable[Path], owner: Owner) -> list[Path]:
 
 
 def _owner_in(path: Path) -> Owner | None:
-    """The owner named in a state file. None: the file names none, or is damaged."""
+    """The owner that a state file names; None: it names none, or is damaged. Raises NotAState, OSError."""
     with suppress(Damaged):
         return read_state(path).owner
     return None
@@ -163,21 +167,26 @@ def _read(path: Path) -> SavedState:
     try:
         return read_state(path)
     except Damaged as damage:
-        aside = path.with_name(path.name + DAMAGED)
-        log(WARNING, "state file is damaged: it is set aside, and nodes are learned anew", now=aside, reason=damage)
-        # a file that can't be renamed is replaced at the first change
+        renamed = path.with_name(path.name + DAMAGED_SUFFIX)
+        log(
+            WARNING,
+            "state file is damaged: it is set aside, and nodes are learned anew",
+            now=renamed,
+            reason=damage,
+        )
+        # if the file can't be renamed, the first change replaces it
         with suppress(OSError), Folder.at(path.parent) as folder:
-            folder.rename(path.name, aside.name)
+            folder.rename(path.name, renamed.name)
         return SavedState()
 
 
 def _locked(path: Path) -> int | None:
-    """The descriptor of the state file's lock. None: locking failed, and is done without. Raises ClaimedElsewhere."""
+    """Returns the descriptor of the locked lock file; None: it can't be locked, and the proxy does without."""
     # if the folder can't be made, the first write logs the error
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with Folder.at(path.parent) as folder:
-            return _locked_in(folder, path.name + LOCK)
+            return _locked_in(folder, path.name + LOCK_SUFFIX)
     return None
 
 
@@ -185,7 +194,7 @@ def _locked_in(folder: Folder, name: str) -> int | None:
     try:
         while True:
             descriptor = _opened_and_locked(folder, name)
-            # without a link, the former holder has removed this lock file; another proxy may have made a new one
+            # 0 links: the former holder has removed this lock file, and another proxy may have made a new one
             if os.fstat(descriptor).st_nlink:
                 return descriptor
             os.close(descriptor)
@@ -196,7 +205,7 @@ def _locked_in(folder: Folder, name: str) -> int | None:
 
 
 def _opened_and_locked(folder: Folder, name: str) -> int:
-    """Raises ClaimedElsewhere; OSError: the file can't be opened, or its file system has no locks."""
+    """Returns the descriptor. Raises ClaimedElsewhere; OSError: can't be opened, or the file system has no locks."""
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
 """The state file: the nodes that were seen, their brokers' addresses, and the ports that the kernel picked for them.
 
-A port that follows from the settings is not kept: it follows from them again at the next start. The cluster's id shows
-later whether another cluster answers. The file also names its owner, so that no proxy takes over the nodes of another
-listener or another cluster. JSON, replaced as a whole:
+The file holds no port that follows from the settings: it follows from them again at the next start. The cluster's id
+shows later whether another cluster answers. The file names its owner, so that no proxy takes over the nodes of another
+listener or another cluster. It is JSON, and is replaced as a whole:
 {"format": 2, "listener": "127.0.0.1:19092", "upstream": ["broker-1:9092"], "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
  "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}}}
 
@@ -25,11 +25,11 @@ from proxy.schema.addresses import Address
 from proxy.schema.faults import Fault, Setting
 
 FORMAT = 2
-# formats that are read; the older ones lack keys
+# the formats that can be read; older ones lack keys
 FORMATS = (1, FORMAT)
 # 20,000 nodes take 2 MB; the proxy never writes a larger file
 MAX_BYTES = 64 * 1024 * 1024
-# broken JSON is a damaged state file if it ends within this beginning, or holds one of these keys
+# broken JSON is a damaged state file if this beginning starts with it, or if it holds one of these keys
 _BEGINNING, _KEYS = b'{\n "format"', (b'"format"', b'"nodes"')
 
 
@@ -38,14 +38,15 @@ class NotAState(ValueError):
 
 
 class Damaged(NotAState):
-    """A state file that can't be read: it was cut off or emptied, or a later version has written it."""
+    """A state file that can't be understood: it was cut off or emptied, or a later version has written it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
     """A node as it was last seen.
 
-    `upstream`: its broker's address; None: not known. `port`: its listener's, if the kernel picked it.
+    upstream: its broker's address; None: not known.
+    port: its listener's port if the kernel picked it, else None.
     """
 
     upstream: Address | None
@@ -68,7 +69,7 @@ class Owner:
         return f"the proxy on {self.listener} for {','.join(map(str, self.upstream))}"
 
     def is_same(self, other: Owner) -> bool:
-        """True if both stand for one cluster: its bootstrap servers may have changed since, but not all of them."""
+        """True if both are one owner: the same listener, and at least one bootstrap server in common."""
         return self.listener == other.listener and not {*self.upstream}.isdisjoint(other.upstream)
 
 
@@ -78,7 +79,7 @@ class SavedState:
 
     Args:
         cluster_id: the id that the cluster gives itself; None while no broker has told it.
-        owner: None if there is no file, or one of format 1.
+        owner: None if there is no file, or if it has format 1.
     """
 
     nodes: Mapping[int, KnownNode] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class SavedState:
 
 
 def read_state(path: Path) -> SavedState:
-    """The state in a file; an empty state if there is no file. Blocks.
+    """Returns the state in a file; an empty state if there is no file. Blocks.
 
     Raises:
         NotAState: the file is no state file. OSError: it can't be read.
@@ -100,20 +101,20 @@ def read_state(path: Path) -> SavedState:
 
 
 def unreadable(path: Path, error: NotAState | OSError) -> Fault:
-    """The fault of the setting `state`, whose file can't be read."""
+    """Returns the fault of the setting `state` whose file can't be read."""
     reason = error.strerror if isinstance(error, OSError) else error
     return Fault((Setting("state", path), f" can't be read ({reason})"), "a file that this proxy wrote, or none yet")
 
 
 def write_state(path: Path, state: SavedState) -> None:
-    """Replaces the file: after any crash it has its old content or its new one. Blocks; raises OSError."""
+    """Replaces the file. After a crash it has either its old content or its new one. Blocks. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with Folder.at(path.parent) as folder:
         folder.replace(path.name, encoded(state))
 
 
 def decoded(content: bytes) -> SavedState:
-    """The state in a file's bytes. Raises NotAState."""
+    """Returns the state in a file's bytes. Raises NotAState."""
     # after a crash of the machine a file may hold only zeros
     text = content.strip(b"\0 \t\r\n")
     if not text:
@@ -134,7 +135,7 @@ def decoded(content: bytes) -> SavedState:
 
 
 def encoded(state: SavedState) -> bytes:
-    """The bytes of a state's file."""
+    """Returns the bytes of a state file."""
     fields: dict[str, object] = {"format": FORMAT}
     if state.owner is not None:
         fields |= {"listener": str(state.owner.listener), "upstream": [*map(str, state.owner.upstream)]}

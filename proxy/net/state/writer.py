@@ -1,6 +1,6 @@
-"""Writes the nodes' state into its file, in a thread of its own. Only `close` waits for the disk.
+"""Writes the node table's state into the state file, in a thread. Only `close` waits for the disk.
 
-Changes during a write share the next write. A write that failed is tried again only after a further change.
+All changes during a write are written by the next one. A write that failed is tried again only after a further change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from proxy.threads import NoThread, start_thread
 
 
 class StateWriter:
-    """Writes one file. `newest`: returns the current state; called in the writing thread, or by `close`."""
+    """Writes one file. `newest`: returns the current state. Called in the writing thread, and by `close`."""
 
     def __init__(self, path: Path, newest: Callable[[], SavedState]) -> None:
         self._path = path
@@ -29,7 +29,7 @@ class StateWriter:
         self._has_failed = False
 
     def changed(self) -> None:
-        """Has the changed state written. Never blocks."""
+        """Reports that the state has changed, so it is written soon. Never blocks."""
         with self._changes:
             if self._is_closed:
                 return
@@ -42,7 +42,7 @@ class StateWriter:
         with self._changes:
             self._is_closed = True
             self._changes.wait_for(lambda: not self._is_writing)
-        # writes a change that is left because no thread could be started
+        # a change is left if no thread could be started
         self._write_all()
 
     def _start_writing(self) -> None:
@@ -59,7 +59,7 @@ class StateWriter:
             self._write()
 
     def _begin_write(self) -> bool:
-        """True if there is a change to write. Otherwise the writing ends."""
+        """Returns True if there is a change to write; else the writing has ended."""
         with self._changes:
             self._is_writing, self._has_change = self._has_change, False
             self._changes.notify_all()
@@ -71,7 +71,7 @@ class StateWriter:
         except OSError as error:
             self._log_failure(error)
         except Exception:
-            # the thread must not die here: `close` waits until it is done
+            # the thread must go on to `_begin_write`: `close` waits for that
             log(ERROR, "state file can't be written: a fault", trace=True, path=self._path)
         else:
             if self._has_failed:
