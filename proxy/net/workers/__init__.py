@@ -1,18 +1,20 @@
-"""Several processes that stand for the same clusters: a parent that accepts nothing, and workers that do the work.
+"""A proxy of several processes: a parent that has the listeners, and workers that have the connections.
 
-The parent owns what there must be one of: listeners, node tables and state files, discovery, the admin page. Workers
-are fresh processes that accept on the same listening sockets. They ask the parent for whatever they can't know.
+The parent owns everything that may exist only once: listeners, node tables and state files, discovery, the admin page.
+Workers are new processes that accept on the parent's listening sockets. They ask the parent to open listeners for nodes
+and to discover nodes.
 
-job.py       the settings that a worker gets at its start
-channel.py   messages and sockets between parent and worker
-calls.py     requests and answers over a channel
-supervisor.py   keeps the workers running, and speaks to all of them
-worker_handle.py   one worker, as the parent sees it
-totals.py    the counts of all workers
-balance.py   connections spread over the workers
-parent.py    the parent: a proxy whose connections are elsewhere
-worker.py    a worker: a proxy whose listeners come from elsewhere
-mirror.py    a worker's copy of the node table, and its way to the brokers
+parent.py          the parent's process: a proxy without connections
+supervisor.py      keeps the workers running, and sends messages to all of them
+worker_handle.py   one worker as the parent sees it
+process.py         a worker's process, and the job on its standard input
+totals.py          the counts of all workers
+worker.py          a worker's process: a proxy whose listeners are the parent's
+mirror.py          a worker's copy of the node table, and its connections to brokers
+balance.py         spreads connections over the workers
+job.py             the settings that a worker gets
+channel.py         messages and sockets between parent and worker
+calls.py           requests and answers over a channel
 """
 
 from proxy.net.workers.job import Job

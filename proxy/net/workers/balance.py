@@ -1,9 +1,11 @@
-"""Spreads connections over the workers: a worker lets another one that has fewer connections accept first.
+"""Spreads connections over the workers: a worker lets a worker with fewer connections accept first.
 
-Without this the worker that wakes first accepts all clients that wait, again and again. The counts are in memory that
-all processes share, one number for each slot; only the slot's worker writes it. A worker that has more connections than
-another waits a moment before it accepts, and compares again. A worker that hangs must not keep clients from the others:
-a worker that has waited in vain waits half as long the next time, until the others' counts change again.
+Without this, the worker that wakes first accepts all waiting clients, again and again. The counts of connections are in
+memory that all processes share: one number for each slot, written by the slot's worker (and by the parent while there
+is none). A worker that has more connections than another waits a moment before it accepts, and compares again.
+
+A worker that hangs must not keep clients from the others. So a worker that waits twice for the same smallest count
+waits half as long the second time, and so on until the smallest count changes.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ import os
 
 import trio
 
-# long enough for an idle process to wake up, and a small part of what a connection takes to be opened
+# seconds: long enough for an idle process to wake up, and a small part of the time that opening a connection takes
 HESITATION = 0.001
-# the most hesitations before one accept: on a busy machine another process may wait long for its processor
+# the most hesitations before one accept: on a busy machine another process may wait long for a processor
 MAX_HESITATIONS = 16
-# the count of a slot that no worker accepts in: more than any worker has
+# the count of a slot whose worker does not accept: more than any worker has
 _VACANT = (1 << 63) - 1
 
 
 class ConnectionCounts:
-    """The workers' numbers of connections. `descriptor`: of the shared memory, for workers to inherit."""
+    """The workers' numbers of connections. `descriptor`: the shared memory's, which workers inherit."""
 
     def __init__(self, descriptor: int, count: int) -> None:
         self.descriptor = descriptor
@@ -31,7 +33,7 @@ class ConnectionCounts:
 
     @classmethod
     def create(cls, count: int) -> ConnectionCounts:
-        """New counts, of slots without workers."""
+        """Returns new counts: no slot has a worker."""
         descriptor = os.memfd_create("connections")
         os.truncate(descriptor, 8 * count)
         counts = cls(descriptor, count)
@@ -40,11 +42,11 @@ class ConnectionCounts:
         return counts
 
     def vacate(self, slot: int) -> None:
-        """The slot's worker has ended, or does not accept yet: no other worker waits for it."""
+        """Marks a slot whose worker has ended or does not accept yet. No other worker waits for it."""
         self._numbers[slot] = _VACANT
 
     def of(self, slot: int) -> OwnCount:
-        """The count of the slot's worker, for that worker."""
+        """Returns the count of the slot's worker, for use by that worker."""
         return OwnCount(self._numbers, slot)
 
 
@@ -56,32 +58,32 @@ class OwnCount:
         self._slot = slot
         self._open = 0
         self._hesitations = MAX_HESITATIONS
-        # how many connections the worker with the fewest had when this one last waited for it
+        # the smallest count when this worker last hesitated
         self._fewest = -1
 
     def begin(self) -> None:
-        """This worker accepts from now on."""
+        """Publishes this worker's count: the worker accepts from now on."""
         self._numbers[self._slot] = self._open
 
     def opened(self) -> None:
-        """This worker has one connection more."""
+        """Counts a connection as open."""
         self._open += 1
         self._numbers[self._slot] = self._open
 
     def closed(self) -> None:
-        """This worker has one connection less."""
+        """Counts a connection as ended."""
         self._open -= 1
         self._numbers[self._slot] = self._open
 
     async def wait_turn(self) -> None:
-        """Returns at once if no other worker has fewer connections; else once it has as many, or after hesitating."""
-        for _ in range(self._look()):
+        """Returns when no worker has fewer connections than this one, or when this worker has hesitated long enough."""
+        for _ in range(self._hesitations_due()):
             await trio.sleep(HESITATION)
             if self._open <= min(self._numbers):
                 return
 
-    def _look(self) -> int:
-        """How often this worker has to hesitate now."""
+    def _hesitations_due(self) -> int:
+        """Returns how often this worker must hesitate now."""
         fewest = min(self._numbers)
         if self._open <= fewest:
             return 0

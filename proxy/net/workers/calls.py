@@ -1,7 +1,7 @@
-"""Requests and answers over a channel; both sides may send requests.
+"""Requests and answers over a channel between the parent and one worker. Both sides may send requests.
 
-Messages arrive in the order in which they were sent. So a side that receives an answer has received every message that
-the other side sent before it.
+Messages arrive in the order of sending. So a side that receives an answer has received every message that the other
+side sent before the answer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from proxy.log import log
 from proxy.net.workers.channel import Channel, ChannelMessage
 
 Payload = dict[str, Any]
-# message -> its answer; None where it needs none. An OSError is sent as the answer
+# handles a message; returns the answer (None: an empty one). An OSError is sent as the answer
 Handler = Callable[[ChannelMessage], Awaitable[Payload | None]]
 
-_ASKED, _ANSWER, _ERROR = "asked", "answer", "error"
+# keys of a message: the request's number, in the request and in its answer; an answer's errno and text
+_REQUEST, _ANSWER, _ERROR = "request", "answer", "error"
 
 
 class ProcessGone(OSError):
@@ -33,7 +34,7 @@ class ProcessGone(OSError):
 
 
 class Answer:
-    """An answer that may not have come yet. `is_done`: the answer has come, or never will."""
+    """The answer to a request, which may not have come yet."""
 
     def __init__(self) -> None:
         self._done = trio.Event()
@@ -42,16 +43,17 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
+        """True once the answer has come, or never will."""
         return self._done.is_set()
 
     async def wait(self) -> Payload:
-        """Waits for the answer. Raises ProcessGone; OSError: the other side could not fulfil the request."""
+        """Waits for the answer, and returns it. Raises ProcessGone, or the other side's OSError."""
         await self._done.wait()
         return self.payload
 
     @property
     def payload(self) -> Payload:
-        """The answer, once it is here. Raises as `wait` does."""
+        """The answer, once it has come. Raises as `wait` does."""
         if self._error is not None:
             raise self._error
         assert self._payload is not None
@@ -62,21 +64,23 @@ class Answer:
         await self._done.wait()
 
     def resolve(self, payload: Payload) -> None:
+        """The answer has come."""
         error = payload.get(_ERROR)
         self._error = OSError(*error) if error else None
         self._payload = payload
         self._done.set()
 
     def abandon(self) -> None:
+        """The answer will never come."""
         self._done.set()
 
 
 class Calls:
-    """One side of a channel. `run` in a task of its own.
+    """One side of a channel. Call `run` in a task of its own.
 
     Args:
-        handle_now: handles a message at once, in order of arrival; returns whether it has. Others go to `handle`.
-        handle: handles the others, each in a task of its own, and returns the answer.
+        handle_now: handles a message at once, in the order of arrival. Returns False for messages that `handle` takes.
+        handle: handles a message in a task of its own, and returns the answer.
     """
 
     def __init__(self, channel: Channel, handle_now: Callable[[ChannelMessage], bool], handle: Handler) -> None:
@@ -92,18 +96,18 @@ class Calls:
         self._channel.send(payload, sockets)
 
     def ask(self, payload: Mapping[str, Any], sockets: Sequence[socket] = ()) -> Answer:
-        """Sends a message that needs an answer."""
+        """Sends a message that needs an answer. Returns the answer to come."""
         answer = Answer()
         if self._gone:
             answer.abandon()
             return answer
         number = next(self._numbers)
         self._waiting[number] = answer
-        self._channel.send({**payload, _ASKED: number}, sockets)
+        self._channel.send({**payload, _REQUEST: number}, sockets)
         return answer
 
     async def all_sent(self) -> None:
-        """Returns when every message has been handed to the kernel, or the other side is gone."""
+        """Returns when the kernel has every message, or the other side is gone."""
         await self._channel.all_sent()
 
     async def run(self) -> None:
@@ -135,11 +139,11 @@ class Calls:
         except OSError as error:
             payload = {_ERROR: [error.errno, error.strerror]}
         except Exception:
-            log(ERROR, "fault between the proxy's processes", trace=True, asked=message.payload.get("do"))
+            log(ERROR, "fault between the proxy's processes", trace=True, request=message.payload.get("do"))
             payload = {_ERROR: [errno.EIO, "a fault of the proxy's"]}
         self._reply(message, payload or {})
 
     def _reply(self, message: ChannelMessage, payload: Payload) -> None:
-        number = message.payload.get(_ASKED)
+        number = message.payload.get(_REQUEST)
         if number is not None:
             self._channel.send({**payload, _ANSWER: number})

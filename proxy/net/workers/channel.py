@@ -1,7 +1,8 @@
 """Messages and open sockets between two processes of this machine, over a Unix socket.
 
-A message is a length (uint32) and a JSON object. A message's sockets are passed with its first bytes (SCM_RIGHTS), and
-the object says how many there are. So sockets arrive in the order of their messages, none after its message.
+A message is a length (uint32) and a JSON object. Its sockets are passed with its first bytes (SCM_RIGHTS), and the
+object holds their number. So sockets arrive in the order of their messages, and no later than these. `calls.py` is the
+only user.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import trio
 
 _LENGTH = struct.Struct(">I")
 RECEIVE_SIZE = 256 * 1024
-# the most sockets of one message, which `recvmsg` makes room for; Linux passes at most 253
+# the most sockets of one message: `recvmsg` makes room for them; Linux passes at most 253
 MAX_SOCKETS = 16
+# the key of the number of a message's sockets
 _SOCKETS = "sockets"
 
 
@@ -29,19 +31,19 @@ class ChannelBroken(Exception):
 
 
 class ChannelMessage(NamedTuple):
-    """A message, and the sockets that came with it, which the receiver closes."""
+    """A received message, and the sockets that came with it. The receiver must close them."""
 
     payload: dict[str, Any]
     sockets: tuple[socket.socket, ...] = ()
 
 
 class Channel:
-    """One end of a channel. `send` only queues; one task sends, in `run`. One other task calls `receive`."""
+    """One end of a channel. `send` queues messages, and `run` sends them in a task. One other task calls `receive`."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = trio.socket.from_stdlib_socket(sock)
-        # messages' bytes, and the sockets that go with them
+        # the bytes of each message, and its sockets
         self._queue: deque[tuple[bytes, list[socket.socket]]] = deque()
         self._queued = trio.Event()
         self._sent = trio.Event()
@@ -50,7 +52,7 @@ class Channel:
         self._stopped = False
 
     def send(self, payload: Mapping[str, Any], sockets: Sequence[socket.socket] = ()) -> None:
-        """Queues a message, or drops it if `run` has ended. Duplicates the sockets: the caller may close its own."""
+        """Queues a message, or drops it if `run` has ended. Duplicates the sockets, so the caller may close its own."""
         if self._stopped:
             return
         data = json.dumps({**payload, _SOCKETS: len(sockets)} if sockets else payload, separators=(",", ":")).encode()
@@ -68,7 +70,7 @@ class Channel:
                 self._queued = trio.Event()
                 await self._queued.wait()
         except OSError:
-            # `receive` meets this error too, and reports it
+            # `receive` gets this error too
             return
         finally:
             self._stopped = True
@@ -105,7 +107,7 @@ class Channel:
             rest = rest[await self._socket.send(rest) :]
 
     def _drop_first(self) -> None:
-        """Takes the first message from the queue, and closes its sockets."""
+        """Removes the first message from the queue, and closes its sockets."""
         _, sockets = self._queue.popleft()
         for sock in sockets:
             sock.close()
@@ -113,7 +115,7 @@ class Channel:
     async def _read(self) -> bool:
         ancillary_size = socket.CMSG_SPACE(MAX_SOCKETS * array.array("i").itemsize)
         data: bytes = b""
-        # a killed process resets the channel: that is an end like any other
+        # a killed process resets the channel, which is an end like any other
         with suppress(ConnectionResetError):
             data, ancillary, flags, _ = await self._socket.recvmsg(RECEIVE_SIZE, ancillary_size)
             self._sockets.extend(_sockets_in(ancillary))
@@ -132,7 +134,7 @@ class Channel:
         try:
             payload = json.loads(received[_LENGTH.size : end])
         except ValueError as error:
-            raise ChannelBroken(f"what was said makes no sense: {error}") from error
+            raise ChannelBroken(f"a message is not JSON: {error}") from error
         del received[:end]
         count = payload.pop(_SOCKETS, 0)
         return ChannelMessage(payload, tuple(self._sockets.popleft() for _ in range(count)))
@@ -147,6 +149,6 @@ def _sockets_in(ancillary: Sequence[tuple[int, int, bytes]]) -> list[socket.sock
 
 
 def channel_pair() -> tuple[Channel, socket.socket]:
-    """A channel, and the socket of its other end, for another process."""
+    """Returns a channel, and the socket of its other end, for another process."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(here), there

@@ -1,7 +1,7 @@
-"""A worker's settings as data: over its standard input at its start, and in a message when they change.
+"""A worker's settings, pickled: on its standard input at its start, and in a message when they change.
 
-Limits on all connections together are divided among the workers: a worker that had to ask the parent for its share of
-them would wait for the parent at every connection and held frame.
+Limits on connections together (their number, their held bytes) are divided among the workers. With a common limit, each
+new connection and each held frame would have to wait for the parent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from proxy.config import ProxySettings
 
-# worker N's connections have the numbers above N times this, so no number is given twice
+# worker N numbers its connections upwards from N times this, so no number is given twice
 CONNECTIONS_PER_WORKER = 10**12
 
 
@@ -25,11 +25,11 @@ class Job:
     """One worker's job.
 
     Args:
-        number: the worker's own, from 1 on; never given again.
-        slot: from 0 on, below `workers`; the successor of a worker that has ended takes its slot.
-        settings: the whole proxy's, with the ports that its state files keep.
+        number: the worker's number, from 1 on; each worker gets a new one.
+        slot: the worker's place among the workers, from 0 on. A worker that replaces another takes its slot.
+        settings: those of the whole proxy, with the ports from its state files.
         recording: the recorder's own settings; None: nothing is recorded.
-        seed: a number that all processes of this proxy share, and no other proxy has.
+        seed: see `ProxyContext`.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Job:
 
     @property
     def worker_settings(self) -> ProxySettings:
-        """This worker's settings: its part of the limits, one process, and no admin page, which the parent serves."""
+        """This worker's settings: its part of the limits, one process, and no admin page (the parent serves it)."""
         settings = self.settings
         return replace(
             settings,
@@ -59,41 +59,41 @@ class Job:
         )
 
     def _part(self, limit: int | None) -> Any:
-        """This worker's part of a limit. All parts add up to the limit, but each is at least 1."""
+        """This worker's part of a limit; None: no limit. All parts add up to the limit, but each is at least 1."""
         if limit is None:
             return None
         part, rest = divmod(limit, self.settings.workers)
         return max(part + (self.slot < rest), 1)
 
     def dumped(self) -> bytes:
-        """The job as the worker reads it from its standard input."""
+        """Returns the bytes for the worker's standard input; see `read_job`."""
         file = io.BytesIO()
         _Pickler(file).dump(self)
         return file.getvalue()
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles settings, which hold read-only tables that plain pickle can't handle."""
+    """Pickles settings, which hold read-only mappings that plain pickle can't handle."""
 
-    dispatch_table = copyreg.dispatch_table | {MappingProxyType: lambda table: (_unchangeable, (dict(table),))}
+    dispatch_table = copyreg.dispatch_table | {MappingProxyType: lambda table: (_read_only, (dict(table),))}
 
 
-def _unchangeable(table: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+def _read_only(table: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(table)
 
 
 def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
-    """Changed settings as text for a message."""
+    """Returns changed settings as text for a message."""
     return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
 def load_settings(text: str) -> Job:
-    """Changed settings from a message's text: a job whose number and slot mean nothing."""
+    """Returns the changed settings in a message's text, as a job whose number, slot and seed mean nothing."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 
 
 def read_job(file: IO[bytes]) -> Job:
-    """The job that a parent has written. Raises EOFError: the parent ended before the job was whole."""
+    """Reads the job that the parent writes. Raises EOFError: the parent ended before the job was whole."""
     try:
         job: Job = pickle.load(file)
     except pickle.UnpicklingError as error:

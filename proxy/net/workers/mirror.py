@@ -1,7 +1,7 @@
 """A worker's copy of the parent's node table, and its connections to the brokers.
 
-A response passes at once if the parent has confirmed all nodes in it since the newest table came. Any other response
-waits for the parent, which answers once every worker accepts on those nodes' listeners.
+A response that names nodes passes at once if the parent has confirmed all of them since it sent its newest table. Any
+other response waits for the parent to confirm them. The parent does so once every worker accepts on their listeners.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from proxy.schema.addresses import Address
 
 
 class MirroredNodes(Nodes):
-    """A worker's node table. The parent opens the listeners, and sends their sockets to the workers."""
+    """A worker's node table. `calls`: to the parent, which opens the listeners and sends their sockets."""
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
         super().__init__(settings, _never_serves, SavedState(), observer)
         self._calls = calls
         self._brokers: dict[int, str] = {}
         self._advertised: dict[int, Address] = {}
-        # nodes that the parent has confirmed since it sent its table, and the id of their cluster
+        # the nodes that the parent has confirmed since its newest table, and the id of their cluster
         self._confirmed: set[Node] = set()
         self._confirmed_cluster: str | None = None
-        # the number of tables received. An answer confirms nothing if a table came between its request and it
+        # the number of tables received. An answer confirms nothing if a table came after its request
         self._table_number = 0
 
     def replace_table(self, table: Mapping[str, Any]) -> None:
-        """Takes over the parent's table: node id -> broker ("" while not known), listener, advertised address."""
+        """Takes over the parent's table (`PublishedNodes.table`)."""
         self._table_number += 1
         self._confirmed.clear()
         self._confirmed_cluster = None
@@ -52,8 +52,8 @@ class MirroredNodes(Nodes):
             if before.get(int(number)) != broker:
                 self._observer.node(int(number), broker or "unknown", listener, self._settings.name)
 
-    async def prepared(self, node_map: NodeMap) -> Change:
-        """A change that does nothing: the parent opens new listeners, and sends their sockets."""
+    async def change_to(self, node_map: NodeMap) -> Change:
+        """Returns a change that does nothing: the parent opens new listeners, and sends their sockets."""
         return Change(do_nothing, do_nothing)
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
@@ -67,7 +67,7 @@ class MirroredNodes(Nodes):
         request = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(request | {"cluster_id": cluster_id}).wait()
         self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
-        # not current: a node has moved while the parent waited for the workers
+        # "current" is false if a node has moved while the parent waited for the workers
         if answer["current"] and table_number == self._table_number:
             self._confirmed.update(nodes)
             self._confirmed_cluster = cluster_id or self._confirmed_cluster
@@ -89,7 +89,7 @@ def _never_serves(listener: trio.SocketListener, node_id: int) -> None:
 
 
 class MirroredUpstreams(Upstreams):
-    """A worker's connections to the brokers. The worker dials brokers, and leaves discovery to the parent."""
+    """A worker's connections to brokers. The worker dials them itself, and leaves discovery to the parent (`calls`)."""
 
     def __init__(
         self,
@@ -109,5 +109,5 @@ class MirroredUpstreams(Upstreams):
             return False
         return bool(answer["answered"])
 
-    def suspect(self) -> None:
-        self._calls.tell({"do": "suspect", "cluster": self._settings.name})
+    def request_discovery(self) -> None:
+        self._calls.tell({"do": "request_discovery", "cluster": self._settings.name})

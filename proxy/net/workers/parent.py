@@ -1,7 +1,7 @@
-"""The parent of workers: a proxy whose connections are elsewhere.
+"""The parent of workers: a proxy whose connections are in other processes. The command line calls `run_workers`.
 
-The parent binds every listener and hands it to all workers. A socket listens from the bind on, so no client is refused.
-A worker that asks for a node's listener is answered once every worker accepts on that listener, or hangs.
+The parent binds every listener, and sends its socket to all workers. The socket listens before they accept, so no
+client is refused. A worker that names new nodes gets an answer once every worker accepts on their listeners, or hangs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing, drop
-from proxy.net.cluster import Cluster, Parts, ProxyContext, Serve, known_nodes
+from proxy.net.cluster import Cluster, ClusterParts, ProxyContext, Serve, known_nodes
 from proxy.net.reloading import READ_SECONDS, Reload, ReloadedSettings
 from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
 from proxy.net.sockets.tls import ClusterTls
@@ -43,9 +43,9 @@ from proxy.net.workers.worker_handle import WorkerHandle
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 
-# for a worker's answer to new settings: it reads certificates itself, for READ_SECONDS at most
+# the longest wait for workers to prepare new settings: each reads certificates itself, for READ_SECONDS at most
 CONSENT_SECONDS = READ_SECONDS + 2
-# systemd's variables, which workers do not get: they would notify systemd in the parent's place
+# systemd's variables, which workers do not get: else they would notify systemd in the parent's place
 SYSTEMD_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
@@ -60,15 +60,14 @@ def run_workers(
     """Runs a proxy of several processes until SIGTERM or SIGINT.
 
     Args:
-        command: starts a worker. It gets two file descriptors as arguments, its end of the channel and the memory of
-            `ConnectionCounts`, and a `Job` on standard input.
-        recording: the recorder's settings, handed to each worker as they are.
-        ready: called once, when everything listens and the workers have joined.
-        reload: called at each SIGHUP.
-        released: see `proxy.net.run`.
+        command: starts a worker. Two file descriptors are added as arguments: the worker's end of the channel, and the
+            memory of `ConnectionCounts`. A `Job` is written to standard input.
+        recording: the recorder's settings for each worker; None: nothing is recorded.
+        ready: called once, when all listeners are open and each of the first workers has joined or ended.
+        reload, released: see `proxy.net.run`.
 
     Returns:
-        0; 1 when the deadline of the drain cut something off.
+        0; 1 if a worker cut exchanges off, could not write its recording in time, or had to be killed.
 
     Raises:
         BadSetting: an address can't be listened on.
@@ -77,7 +76,7 @@ def run_workers(
 
 
 class PublishedNodes(Nodes):
-    """The node table that workers mirror.
+    """The parent's node table, which workers mirror.
 
     Args:
         publish: called when the table has changed.
@@ -109,7 +108,7 @@ class PublishedNodes(Nodes):
             self._publish()
 
     def table(self) -> dict[str, list[str]]:
-        """Node id -> broker ("" while not known), listener, advertised address ("" if there is none)."""
+        """Node id -> broker ("": not known), listener, advertised address ("": none), for nodes with a listener."""
         return {
             str(row.node_id): [
                 str(self.upstream(row.node_id) or ""),
@@ -141,11 +140,11 @@ class ParentCluster:
         self._workers = workers
         self._listeners: list[tuple[socket.socket, int | None]] = []
         self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, descriptors_per_listener)
-        parts = Parts(lambda _: self.nodes, partial(Upstreams, settings), serve=self._hand_out)
+        parts = ClusterParts(lambda _: self.nodes, partial(Upstreams, settings), serve=self._hand_out)
         self.cluster = Cluster(settings, context, parts)
 
     def _hand_out(self, listener: trio.SocketListener, node_id: int | None) -> None:
-        """Has all workers accept on a listener; see `Serve`."""
+        """A `Serve`: has all workers accept on a listener."""
         sock = socket.socket(fileno=listener.socket.detach())
         if self._stopping.is_set():
             sock.close()
@@ -154,18 +153,18 @@ class ParentCluster:
         self._workers.tell(self._listening(sock, node_id), [sock])
 
     def catch_up(self, worker: WorkerHandle) -> None:
-        """Sends a worker that has joined the node table and the listeners."""
+        """Sends the node table and the listeners to a worker that joins."""
         worker.tell(self._table())
         for sock, node_id in self._listeners:
             worker.tell(self._listening(sock, node_id), [sock])
 
     def close_listeners(self) -> None:
-        """Closes the parent's listening sockets; the workers have their own copies."""
+        """Closes the parent's copies of the listening sockets; the workers have their own."""
         for sock, _ in self._listeners:
             sock.close()
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
-        """Returns once every worker accepts on the nodes' listeners, or hangs. Raises OSError: no port can be had."""
+        """Returns the answer once every worker accepts on the nodes' listeners, or hangs. Raises OSError: no port."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
@@ -209,13 +208,13 @@ class Parent(Proxy):
         )
         self._parents: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
-        self._outdated = 0
-        # numbers of settings: of those that a reload has read, and again of those that a fault puts back
+        self._outdated_up_to = 0
+        # numbers for settings: one for those that a reload has read, and a new one for those that an undo restores
         self._settings_numbers = itertools.count(1)
         self._number_in_effect = 0
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
-        # a listener takes the parent's own descriptor, and one for each worker's copy until that is sent
+        # a listener takes one descriptor, and one for the copy to each worker until that is sent
         parent = ParentCluster(
             settings, context, reserved, self._workers, descriptors_per_listener=1 + self._settings.workers
         )
@@ -229,29 +228,30 @@ class Parent(Proxy):
             stdin=subprocess.PIPE,
             pass_fds=files,
             env={name: value for name, value in os.environ.items() if name not in SYSTEMD_VARIABLES},
-            # a Ctrl-C at the terminal reaches the parent, which tells the workers
+            # a Ctrl-C at the terminal must reach the parent only, which stops the workers
             start_new_session=True,
         )
         return Process(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
 
     def _catch_up(self, worker: WorkerHandle) -> None:
-        if worker.number <= self._outdated:
+        """Sends everything to a worker that joins which earlier messages have told the others."""
+        if worker.number <= self._outdated_up_to:
             worker.tell(self._settings_payload(self._in_effect, self._number_in_effect))
         for cluster in self._parents.values():
             cluster.catch_up(worker)
 
     async def _changes_to(self, new: ReloadedSettings, certificates: Sequence[ClusterTls | None]) -> list[Change]:
-        """As in `Proxy`; all workers must be able to prepare the settings too."""
+        """As in `Proxy`, but raises BadSetting too if a worker can't prepare the settings."""
         changes = await super()._changes_to(new, certificates)
         number = next(self._settings_numbers)
         change = Change(
-            apply=partial(self._tell, (new.settings, new.recording), number),
-            undo=partial(self._tell, self._in_effect, next(self._settings_numbers)),
+            apply=partial(self._tell_workers, (new.settings, new.recording), number),
+            undo=partial(self._tell_workers, self._in_effect, next(self._settings_numbers)),
             drop=partial(self._workers.tell, {"do": "forget", "number": number}),
         )
         try:
-            asked = self._settings_payload((new.settings, new.recording), number, do="prepare")
-            wrong = await self._workers.refusals(asked, CONSENT_SECONDS)
+            request = self._settings_payload((new.settings, new.recording), number, do="prepare")
+            wrong = await self._workers.refusals(request, CONSENT_SECONDS)
             if wrong:
                 raise BadSetting(*wrong)
         except BaseException:
@@ -259,9 +259,9 @@ class Parent(Proxy):
             raise
         return [*changes, change]
 
-    def _tell(self, settings: tuple[ProxySettings, Any], number: int) -> None:
-        """Has the workers take over settings. Workers that have not joined yet may have started with older ones."""
-        self._number_in_effect, self._outdated = number, self._workers.newest
+    def _tell_workers(self, settings: tuple[ProxySettings, Any], number: int) -> None:
+        """Has the workers take over settings. Workers that join later may have older ones; see `_catch_up`."""
+        self._number_in_effect, self._outdated_up_to = number, self._workers.newest
         self._workers.tell(self._settings_payload(settings, number))
 
     @staticmethod
@@ -269,6 +269,7 @@ class Parent(Proxy):
         return {"do": do, "settings": dump_settings(*settings), "number": number}
 
     async def _handle(self, message: ChannelMessage) -> Payload | None:
+        """Answers a worker's request; see `Handler`."""
         payload = message.payload
         parent = self._parents[payload["cluster"]]
         match payload["do"]:
@@ -276,15 +277,15 @@ class Parent(Proxy):
                 return await parent.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
             case "discover":
                 return {"answered": await parent.cluster.upstreams.discover_for_client()}
-            case "suspect":
-                parent.cluster.upstreams.suspect()
+            case "request_discovery":
+                parent.cluster.upstreams.request_discovery()
         return None
 
     async def _start_children(self, connections: trio.Nursery) -> None:
         connections.start_soon(self._workers.run)
         async with trio.open_nursery() as waiting:
             waiting.start_soon(cancel_when, self._stop.begun, waiting.cancel_scope)
-            await self._workers.complete()
+            await self._workers.all_started()
             waiting.cancel_scope.cancel()
 
     async def _drain(self) -> int:
@@ -293,7 +294,7 @@ class Parent(Proxy):
         clean = await self._workers.stop(self._settings.drain_seconds, self._stop)
         return EXIT_CLEAN if clean else EXIT_CUT_OFF
 
-    # the admin page; its requests are answered in threads
+    # the admin page, which is made in threads
 
     def _registry(self) -> CollectorRegistry:
         self._token = trio.lowlevel.current_trio_token()
@@ -307,8 +308,8 @@ class Parent(Proxy):
         yield from cluster_families(numbers, (lambda: recorded) if recorded else None)
         yield from worker_families(len(self._workers.joined), self._workers.ends)
 
-    def _make_heartbeat(self) -> Probe:
-        probe = super()._make_heartbeat()
+    def _liveness_probe(self) -> Probe:
+        probe = super()._liveness_probe()
 
         def is_alive() -> tuple[bool, str]:
             alive, text = probe()
@@ -330,6 +331,7 @@ class Parent(Proxy):
         return not reasons, "; ".join(reasons) or text
 
     def _count_from_thread(self) -> None:
-        # a page that is asked for while the proxy ends shows what is known
+        """Fetches the workers' counts. Called in the admin page's threads; blocks."""
+        # while the proxy ends, the page shows the last counts
         with suppress(trio.RunFinishedError, trio.Cancelled):
             trio.from_thread.run(self._workers.count, trio_token=self._token)

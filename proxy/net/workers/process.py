@@ -1,4 +1,4 @@
-"""A worker's process as the parent has started it, and the job that the parent writes to its standard input."""
+"""A worker's process, which `parent.py` starts, and the job that is written to its standard input."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Process:
         self._job = job
 
     async def send_job(self) -> None:
-        """Writes the job to standard input; returns once the process has read it, or has ended.
+        """Writes the job to standard input. Returns once it is written, or the process has ended.
 
-        A process that hangs never reads a job that is larger than a pipe.
+        A job that is larger than a pipe can't be written to a process that hangs.
         """
         stdin = self._process.stdin
         assert stdin is not None
-        # a process that has ended already: `wait` returns its exit code
+        # the process has ended; `wait` returns its exit code
         with suppress(trio.BrokenResourceError):
             async with stdin:
                 await stdin.send_all(self._job)
 
     async def wait(self) -> int:
-        """The exit code, once the process has ended."""
+        """Waits for the process to end. Returns its exit code."""
         return await self._process.wait()
 
     def kill(self) -> None:

@@ -1,12 +1,11 @@
-"""Keeps the workers running, and speaks to all of them.
+"""Keeps the workers running, and sends messages to all of them. The `Parent` has one `Supervisor`.
 
-A worker that ends takes its own connections with it and nothing else: the other workers go on accepting on the same
-sockets. Another worker takes its place after a pause, which grows while workers keep ending. The numbers that the ended
-worker had counted stay counted.
+A worker that ends loses its own connections only: the other workers go on accepting on the same sockets. A new worker
+takes its place after a pause, which grows while workers keep ending. The counts of the ended worker stay in the totals.
 
-A worker has *joined* once it has reported that it works. From then on the parent tells it whatever it tells all
-workers, and waits until the worker has done so. The parent does not wait for a worker that has ended, and waits only
-briefly for one that hangs, because the other workers accept on the same ports.
+A worker has *joined* once it has reported that it is ready for listeners. From then on it gets every order to all
+workers, and the parent waits until it has fulfilled them. The parent does not wait for a worker that has ended, and
+waits only briefly for a worker that hangs, because the other workers accept on the same ports.
 """
 
 from __future__ import annotations
@@ -27,30 +26,31 @@ from proxy.net.workers.process import Process
 from proxy.net.workers.totals import Totals
 from proxy.net.workers.worker_handle import WorkerHandle
 
+# seconds before an ended worker is replaced; each pause doubles
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
-# after a worker that lived this long the next pause is short again
+# after a worker that lived this long, the next pause is FIRST_PAUSE again
 WELL_SECONDS = 60.0
-# a worker that has sent nothing yet may be silent so many times longer: it starts, maybe among many
+# a worker that has sent nothing yet may be silent so many times longer: it is starting, maybe with many others
 START_FACTOR = 3
-# the longest that the parent waits for a worker to do what it was told
+# the longest that the parent waits for workers to fulfil orders
 SETTLE_SECONDS = 10.0
-# the longest that a scrape waits for workers' counts before it shows the last ones. /readyz asks for them too, and
-# probes of Kubernetes wait one second by default
+# the longest that a scrape waits for new counts before it shows the last ones. /readyz waits for them too, and probes
+# of Kubernetes wait one second by default
 COUNTS_SECONDS = 0.7
-# beyond the deadline of the drain, for a worker's recorder to write the rest; less than systemd is told to wait
+# beyond the drain, for the workers' recorders to write the rest; less than STOP_SECONDS, which systemd waits
 STUCK_SECONDS = RECORDER_SECONDS + 5
 # from a second signal on, instead of STUCK_SECONDS
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
 # from a third signal on: for the workers' last counts
 AT_ONCE_SECONDS = 2.0
-# a killed process ends when the kernel lets go of it: not while it waits for a disk that hangs
+# for killed processes to end. A process that waits for a disk that hangs does not end even when killed
 KILLED_SECONDS = 1.0
-# how often a worker sends its counts, which also shows that it is alive. A killed worker loses later counts
+# how often a worker sends its counts, which also shows that it is alive. A killed worker loses the counts since
 BEAT_SECONDS = 1.0
-# between the end of a process and the end of its channel, which may hold its last messages
+# the longest that an ended process's channel is still read: it may hold last messages
 CHANNEL_END_SECONDS = 1.0
 
-# starts a worker with its number, its slot (a successor takes it over), and its end of the channel. Raises OSError
+# starts a worker's process, with the worker's number, its slot, and its end of the channel. Raises OSError
 Start = Callable[[int, int, socket.socket], Awaitable[Process]]
 
 
@@ -61,13 +61,14 @@ class Supervisor:
         count: how many workers run.
         start: starts a worker's process.
         handle: answers a worker's request.
-        catch_up: tells a worker that joins what the others were told before.
+        catch_up: sends a worker that joins what the others have got before.
         vacate: called with a slot whose worker has ended.
         silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never sent
             a message.
 
-    newest: the number of the worker that was started last. totals: the counts of all workers. ends: how many workers
-    have ended and been replaced.
+    newest: the number of the worker that was started last.
+    totals: the living workers, and the counts of all.
+    ends: how many workers have ended and been replaced.
     """
 
     def __init__(
@@ -90,13 +91,13 @@ class Supervisor:
         self._silence = silence
         self._numbers = itertools.count(1)
         self._stopping = trio.Event()
-        # the last order to stop that all workers were given; None before the first
+        # the last order to stop, for workers that start during a stop; None before the first
         self._stop_order: Payload | None = None
         self._ended = trio.Event()
         # numbers of the first workers that have neither joined nor ended
         self._starting = set(range(1, count + 1))
-        self._complete = trio.Event()
-        self._codes: list[int] = []
+        self._all_started = trio.Event()
+        self._exit_codes: list[int] = []
 
     @property
     def joined(self) -> list[WorkerHandle]:
@@ -117,17 +118,17 @@ class Supervisor:
                 nursery.start_soon(self._keep_running, slot)
         self._ended.set()
 
-    async def complete(self) -> None:
+    async def all_started(self) -> None:
         """Returns once each of the first workers has joined, or has ended."""
-        await self._complete.wait()
+        await self._all_started.wait()
 
     def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
-        """Tells all workers that have joined to do something."""
+        """Sends an order to all workers that have joined."""
         for worker in self.joined:
             worker.tell(payload, sockets)
 
     async def settled(self) -> None:
-        """Returns when all workers have done everything that they were told, or time is up."""
+        """Returns when all workers have fulfilled their orders, or after SETTLE_SECONDS."""
         with trio.move_on_after(SETTLE_SECONDS) as timeout:
             for worker in self.joined:
                 await worker.settled()
@@ -135,13 +136,13 @@ class Supervisor:
             log(WARNING, "a worker does not answer; the others go on without it")
 
     async def refusals(self, payload: Payload, seconds: float) -> list[str]:
-        """Asks all workers that have joined to prepare something. Returns the reasons of those that refuse."""
+        """Sends a request to all workers that have joined. Returns the reasons of those that refuse it, each once."""
         answers = await self._ask_all(payload, seconds)
         lines = [line for number, answer in answers.items() for line in _refusal(number, answer)]
         return [*dict.fromkeys(lines)]
 
     async def _ask_all(self, payload: Payload, seconds: float) -> dict[int, Answer]:
-        """Asks all workers that have joined, and waits for `seconds` at most. Returns the answers by worker number."""
+        """Sends a request to all workers that have joined. Returns their answers so far, after `seconds` at most."""
         answers = {worker.number: worker.calls.ask(payload) for worker in self.joined}
         with trio.move_on_after(seconds):
             for answer in answers.values():
@@ -149,7 +150,7 @@ class Supervisor:
         return answers
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
-        """Stops all workers, as urgently as `stop` asks. `seconds`: of the drain. True if nothing was cut off."""
+        """Stops all workers as urgently as `stop` asks. `seconds`: the drain's. True: all ended and cut nothing off."""
         self._stopping.set()
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(seconds + STUCK_SECONDS) as timeout:
@@ -157,12 +158,12 @@ class Supervisor:
                 await self._ended.wait()
             nursery.cancel_scope.cancel()
         await self._kill_the_rest()
-        return not self.totals.living and not any(self._codes)
+        return not self.totals.living and not any(self._exit_codes)
 
     async def _tell_to_stop(self, stop: Stop, timeout: trio.CancelScope) -> None:
-        """Tells all workers each time that the stop becomes more urgent, and shortens `timeout` then.
+        """Orders all workers to stop whenever the stop becomes more urgent, and shortens `timeout` then.
 
-        Workers that have not joined yet are told too: each may have begun a session of the recorder's.
+        Workers that have not joined get the order too: each may have begun to record.
         """
         for event, urgency, seconds in (
             (stop.begun, Urgency.DRAIN, math.inf),
@@ -185,11 +186,11 @@ class Supervisor:
             log(ERROR, "worker does not end though it was killed; left behind", worker=worker.number)
 
     async def count(self) -> None:
-        """Has all workers send their counts; returns when they have, or time is up."""
+        """Has all workers send their counts. Returns when they have, or after COUNTS_SECONDS."""
         await self._ask_all({"do": "count"}, COUNTS_SECONDS)
 
     async def _keep_running(self, slot: int) -> None:
-        """Keeps one worker running in a slot."""
+        """Keeps a worker running in this slot until `stop`."""
         pause = FIRST_PAUSE
         while not self._stopping.is_set():
             started = trio.current_time()
@@ -208,7 +209,7 @@ class Supervisor:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _run_worker(self, number: int, slot: int) -> str:
-        """Runs one worker from start to end. Returns how it ended."""
+        """Runs one worker from start to end. Returns how it ended, for the log."""
         channel, worker_end = channel_pair()
 
         def handle_now(message: ChannelMessage) -> bool:
@@ -229,21 +230,21 @@ class Supervisor:
         finally:
             self.totals.remove(worker)
         if worker.joined and self._stopping.is_set():
-            self._codes.append(code)
+            self._exit_codes.append(code)
         return f"exit code {code}"
 
     async def _run_process(self, worker: WorkerHandle, process: Process) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._receive, worker)
-            # in a task of its own: a worker that hangs may never read its job from standard input, and must be noticed
+            # in a task: a worker that hangs may never read its job, and `_watch` must notice it
             nursery.start_soon(process.send_job)
             code = await process.wait()
-            # its last messages may not have been read yet
+            # the worker's last messages may not have been read yet
             nursery.cancel_scope.deadline = trio.current_time() + CHANNEL_END_SECONDS
         return code
 
     async def _watch(self, worker: WorkerHandle) -> None:
-        """Kills a worker that hangs. Counts beats, not time: a parent that was itself suspended must kill none."""
+        """Kills a worker that hangs. Counts beats instead of time: a parent that was suspended must kill none."""
         while worker.silent <= self._max_silence(worker):
             await trio.sleep(BEAT_SECONDS)
             if not self._stopping.is_set():
@@ -267,13 +268,13 @@ class Supervisor:
             watching.cancel_scope.cancel()
 
     def _handle_now(self, worker: WorkerHandle, message: ChannelMessage) -> bool:
-        """See `Calls`."""
+        """See `Calls`. Handles a worker's reports."""
         if not worker.has_spoken:
-            # from now on the worker may be silent only for the shorter time
+            # the worker's first message: from now on START_FACTOR does not apply
             worker.has_spoken, worker.silent = True, 0.0
         match message.payload["do"]:
             case "join" if self._stopping.is_set():
-                # the worker has been told to stop, and there are no listeners any more to tell it of
+                # the worker has its order to stop, and the listeners are closed
                 pass
             case "join":
                 self._catch_up(worker)
@@ -291,7 +292,7 @@ class Supervisor:
     def _start_is_over(self, number: int) -> None:
         self._starting.discard(number)
         if not self._starting:
-            self._complete.set()
+            self._all_started.set()
 
 
 def _refusal(number: int, answer: Answer) -> list[str]:
@@ -300,7 +301,7 @@ def _refusal(number: int, answer: Answer) -> list[str]:
     try:
         return list(answer.payload["wrong"])
     except ProcessGone:
-        # another worker takes its place, and starts with the settings of the others
+        # the worker that takes its place starts with the settings of the others
         return []
     except OSError as error:
         return [f"worker {number}: {error.strerror}"]

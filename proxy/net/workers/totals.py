@@ -1,7 +1,7 @@
-"""The counts of all workers together: the last ones of the workers that run, and those of the workers that have ended.
+"""The counts of all workers together, for the parent's admin page: those of living workers, and those of ended ones.
 
-Pages are made in threads, while workers begin and end in the event loop. So the parts of the totals are one value that
-is replaced and never changed: each sum counts a worker once, as living or as ended.
+The page is made in threads, while workers begin and end in the event loop. So all counts are in one `_Snapshot`, which
+is replaced and never changed. Each sum thus counts a worker once: as living or as ended.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from proxy.net.workers.worker_handle import WorkerHandle
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class _Parts(NamedTuple):
-    """The parts of the totals. `traffic`, `recorder`: the counts of the workers that have ended."""
+class _Snapshot(NamedTuple):
+    """Living workers, and the counts of ended workers: `traffic` (by cluster), `recorder`."""
 
     living: tuple[WorkerHandle, ...] = ()
     traffic: Mapping[str, Traffic] = _NOTHING
@@ -26,39 +26,39 @@ class _Parts(NamedTuple):
 
 
 class Totals:
-    """Workers and their counts. `add` and `remove` are for the event loop, all else for any thread."""
+    """Workers and their counts. Only the event loop calls `add` and `remove`; any thread may call the rest."""
 
     def __init__(self) -> None:
-        self._parts = _Parts()
+        self._snapshot = _Snapshot()
 
     @property
     def living(self) -> tuple[WorkerHandle, ...]:
         """The workers that have been started and have not ended."""
-        return self._parts.living
+        return self._snapshot.living
 
     def add(self, worker: WorkerHandle) -> None:
-        """A worker has been started."""
-        self._parts = self._parts._replace(living=(*self._parts.living, worker))
+        """Adds a worker that has been started."""
+        self._snapshot = self._snapshot._replace(living=(*self._snapshot.living, worker))
 
     def remove(self, worker: WorkerHandle) -> None:
-        """A worker has ended. Its counts stay, but its connections are no longer open."""
-        before = self._parts
+        """Removes a worker that has ended. Its counts stay, but its connections are no longer open."""
+        before = self._snapshot
         ended = {name: _sum(before.traffic.get(name), sums.cut_off(counts)) for name, counts in worker.clusters.items()}
-        self._parts = _Parts(
-            tuple(one for one in before.living if one is not worker),
+        self._snapshot = _Snapshot(
+            tuple(other for other in before.living if other is not worker),
             {**before.traffic, **ended},
             sums.recorded((), [before.recorder, worker.recorder]),
         )
 
     def traffic(self, cluster: str) -> Traffic:
-        """A cluster's traffic."""
-        parts = self._parts
+        """The traffic of a cluster, in all workers."""
+        parts = self._snapshot
         counts = [worker.clusters[cluster] for worker in parts.living if cluster in worker.clusters]
         return _sum(parts.traffic.get(cluster), *counts)
 
     def recorded(self) -> dict[str, float]:
-        """The recorders' numbers; {} if none records."""
-        parts = self._parts
+        """The sums of the recorders' counters; {} if nothing is recorded."""
+        parts = self._snapshot
         return sums.recorded([worker.recorder for worker in parts.living], [parts.recorder])
 
 

@@ -1,7 +1,7 @@
-"""A worker: a proxy whose listeners come from elsewhere.
+"""A worker: a proxy whose listeners come from the parent. `proxy/worker.py` calls `run_worker` in the worker's process.
 
-A worker drains when the parent says so, when it gets a signal of its own, and when the parent is gone: nobody would
-then tell it of new nodes, and its ports belong to the next proxy.
+A worker drains when the parent orders it, when it gets a signal itself, and when the parent is gone. Without a parent
+it would learn of no new nodes, and would keep the ports from the next proxy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from proxy.metrics import sums
 from proxy.metrics.admin import Server
 from proxy.net.blocking import in_thread
 from proxy.net.change import Change, commit, drop
-from proxy.net.cluster import Cluster, Parts, ProxyContext
+from proxy.net.cluster import Cluster, ClusterParts, ProxyContext
 from proxy.net.observer import Observer
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import Proxy, run_proxy
@@ -36,10 +36,10 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread
 
-# how long the parent may take to receive the last counts
+# the longest that a worker waits to send its last counts
 FINAL_COUNTS_SECONDS = 1.0
-# how long the recorder's counters may take. Some are in files, and a disk that hangs must neither make the whole
-# process look as if it hung nor keep it from ending
+# the longest wait for the recorder's counters. Some are in files: a disk that hangs must neither silence the whole
+# worker nor keep it from ending
 COUNTERS_SECONDS = 0.5
 
 
@@ -59,9 +59,10 @@ def run_worker(
 
 
 class WorkerCluster:
-    """A cluster's connections. The listeners and the nodes are the parent's.
+    """A cluster's connections in one worker. The listeners and the node table are the parent's.
 
     Args:
+        parent: the calls to the parent.
         count: this worker's number of connections.
     """
 
@@ -70,11 +71,13 @@ class WorkerCluster:
         self._sockets: dict[trio.SocketListener, socket.socket] = {}
         self.mirror = MirroredNodes(settings, parent, context.observer)
         upstreams = partial(MirroredUpstreams, settings, parent)
-        parts = Parts(lambda _: self.mirror, upstreams, accept=self._accept, opened=count.opened, closed=count.closed)
+        parts = ClusterParts(
+            lambda _: self.mirror, upstreams, accept=self._accept, opened=count.opened, closed=count.closed
+        )
         self.cluster = Cluster(settings, context, parts)
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, advertised: Address) -> None:
-        """Accepts on a socket of the parent's, which listens already."""
+        """Accepts on one of the parent's listening sockets from now on; see `Serve`."""
         self.mirror.own_listeners.add(sock, advertised)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
@@ -91,7 +94,7 @@ class WorkerCluster:
 
 
 class Worker(Proxy):
-    """One of the processes that do the work; see `run_worker` for the arguments."""
+    """A worker's process; see `run_worker` for the arguments."""
 
     def __init__(
         self,
@@ -108,12 +111,12 @@ class Worker(Proxy):
         self._discovery_seed = job.seed
         self._parent = Calls(Channel(sock), self._handle_now, self._handle_request)
         self._mirrored: dict[str, WorkerCluster] = {}
-        # changes that this worker has prepared, by the number of their settings
+        # number of settings -> changes to them that this worker has prepared
         self._prepared_changes: dict[int, list[Change]] = {}
         self._number_in_effect = 0
         # the recorder's counters as last read; one thread at a time reads them
-        self._recorder: dict[str, float] = {}
-        self._asking = trio.CapacityLimiter(1)
+        self._recorder_counters: dict[str, float] = {}
+        self._counters_thread = trio.CapacityLimiter(1)
 
     async def run(self) -> int:
         """See `run_worker`."""
@@ -121,23 +124,23 @@ class Worker(Proxy):
             nursery.start_soon(self._listen_to_parent)
             nursery.start_soon(self._send_counts_regularly)
             code = await super().run()
-            self._parent.tell({"do": "counted", **await self._counted()})
+            self._parent.tell({"do": "counted", **await self._counts()})
             with trio.move_on_after(FINAL_COUNTS_SECONDS):
                 await self._parent.all_sent()
             nursery.cancel_scope.cancel()
         return code
 
     async def _send_counts_regularly(self) -> None:
-        """Sends the counts again and again: the parent keeps them if this process is killed, and sees it alive."""
+        """Sends the counts regularly: the parent keeps them if this process is killed, and sees that it is alive."""
         while True:
-            self._parent.tell({"do": "counted", **await self._counted()})
+            self._parent.tell({"do": "counted", **await self._counts()})
             await trio.sleep(BEAT_SECONDS)
             # counts must not pile up for a parent that reads nothing
             await self._parent.all_sent()
 
     async def _listen_to_parent(self) -> None:
         await self._parent.run()
-        log(WARNING, "stopping: the proxy that this is a worker of is gone")
+        log(WARNING, "stopping: the parent process is gone")
         self._ask_to_stop(Urgency.DRAIN)
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
@@ -175,7 +178,7 @@ class Worker(Proxy):
         match payload["do"]:
             case "count":
                 # in a message of its own, before the answer: the parent handles messages in the order of their arrival
-                self._parent.tell({"do": "counted", **await self._counted()})
+                self._parent.tell({"do": "counted", **await self._counts()})
             case "prepare":
                 return await self._handle_prepare(payload)
             case "settings":
@@ -183,17 +186,17 @@ class Worker(Proxy):
         return None
 
     async def _handle_prepare(self, payload: Payload) -> Payload:
-        """Prepares settings that the parent has read. The answer has the reasons if that fails."""
+        """Prepares settings that the parent has read. The answer holds the reasons if that fails."""
         try:
             changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
             return {"wrong": error.lines}
-        # earlier settings may have taken so long that the parent has given them up
+        # replaces earlier changes: the parent has given those up
         self._prepared_changes = {payload["number"]: changes}
         return {"wrong": []}
 
     async def _handle_settings(self, payload: Payload) -> None:
-        """Takes over the other workers' settings, which this worker has not prepared."""
+        """Takes over settings that this worker has not prepared. Stops the worker if it can't."""
         try:
             changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
@@ -210,7 +213,7 @@ class Worker(Proxy):
 
     def _commit(self, number: int, changes: list[Change]) -> None:
         if number < self._number_in_effect:
-            # these settings took long to prepare, and newer ones are in effect by now
+            # newer settings have come into effect while these were prepared
             drop(changes)
         elif commit(changes):
             self._number_in_effect = number
@@ -219,16 +222,17 @@ class Worker(Proxy):
             self._stop_for_replacement("a fault")
 
     def _stop_for_replacement(self, reason: object) -> None:
-        """Ends this worker, which can't take over the settings that all workers share. Another takes its place."""
+        """Stops this worker, which can't take over the settings of the others. A new worker takes its place."""
         log(ERROR, "stopping: settings can't be taken over", reason=reason)
         self._ask_to_stop(Urgency.DRAIN)
 
-    async def _counted(self) -> Payload:
+    async def _counts(self) -> Payload:
+        """Returns the counts of this process for the parent."""
         if self._observer is not None:
-            ask, limiter = self._observer.counters, self._asking
+            read_counters, limiter = self._observer.counters, self._counters_thread
             with trio.move_on_after(COUNTERS_SECONDS), suppress(NoThread):
-                self._recorder = dict(await in_thread(ask, limiter))
+                self._recorder_counters = dict(await in_thread(read_counters, limiter))
         return {
             "clusters": {one.name: sums.as_json(one.traffic) for one in self.clusters},
-            "recorder": self._recorder,
+            "recorder": self._recorder_counters,
         }

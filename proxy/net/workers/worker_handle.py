@@ -1,4 +1,4 @@
-"""One worker as the parent sees it: its process, its channel, its unanswered messages and its counts."""
+"""One worker as the parent sees it: its process, its channel, its unanswered messages, and its counts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from proxy.net.workers.process import Process
 class WorkerHandle:
     """One worker, from its start to its end.
 
-    process: None until it has been started.
-    has_spoken: whether the worker has sent any message. joined: whether it has reported that it works.
-    clusters, recorder: the counts that the worker sent last.
-    silent: seconds without a sign of life while this process itself was running.
+    process: None until the process has been started.
+    has_spoken: the worker has sent a message.
+    joined: the worker has reported that it is ready for listeners.
+    clusters: the traffic that the worker has counted so far, by cluster.
+    recorder: its recorder's counters so far.
+    silent: seconds since the last sign of life, in which the parent itself was running.
     """
 
     def __init__(self, number: int, calls: Calls) -> None:
@@ -30,22 +32,22 @@ class WorkerHandle:
         self._unanswered: list[Answer] = []
 
     def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
-        """Tells the worker to do something; `settled` waits until the worker has done it."""
+        """Sends an order to the worker; `settled` waits until the worker has fulfilled it."""
         self._unanswered = [answer for answer in self._unanswered if not answer.is_done]
         self._unanswered.append(self.calls.ask(payload, sockets))
 
     async def settled(self) -> None:
-        """Returns when the worker has done everything that it was told, or is gone."""
+        """Returns when the worker has fulfilled all orders so far, or is gone."""
         for answer in list(self._unanswered):
             await answer.settled()
 
     def counted(self, payload: Payload) -> None:
-        """Keeps the counts that the worker has sent. A counter never goes back."""
+        """Takes over the counts that the worker has sent. A counter never decreases."""
         self.clusters = payload["clusters"]
         before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
         self.recorder = {name: max(value, before.get(name, value)) for name, value in payload["recorder"].items()}
 
     def kill(self) -> None:
-        """Ends the process at once, if it has been started."""
+        """Kills the process, if it has been started."""
         if self.process is not None:
             self.process.kill()

@@ -138,7 +138,7 @@ class Team:
         await wait_all_tasks_blocked()
         for worker in self.workers:
             worker.join()
-        await self.supervisor.complete()
+        await self.supervisor.all_started()
         await wait_all_tasks_blocked()
         return self.workers
 

@@ -177,6 +177,6 @@ async def test_without_the_parent_nobody_knows(parent, worker):
 
 
 async def test_a_broker_that_can_not_be_reached_makes_the_parent_doubt(parent, worker):
-    worker.brokers.suspect()
+    worker.brokers.request_discovery()
     await wait_all_tasks_blocked(0.01)
-    assert parent.asked == [{"do": "suspect", "cluster": "main"}]
+    assert parent.asked == [{"do": "request_discovery", "cluster": "main"}]

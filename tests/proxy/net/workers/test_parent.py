@@ -202,7 +202,7 @@ async def test_workers_have_the_brokers_asked(running, broker):
 
 async def test_a_doubt_has_the_brokers_asked_too(running, broker):
     before = len(broker.asked)
-    running.workers[0].tell({"do": "suspect", "cluster": "main"})
+    running.workers[0].tell({"do": "request_discovery", "cluster": "main"})
     with trio.fail_after(PATIENCE):
         while len(broker.asked) == before:
             await wait_all_tasks_blocked(0.01)
@@ -306,7 +306,7 @@ async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_th
     await read_again(running)
     for worker in running.workers:
         (asked,), (told,) = worker.was_told("prepare"), worker.was_told("settings")
-        assert asked | {"do": "settings", "asked": ...} == told | {"asked": ...}
+        assert asked | {"do": "settings", "request": ...} == told | {"request": ...}
         job = load_settings(told["settings"])
         assert (job.settings.drain_seconds, job.recording) == (77, "what is kept")
         assert accepts_for(worker) == [None, 1, 9]
@@ -364,7 +364,7 @@ async def test_a_worker_that_ends_before_it_has_said_whether_it_can_is_waited_fo
 
 async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(running, broker, caplog, monkeypatch):
     running.changed = changed(broker)
-    tell, told = running.parent._tell, []
+    tell, told = running.parent._tell_workers, []
 
     def faulty(*args: Any) -> None:
         tell(*args)
@@ -372,7 +372,7 @@ async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(
         if len(told) == 1:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(running.parent, "_tell", faulty)
+    monkeypatch.setattr(running.parent, "_tell_workers", faulty)
     await read_again(running)
     for worker in running.workers:
         first, second = worker.was_told("settings")

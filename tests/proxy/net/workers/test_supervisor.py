@@ -100,7 +100,7 @@ async def test_the_pause_grows_while_workers_keep_ending(team, autojump_clock):
 
 async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump_clock):
     team.cannot_start = OSError(12, "no memory")
-    await team.supervisor.complete()
+    await team.supervisor.all_started()
     assert team.workers == []
     team.cannot_start = None
     await team.replaced()
@@ -115,10 +115,10 @@ async def test_the_start_is_over_when_each_first_worker_has_joined_or_ended(team
     well.end(KILLED)
     (await team.replaced()).join()
     with trio.move_on_after(1) as waiting:
-        await team.supervisor.complete()
+        await team.supervisor.all_started()
     assert waiting.cancelled_caught
     starting.join()
-    await team.supervisor.complete()
+    await team.supervisor.all_started()
 
 
 NONSENSE = {
@@ -309,7 +309,7 @@ async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_re
     assert (silent.killed, well.killed) == (True, False)
     assert SILENCE * supervisor.START_FACTOR < seconds() < SILENCE * (supervisor.START_FACTOR + 0.1)
     # it was tried: nobody waits for its being there any more
-    await team.supervisor.complete()
+    await team.supervisor.all_started()
 
 
 async def test_one_that_has_begun_and_hangs_before_it_works_is_killed_as_soon_as_one_that_works(

@@ -63,7 +63,7 @@ class Parent:
 
     def _now(self, message: ChannelMessage) -> bool:
         self.heard.append(message.payload)
-        return message.payload["do"] in ("join", "counted", "suspect")
+        return message.payload["do"] in ("join", "counted", "request_discovery")
 
     async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
         await self.may_answer.wait()
@@ -185,7 +185,7 @@ async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
     parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where), ""]}})
     client = await connected(where)
     await client.hears_the_end()
-    assert await parent.hears("suspect") == {"do": "suspect", "cluster": "main"}
+    assert await parent.hears("request_discovery") == {"do": "request_discovery", "cluster": "main"}
 
 
 async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
