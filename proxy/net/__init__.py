@@ -1,22 +1,23 @@
 """Sockets: the only room that knows trio.
 
-connection/      the bytes of one connection, there and back; a response that names brokers, on its way through
-brokers/         the cluster behind the proxy: a listener for each node, brokers dialled and asked for their nodes
-sockets/         streams of chunks and waiting for them; TLS, the PROXY protocol, names of hosts
-limits/          on connections, on bytes held, on what the recorder takes, on idleness
+connection/      passes the bytes of one connection in both directions, and rewrites responses that name brokers
+brokers/         the cluster behind the proxy: a listener for each node; brokers are dialled, and queried for the nodes
+sockets/         streams of chunks, and waiting for them; TLS, the PROXY protocol, look-ups of host names
+limits/          limits on connections, held bytes, idle time, and on what the recorder takes
 state/           the file that keeps nodes and ports over restarts
-workers/         all of it over several processes
+workers/         a proxy of several processes
 
+server.py        the whole proxy: clusters, admin page, drain
 cluster.py       one cluster: listeners and their connections
-server.py        the whole: clusters, admin page, drain
-reloading.py     settings that are read again; change.py: changes that are applied together or not at all
-stopping.py      how the proxy ends, however much hangs
-children.py      the process that is kept running beside the proxy
-systemd.py       notifications to the service manager
+reloading.py     reads the settings again at SIGHUP
+change.py        commits prepared changes of settings: all of them, or none
+stopping.py      how the proxy ends, whatever hangs
+children.py      keeps the recorder's compactor running
+systemd.py       notifies systemd
 heartbeat.py     a probe that tells whether the event loop runs
-observer.py      the interface of the recorder, which is told of every byte
-blocking.py      calls that block, beside the event loop: in threads that nothing else waits for
-log_throttle.py  the level of log events that clients can bring about at will
+observer.py      the interface of the recorder, to which every chunk is reported
+blocking.py      runs blocking calls in threads that nothing else uses
+log_throttle.py  throttles log events that peers can cause at will
 """
 
 from proxy.net.change import Change

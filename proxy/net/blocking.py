@@ -1,7 +1,7 @@
-"""Calls that block, beside the event loop: in threads, and in processes (which trio starts from threads).
+"""Runs blocking calls in threads, and starts processes (trio starts them from threads).
 
-These threads are not trio's own 40, which everything shares: calls that hang there would keep the recorder from its
-last writes. Where the machine gives no thread, that is an OSError (`proxy.threads`).
+These threads do not count against trio's shared limit of 40: calls that hang there would keep the recorder from its
+last writes. If the machine has no thread left, that is an OSError (`proxy.threads`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 async def in_thread(blocking: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
-    """Returns or raises what `blocking` does. If this is cancelled, the thread goes on alone.
+    """Calls `blocking` in a thread; returns its result, or raises its error. If cancelled, leaves the thread running.
 
     Args:
-        limiter: limits how many such threads run at a time; None: no limit.
+        limiter: limits the threads that run at a time; None: no limit.
 
     Raises:
-        NoThread: `blocking` was not called.
+        NoThread: no thread could be started, so `blocking` was not called.
     """
     has_begun = False
 
@@ -42,7 +42,7 @@ async def in_thread(blocking: Callable[[], T], limiter: trio.CapacityLimiter | N
 
 
 async def in_thread_or_inline(blocking: Callable[[], None]) -> None:
-    """As `in_thread`, for calls that a stop must not leave out: without a thread to be had, called right here."""
+    """As `in_thread`, but calls `blocking` in the event loop if there is no thread: for calls that a stop needs."""
     try:
         await in_thread(blocking)
     except NoThread:
@@ -50,7 +50,7 @@ async def in_thread_or_inline(blocking: Callable[[], None]) -> None:
 
 
 async def open_process(command: Sequence[str], **options: Any) -> trio.Process:
-    """As `trio.lowlevel.open_process`. Raises OSError: the process can't be started, or no thread is to be had."""
+    """As `trio.lowlevel.open_process`. Raises OSError: the process, or the thread that starts it, can't be started."""
     try:
         return await trio.lowlevel.open_process(list(command), **options)
     except RuntimeError as error:

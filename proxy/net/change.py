@@ -1,4 +1,4 @@
-"""Commits prepared changes of settings: all of them, or none."""
+"""Commits prepared changes of settings: all of them, or none. `reloading.py` and the workers use it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Change:
     """One prepared change. Its functions don't wait, and raise only by a fault of the program.
 
     apply: puts the change into effect.
-    undo: puts the former state into effect again.
-    drop: releases what was prepared. Called if the change won't take effect: never applied, or undone.
+    undo: restores the former state.
+    drop: releases what was prepared. Called if the change was never applied, or was undone.
     """
 
     apply: Callable[[], None]
@@ -28,11 +28,14 @@ class Change:
 
 
 def commit(changes: Sequence[Change]) -> bool:
-    """Applies all changes, in their order. If one raises, undoes and drops all. Returns True if they are in effect."""
+    """Applies all changes, in their order. Returns True if they are in effect.
+
+    If one raises, undoes it and those before it, drops all changes, and returns False.
+    """
     applied: list[Change] = []
     try:
         for change in changes:
-            # noted first: a change that raises may be half applied, and is undone too
+            # appended first: a change that raises may be half applied, so it is undone too
             applied.append(change)
             change.apply()
     except Exception:

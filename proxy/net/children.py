@@ -1,6 +1,7 @@
-"""A command that is started beside the proxy and started again when it ends: the recorder's compactor.
+"""Keeps a child process running beside the proxy: the recorder's compactor.
 
-The child runs in a session of its own, so that a Ctrl-C at the terminal lets it finish. The proxy does not wait for it.
+The child runs in a session of its own, so a Ctrl-C at the terminal does not end it. A proxy that ends leaves its child
+running.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import trio
 from proxy.log import log
 from proxy.net.blocking import open_process
 
+# seconds before the child is started again; each pause doubles
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-# a child that lived this long was well: the next pause is short again
+# after a child that lived this long, the next pause is FIRST_PAUSE again
 WELL_SECONDS = 60.0
 
 
 async def look_after(command: Sequence[str], on_end: Callable[[], None]) -> None:
-    """Keeps one process of `command` running until cancelled; the process then goes on alone.
+    """Keeps one process of `command` running until cancelled. Leaves the process running then.
 
     Args:
-        on_end: called each time that the process has ended, or could not be started.
+        on_end: called whenever the process has ended or could not be started.
     """
     pause = FIRST_PAUSE
     while True:

@@ -1,8 +1,10 @@
 """One cluster that the proxy stands for: its listeners and their connections.
 
-A proxy has one `Cluster` for each cluster; they share a `ProxyContext`; `Parts` differ in a parent and in its
-workers. The two nurseries are the proxy's: the inner one accepts until the proxy stops, the outer one finishes what was
-accepted.
+`server.py` makes a `Cluster` for each cluster in the settings. All share a `ProxyContext`. `ClusterParts` are the parts
+that differ in a proxy of one process, in the parent of workers, and in a worker.
+
+A connection passes these steps: it is accepted, counted against the limits, identified by its PROXY header and its TLS
+handshake, connected to a broker, and relayed (`connection/relay.py`).
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ from proxy.wire.keys import API_VERSIONS
 
 # the pause after accept() has failed with EMFILE and the like: a connection may end meanwhile
 ACCEPT_PAUSE = 0.1
-# known nodes whose listeners are opened before the proxy reports that it listens: more than any cluster of today has,
-# opened within a second. To find a free port among ten thousand taken ones costs the kernel milliseconds
+# the listeners of so many known nodes are opened before the proxy reports that it is ready: within a second, and for
+# more nodes than today's clusters have. The kernel takes milliseconds to find a free port among ten thousand taken ones
 MAX_AT_START = 1000
-# a client that reads the end of its connection closes it at once; the proxy waits no longer for one that hangs
+# a client that reads the end of stream closes its connection at once; the proxy waits so long for a client that hangs
 LINGER_SECONDS = 5.0
-# causes of an end after which the client may not have read all that was sent to it
-LINGERING = frozenset(Cause) - {
+# causes after which the client's connection lingers: the client may not have read everything that was sent to it
+LINGER_AT_CLIENT = frozenset(Cause) - {
     Cause.CLIENT_CLOSED,
     Cause.CLIENT_RESET,
     Cause.UNKNOWN_NODE,
@@ -65,17 +67,17 @@ LINGERING = frozenset(Cause) - {
     Cause.BAD_PROXY_HEADER,
     Cause.UNTRUSTED,
 }
-# causes of an end after which responses of the broker may still arrive. A connection that is closed with unread ones is
-# reset, and requests that the broker has not read yet (acks=0) are lost
-FLUSHED = frozenset(
+# causes after which the broker's connection lingers: its responses may still arrive. Closing with unread responses
+# resets the connection, and loses requests that the broker has not read yet (acks=0)
+LINGER_AT_BROKER = frozenset(
     (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
 )
-# causes with which clients leave a broker that takes their connections and never answers
+# causes of the end if a client leaves a broker that accepts connections and never responds
 GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
 
 
 def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
-    """The routes of each API and version: see docs/proxy.md."""
+    """Returns the routes of a dialect: for each API and version, how the proxy treats its frames (docs/proxy.md)."""
     if dialect is Dialect.KAFKA_07:
         return Routes07()
     return Routes.to_record(
@@ -96,13 +98,14 @@ class ProxyContext:
     """Everything that all clusters of a proxy share.
 
     Args:
-        numbers: the connections' numbers.
+        numbers: gives each connection its number.
         held: the limit on bytes held in all connections.
-        limit: the limit on connections.
-        backpressure: has sockets wait for an observer that is full.
+        limit: the limit on the connections of all clusters.
+        observer: None: nothing is recorded.
+        backpressure: lets connections wait for an observer that is full; None: nothing is recorded.
         stopping: set once the proxy is to stop.
-        accepting: the nursery that ends once the proxy is to stop.
-        connections: the nursery in which connections finish.
+        accepting: the inner nursery, which is cancelled once the proxy is to stop.
+        connections: the outer nursery, in which accepted connections finish.
         seed: a number that all processes of this proxy share, and no other proxy has.
     """
 
@@ -117,25 +120,25 @@ class ProxyContext:
     seed: int = 0
 
 
-# accepts the next client of a listener: its socket and its address
+# accepts the next client of a listener; returns its socket and its address
 Accept = Callable[[trio.SocketListener], Awaitable[tuple[trio.socket.SocketType, Any]]]
-# accepts on a listener for a node, or None for bootstrap, from now on
+# takes a new listener, to accept on it from then on; with the node that it stands for (None: bootstrap)
 Serve = Callable[[trio.SocketListener, int | None], None]
 
 
 async def accept_next(listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
-    """See `Accept`. Accepts the client as soon as it connects."""
+    """The usual `Accept`: accepts a client as soon as it connects."""
     return await listener.socket.accept()
 
 
-class Parts(NamedTuple):
+class ClusterParts(NamedTuple):
     """The parts of a cluster that differ in a proxy of one process, in a parent and in a worker.
 
-    nodes: makes the node table, which hands each listener that it opens to the `Serve`.
-    upstreams: makes the `Upstreams` of these nodes.
+    nodes: makes the node table, which passes each listener that it opens to the given `Serve`.
+    upstreams: makes the `Upstreams` of that node table.
     serve: called with each listener; None: the cluster accepts on it itself.
     accept: accepts the next client of a listener.
-    opened, closed: called when a connection begins, and when it has ended.
+    opened, closed: called when a client is accepted, and when its connection has ended.
     """
 
     nodes: Callable[[Serve], Nodes]
@@ -146,16 +149,18 @@ class Parts(NamedTuple):
     closed: Callable[[], None] = do_nothing
 
 
-def single_process_parts(settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...] = ()) -> Parts:
-    """The parts of a proxy of one process. `reserved`: ports of other clusters."""
-    return Parts(
+def single_process_parts(
+    settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...] = ()
+) -> ClusterParts:
+    """Returns the parts of a cluster in a proxy of one process. `reserved`: see `Nodes`."""
+    return ClusterParts(
         nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), context.observer, reserved),
         upstreams=partial(Upstreams, settings),
     )
 
 
 def known_nodes(settings: ClusterSettings) -> SavedState:
-    """The state in the cluster's state file. Raises BadSetting."""
+    """Returns the content of the cluster's state file; empty without a file. Blocks. Raises BadSetting."""
     if settings.state is None:
         return SavedState()
     try:
@@ -165,9 +170,12 @@ def known_nodes(settings: ClusterSettings) -> SavedState:
 
 
 class Arrival(NamedTuple):
-    """A client that was accepted: the endpoints of its connection, and the node and the listener that it connected to.
+    """An accepted client.
 
-    entering: cancels the connection until header and handshake have told who the client is.
+    endpoints: the two ends of its connection; those in the PROXY header once that is read.
+    node_id: the node that the listener stands for; None: bootstrap.
+    listener: the listener's address.
+    entering: cancels the connection while its PROXY header and its TLS handshake are awaited.
     """
 
     client: Stream
@@ -178,9 +186,9 @@ class Arrival(NamedTuple):
 
 
 class Cluster:
-    """Everything of one cluster, from start to stop."""
+    """One cluster, from start to stop. `traffic`: its counts. `nodes`: its node table. `upstreams`: its brokers."""
 
-    def __init__(self, settings: ClusterSettings, context: ProxyContext, parts: Parts) -> None:
+    def __init__(self, settings: ClusterSettings, context: ProxyContext, parts: ClusterParts) -> None:
         self.name = settings.name
         self.traffic = Traffic()
         self._settings = settings
@@ -193,20 +201,20 @@ class Cluster:
         self._serve = parts.serve or self.accept_on
         self.nodes = parts.nodes(self._serve)
         self.upstreams = parts.upstreams(self.nodes, self._tls.upstream, self._discovery)
-        of_all = (context.held, context.observer, context.backpressure, self._log_throttle, self._discovery)
-        self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *of_all)
+        shared = (context.held, context.observer, context.backpressure, self._log_throttle, self._discovery)
+        self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *shared)
         self._limit = ConnectionLimit(settings.connection_limit, self.name)
         self._address_limit = ConnectionLimit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
         self._entering: set[trio.CancelScope] = set()
-        # how many connections have not ended; set when one ends
+        # the number of open connections; `_ended` is set when one ends
         self._open = 0
         self._ended = trio.Event()
 
     async def listen(self) -> Address:
-        """Opens the listeners of all known nodes; returns the bootstrap listener's address. Raises BadSetting.
+        """Opens all listeners; returns the address of the bootstrap listener. Raises BadSetting.
 
-        Listeners of known nodes beyond the first `MAX_AT_START` are opened later.
+        Of the nodes that the state file knows, the listeners beyond the first `MAX_AT_START` are opened later.
         """
         for warning in self._settings.node_map.warnings:
             log(WARNING, warning, cluster=self.name)
@@ -225,17 +233,17 @@ class Cluster:
         return listening
 
     def watch_idle(self) -> None:
-        """Ends connections on which nothing moves, from now on, if the settings say so."""
+        """Starts to end idle connections, if the settings have an idle time."""
         if self._settings.idle_seconds is not None:
             self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
     def read_certificates(self, settings: ClusterSettings) -> ClusterTls | None:
-        """The certificates that new settings name; None if they are the same. Blocks. Raises BadSetting."""
+        """Returns the certificates that new settings name; None: their TLS is unchanged. Blocks. Raises BadSetting."""
         same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
         return None if same else cluster_tls(settings)
 
-    async def prepared(self, settings: ClusterSettings, certificates: ClusterTls | None) -> list[Change]:
-        """The changes that put new settings into effect. Raises BadSetting.
+    async def changes_to(self, settings: ClusterSettings, certificates: ClusterTls | None) -> list[Change]:
+        """Returns the changes that put new settings into effect. Raises BadSetting.
 
         Args:
             certificates: the result of `read_certificates` for these settings.
@@ -243,11 +251,11 @@ class Cluster:
         new = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
         apply = partial(self._put_into_effect, new, certificates if certificates is not None else self._tls)
         undo = partial(self._put_into_effect, self._settings, self._tls)
-        return [await self.nodes.prepared(settings.node_map), Change(apply, undo)]
+        return [await self.nodes.change_to(settings.node_map), Change(apply, undo)]
 
     def _put_into_effect(self, settings: ClusterSettings, cluster_tls: ClusterTls) -> None:
         self._settings, self._tls = settings, cluster_tls
-        self.upstreams.take(settings, cluster_tls.upstream)
+        self.upstreams.use(settings, cluster_tls.upstream)
 
     def _listen(self) -> Address:
         wanted = self._settings.listen
@@ -263,10 +271,10 @@ class Cluster:
         return listening
 
     def drain(self) -> None:
-        """Has connections end at their next frame boundary, once the requests in flight are answered."""
+        """Lets each connection end at its next frame boundary, once its requests in flight are answered."""
         for relay in set(self._relays):
             relay.drain()
-        # connections that are still entering have nothing in flight
+        # a connection that is still entering has nothing in flight
         for scope in set(self._entering):
             scope.cancel()
 
@@ -278,52 +286,52 @@ class Cluster:
 
     @property
     def unfinished(self) -> int:
-        """How many connections lose something if they end now."""
+        """The number of connections that lose something if they end now."""
         return sum(not relay.may_end_now for relay in self._relays)
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
-        """See `Serve`. The socket listens already, so no client is refused before the task runs."""
+        """A `Serve`: accepts clients in a task. The socket listens already, so no client is refused until that runs."""
         if self._context.stopping.is_set():
-            # a response in flight has named a new node: its listener is closed like all others
+            # while the proxy stops, a response in flight has named a new node
             listener.socket.close()
         else:
             self._context.accepting.start_soon(self._accept_all, listener, node_id)
 
     async def _accept_all(self, listener: trio.SocketListener, node_id: int | None) -> None:
-        here = str(Address(*listener.socket.getsockname()[:2]))
-        refused = 0
+        address = str(Address(*listener.socket.getsockname()[:2]))
+        logged_errno = 0
         async with listener:
             while True:
                 try:
                     sock, peer = await self._parts.accept(listener)
-                    arrival = self._arrived(sock, peer, node_id, here)
+                    arrival = self._arrived(sock, peer, node_id, address)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
-                    if error.errno != refused:
-                        log(WARNING, "connections can't be accepted", listener=here, reason=error.strerror)
-                        refused = error.errno or 0
+                    if error.errno != logged_errno:
+                        log(WARNING, "connections can't be accepted", listener=address, reason=error.strerror)
+                        logged_errno = error.errno or 0
                     await trio.sleep(ACCEPT_PAUSE)
                     continue
                 except Exception:
-                    # that connection has been closed; the listener must go on for others
-                    log(ERROR, "fault in a connection that begins", trace=True, listener=here)
+                    # `_arrived` has closed that connection; the listener must go on
+                    log(ERROR, "fault in a connection that begins", trace=True, listener=address)
                     await trio.sleep(ACCEPT_PAUSE)
                     continue
-                refused = 0
+                logged_errno = 0
                 self._begin(arrival)
 
-    def _arrived(self, sock: trio.socket.SocketType, peer: Any, node_id: int | None, here: str) -> Arrival:
-        """The arrival of an accepted client. Raises OSError, or any fault; the socket is then closed."""
+    def _arrived(self, sock: trio.socket.SocketType, peer: Any, node_id: int | None, listener: str) -> Arrival:
+        """Returns the arrival of an accepted client. Closes the socket if it raises: OSError, or a fault."""
         try:
             endpoints = ClientEndpoints(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
-            client = self._stream(sock, str(endpoints.client))
+            client = self._client_stream(sock, str(endpoints.client))
         except BaseException:
             sock.close()
             raise
-        return Arrival(client, endpoints, node_id, here, trio.CancelScope())
+        return Arrival(client, endpoints, node_id, listener, trio.CancelScope())
 
-    def _stream(self, sock: trio.socket.SocketType, client: str) -> Stream:
+    def _client_stream(self, sock: trio.socket.SocketType, client: str) -> Stream:
         plain = accepted(sock, client, self._settings.keepalive_seconds)
         try:
             return towards_client(plain, self._tls.listener)
@@ -332,17 +340,17 @@ class Cluster:
             raise
 
     def _begin(self, arrival: Arrival) -> None:
-        """Counts the connection as open, until `_connection` ends."""
+        """Counts the connection as open, and starts its task (`_connection`), which counts it as closed."""
         self._open += 1
         self._parts.opened()
         self._context.connections.start_soon(self._connection, arrival)
 
     async def _connection(self, arrival: Arrival) -> None:
-        """One client, from its first byte to its last."""
+        """Serves one client, then closes its connection."""
         try:
             cause = await self._served(arrival)
-            # a client that was still entering has asked for nothing
-            if cause in LINGERING and not arrival.entering.cancel_called:
+            # a client that was still entering has sent no request
+            if cause in LINGER_AT_CLIENT and not arrival.entering.cancel_called:
                 await arrival.client.finish(LINGER_SECONDS)
         finally:
             arrival.client.close()
@@ -351,10 +359,10 @@ class Cluster:
             self._ended.set()
 
     async def _served(self, arrival: Arrival) -> Cause:
-        """Serves a connection and counts it. A fault in a connection ends no other."""
+        """Serves a connection and counts it. Returns why it ended. A fault in one connection ends no other."""
         number = next(self._context.numbers)
         conversation = Conversation(self._routes, self._settings.limits, max_frames=FRAMES_PER_TURN)
-        # the cause that stands if this task is cancelled
+        # stays if this task is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()
         try:
@@ -372,16 +380,16 @@ class Cluster:
         finally:
             self._entering.discard(arrival.entering)
             self.traffic.closed(cause, conversation.unfinished, conversation.login)
-            peer, meant = arrival.client.peer, self._named(arrival)
-            log(DEBUG, "connection closed", connection=number, client=peer, **meant, cause=cause)
+            peer, node = arrival.client.peer, self._node_key(arrival)
+            log(DEBUG, "connection closed", connection=number, client=peer, **node, cause=cause)
         return cause
 
     async def _let_in(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
-        """Finds out who the client is, then connects it."""
+        """Reads the PROXY header if one is due, then connects the client. Returns why the connection ended."""
         client, endpoints = arrival.client, arrival.endpoints
         trusted = self._settings.accept_proxy and self._settings.trusts(endpoints.client.host)
         if self._settings.accept_proxy and not trusted and self._settings.others is Others.REFUSED:
-            self._log_refused("no load balancer that is trusted", arrival, "")
+            self._log_refused("client is no trusted load balancer", arrival, "")
             return Cause.UNTRUSTED
         if trusted:
             try:
@@ -398,6 +406,7 @@ class Cluster:
             return await self._connected(number, arrival._replace(endpoints=endpoints), conversation)
 
     async def _connected(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
+        """Connects the client to its broker, and relays. Returns why the connection ended."""
         client = arrival.client
         try:
             await client.handshake(self._settings.tls_seconds)
@@ -405,13 +414,13 @@ class Cluster:
             self._log_refused("no TLS with a client", arrival, str(reason))
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         self._entering.discard(arrival.entering)
-        # the handshake has refused names that mean no node
+        # does not raise: the handshake has refused server names that are no node's
         node_id = self._settings.node_map.requested_node(arrival.node_id, client.server_name)
         broker = await self.upstreams.connect(number, node_id, arrival.endpoints)
         if isinstance(broker, Cause):
             return broker
-        at = (number, time.monotonic_ns(), arrival.listener, client.peer, node_id, broker.peer)
-        facts = OpenedConnection(*at, client.is_tls, self.name, client.principal)
+        ends = (arrival.listener, client.peer, node_id, broker.peer)
+        facts = OpenedConnection(number, time.monotonic_ns(), *ends, client.is_tls, self.name, client.principal)
         try:
             if self.upstreams.opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
@@ -419,22 +428,22 @@ class Cluster:
             cause = await self._relayed(relay, conversation, facts)
             if cause in GIVEN_UP and conversation.in_flight and not conversation.offsets[Direction.RESPONSE]:
                 self.upstreams.bootstrap.report_silent(broker.peer)
-            if cause in FLUSHED:
+            if cause in LINGER_AT_BROKER:
                 await broker.finish(LINGER_SECONDS)
             return cause
         finally:
             self.upstreams.closed(broker.peer)
             broker.close()
 
-    def _named(self, arrival: Arrival) -> dict[str, Any]:
-        """The node that a client wants, as a key for the log; {} if that is not known."""
+    def _node_key(self, arrival: Arrival) -> dict[str, Any]:
+        """Returns the log's key for the node that a client wants; {}: bootstrap, or not known."""
         node_id = arrival.node_id
         with suppress(ValueError):
             node_id = self._settings.node_map.requested_node(node_id, arrival.client.server_name)
         return {} if node_id is None else {"node": node_id}
 
     def _log_refused(self, event: str, arrival: Arrival, reason: str) -> None:
-        """Logs why a client is refused: as a warning unless the reason was logged lately."""
+        """Logs why a client is refused, throttled by the reason."""
         level, client = self._log_throttle.level(reason), arrival.client
         name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)

@@ -1,6 +1,6 @@
-"""A probe of the event loop: asked in another thread, and answered by the loop itself.
+"""A probe of the event loop, for the admin page's /livez: another thread waits for the loop to respond.
 
-The admin page has a thread of its own: without the probe it would call a proxy alive that moves no bytes any more.
+The admin page has threads of its own, so without the probe it would call a proxy alive whose event loop hangs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 
 import trio
 
-# far longer than any turn of the loop; probes of Kubernetes wait one second by default
+# far longer than any turn of the loop; shorter than the one second that probes of Kubernetes wait by default
 PROBE_SECONDS = 0.9
 
 
@@ -20,7 +20,7 @@ class Heartbeat:
         self._token = trio.lowlevel.current_trio_token()
 
     def probe(self) -> tuple[bool, str]:
-        """Returns whether the loop answers, and the admin page's text. Called in another thread; blocks."""
+        """Returns whether the loop responds, and a line of text that says so. Called in another thread; blocks."""
         answered = threading.Event()
         try:
             self._token.run_sync_soon(answered.set)

@@ -1,4 +1,4 @@
-"""The level at which an event is logged: one warning a minute, and DEBUG for its repetitions."""
+"""Throttles log events that peers can cause at will: an event is one WARNING a minute, and DEBUG in between."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from logging import DEBUG, WARNING
 
 import trio
 
-# seconds after a warning in which its repetitions are no warnings
+# seconds after a warning in which its repetitions are logged as DEBUG
 SILENCE = 60.0
-# different events that may be warnings in that time: clients can make up any number of them
+# the most different events that are warnings within SILENCE: clients can make up any number of events
 MAX_EVENTS = 20
 
 
 class LogThrottle:
-    """Remembers which events were lately warnings. An event is any text that tells it apart: a host, a reason."""
+    """Remembers which events were warnings within SILENCE. Any text identifies an event: a host, a reason."""
 
     def __init__(self) -> None:
         self._logged_at: dict[str, float] = {}
 
     def level(self, event: str) -> int:
-        """WARNING for an event that was no warning lately, which is then remembered; else DEBUG."""
+        """Returns the level at which to log this event now: WARNING or DEBUG. Counts a WARNING as logged."""
         now = trio.current_time()
         self._logged_at = {logged: at for logged, at in self._logged_at.items() if now - at < SILENCE}
         if event in self._logged_at or len(self._logged_at) >= MAX_EVENTS:

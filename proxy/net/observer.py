@@ -1,6 +1,6 @@
-"""The recorder as the proxy sees it: an observer that is told of every byte.
+"""The recorder as the proxy sees it: an observer to which every chunk is reported.
 
-The proxy knows these few methods and no more of the recorder. No method raises because of a disk. Only `counters` and
+The proxy knows only these methods of the recorder. No method raises because of a disk. Only `counters` and
 `close` block, so the proxy calls them in threads.
 """
 
@@ -32,7 +32,7 @@ class OpenedConnection:
 
 
 class Observer(Protocol):
-    """Is told of every byte before it is sent on."""
+    """Gets every chunk of a connection before the proxy sends it on."""
 
     @property
     def full(self) -> bool:
@@ -54,13 +54,16 @@ class Observer(Protocol):
         """The last call for a connection."""
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
-        """A node was found, or has moved."""
+        """A node has a listener from now on, or its broker's address (`upstream`) has changed."""
 
     def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
-        """(apply, undo) for a reloaded selection of the traffic to record. The recorder's other settings stay."""
+        """Returns (apply, undo): the change to the traffic selection in `recording`, the recorder's reloaded settings.
+
+        The recorder's other settings stay as they are.
+        """
 
     def when_not_full(self, call: Callable[[], None]) -> None:
-        """Calls `call` once, in any thread, as soon as `full` may be False or nothing will be recorded any more."""
+        """Calls `call` once, in any thread, when `full` may be False again or the recorder has stopped for good."""
 
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""

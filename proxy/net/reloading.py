@@ -1,8 +1,8 @@
 """Reloads the settings at SIGHUP, while traffic goes on: all changes take effect, or none.
 
-    read       the settings' sources and the files that they name, in a thread, because a disk may hang
-    prepare    what may fail or wait: new listeners are opened, the workers agree
-    commit     the changes take effect, which neither fails nor waits. If a fault stops one, all are undone
+    read       a thread reads the settings' sources and the files that they name, because a disk may hang
+    prepare    all that may fail or wait is done: new listeners are opened, the workers agree
+    commit     the changes take effect without waiting. If a fault stops one, all are undone
 
 Every failure is logged, and leaves the settings as they are. All SIGHUPs during a reload cause one further reload.
 """
@@ -23,7 +23,7 @@ from proxy.net.systemd import Systemd
 from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread
 
-# reading takes milliseconds, or the disk hangs
+# reading takes milliseconds unless the disk hangs
 READ_SECONDS = 10.0
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
-    change: a further change that they cause (such as the log's level), committed after all others.
+    change: a change outside `net` that the settings cause (such as the log's level), committed after all others.
     """
 
     settings: ProxySettings
@@ -45,13 +45,13 @@ Reload = Callable[[], ReloadedSettings]
 
 
 class ReadingThread:
-    """Runs calls that read settings, one at a time, in a thread. While one hangs, later calls fail."""
+    """Runs calls that read settings, one at a time, in a thread. While a call hangs, later calls fail."""
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(1)
 
     async def call(self, blocking: Callable[[], T]) -> T:
-        """The result of a call that blocks.
+        """Returns the result of a blocking call.
 
         Raises:
             BadSetting: the call raised it; this call or an earlier one hangs; or no thread can be had.
@@ -68,8 +68,8 @@ class Reloading:
     """Handles SIGHUP.
 
     Args:
-        prepare: the steps "read" and "prepare"; returns the changes to commit. Raises BadSetting.
-        systemd: told when a reload begins and ends.
+        prepare: does the steps "read" and "prepare"; returns the changes to commit. Raises BadSetting.
+        systemd: is notified when a reload begins and ends.
         stopping: once set, no setting changes.
     """
 
@@ -77,17 +77,17 @@ class Reloading:
         self._prepare = prepare
         self._systemd = systemd
         self._stopping = stopping
-        self._asked = trio.Event()
+        self._requested = trio.Event()
 
-    def ask(self) -> None:
-        """Requests a reload: there has been a SIGHUP."""
-        self._asked.set()
+    def request(self) -> None:
+        """Requests a reload, after a SIGHUP."""
+        self._requested.set()
 
     async def run(self) -> None:
-        """Handles SIGHUPs until cancelled. Call it when all listeners are open; an earlier SIGHUP waits for that."""
+        """Reloads after each request, until cancelled. Call it when all listeners are open: requests wait for it."""
         while True:
-            await self._asked.wait()
-            self._asked = trio.Event()
+            await self._requested.wait()
+            self._requested = trio.Event()
             self._systemd.reloading()
             await self._reload()
             if not self._stopping.is_set():
@@ -100,7 +100,7 @@ class Reloading:
             for line in error.lines:
                 log(ERROR, "settings stay as they are", reason=line)
         except Exception:
-            # a fault of the proxy's own must not end its connections
+            # a bug must not end the proxy's connections
             log(ERROR, "settings stay as they are: a fault", trace=True)
         else:
             self._commit(changes)

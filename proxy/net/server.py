@@ -1,8 +1,9 @@
 """The proxy as a whole: its clusters, the admin page, and how it stops.
 
-Two nurseries: the inner one accepts connections, the outer one finishes them. SIGTERM ends the inner one. Exchanges in
-flight may finish within `drain_seconds`; a second SIGTERM cuts them off. Then the observer writes what it has, and
-`run` returns. See stopping.py for how long that may take.
+`Proxy` runs two nurseries: the inner one accepts connections, the outer one finishes them. SIGTERM or SIGINT ends the
+inner one. Exchanges in flight may finish within `drain_seconds`; a second signal cuts them off. Then the observer
+writes its queue, and `run` returns. stopping.py says how long that may take. `Parent` and `Worker` (workers/) extend
+`Proxy`.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 from proxy.tls.contexts import is_bad_server_name
 
-# state files are written and unlocked within milliseconds, or the disk hangs
+# writing and unlocking state files takes milliseconds unless the disk hangs
 RELEASE_SECONDS = 1.0
 # the shortest drain, in seconds: connections without an exchange in flight end in less
 MIN_DRAIN = 0.2
 
 
-# called with each cluster's bootstrap listener, by name, and the admin page's address
+# called with cluster name -> address of the bootstrap listener, and the admin page's address (None: no page)
 Ready = Callable[[Mapping[str, Address], Address | None], None]
 
 
@@ -81,14 +82,14 @@ def run(
     """Runs a proxy until SIGTERM or SIGINT.
 
     Args:
-        observer: is told of every byte; closed at the end.
-        child: the command of the observer's own process (a compactor), which is kept running.
-        ready: called once, when everything listens.
-        reload: reads the settings again; called in a thread at each SIGHUP.
-        released: called in a thread once no listener is open and the state files are written.
+        observer: the recorder; closed at the end. None: nothing is recorded.
+        child: the command of the observer's own process (the compactor), which is kept running.
+        ready: called once, when all listeners are open.
+        reload: reads the settings again; called in a thread after a SIGHUP. None: SIGHUP does nothing.
+        released: called once no listener is open and the state files are written; in a thread if one can be started.
 
     Returns:
-        0; 1 if the drain's deadline cut exchanges off, or the recorder could not write everything in time.
+        0; 1 if exchanges in flight were cut off, or the recorder could not write everything in time.
 
     Raises:
         BadSetting: an address can't be listened on.
@@ -104,7 +105,7 @@ def run_proxy(proxy: Proxy) -> int:
     proxy.last_resort = LastResort()
     try:
         code = trio.run(proxy.run)
-        if proxy.hangs:
+        if proxy.recorder_hangs:
             exit_now(code)
         return code
     except BaseExceptionGroup as group:
@@ -120,14 +121,14 @@ def run_proxy(proxy: Proxy) -> int:
 
 
 def _allow_many_connections() -> None:
-    """Raises the limit on open files. A connection takes two; the usual limit of 1024 is for programs with select()."""
+    """Raises the limit on open files as far as allowed: a connection takes two, and the usual soft limit is 1024."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _freeze_loaded_objects() -> None:
-    """Keeps the garbage collector from loaded modules: looking through them would stop everything for 20 ms."""
+    """Keeps the garbage collector from loaded modules: traversing them would stop everything for 20 ms."""
     gc.collect()
     gc.freeze()
 
@@ -135,7 +136,7 @@ def _freeze_loaded_objects() -> None:
 def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
     """Logs a client's wrong TLS server name, for which Python itself would print a stack trace."""
     if is_bad_server_name(unraisable):
-        log(DEBUG, "client asks for a name that is no text")
+        log(DEBUG, "client asks for a server name that is not ASCII")
     else:
         sys.__unraisablehook__(unraisable)
 
@@ -143,8 +144,8 @@ def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 class Proxy:
     """A proxy from start to stop, which runs once; see `run` for the arguments.
 
-    last_resort: ends the process if the proxy does not end in time; None: nothing does.
-    hangs: True if the recorder was not closed in time, so its thread still runs.
+    last_resort: ends the process if the proxy does not end in time; None until `run_proxy` sets it.
+    recorder_hangs: True if the recorder was not closed in time, so its thread still runs.
     """
 
     def __init__(
@@ -162,11 +163,11 @@ class Proxy:
         self._ready = ready
         self._reload = reload
         self._released = released
-        # the recorder's settings, which a parent hands to its workers
+        # the recorder's settings in effect; a parent hands them to its workers
         self._recording: Any = None
         self._stop = Stop()
         self.last_resort: LastResort | None = None
-        self.hangs = False
+        self.recorder_hangs = False
         self._systemd = Systemd()
         self._reading_thread = ReadingThread()
         self._reloading = Reloading(self._prepare, self._systemd, self._stop.begun)
@@ -189,15 +190,15 @@ class Proxy:
                     if self._observer is not None:
                         await self._end_recording(self._observer)
                 background.cancel_scope.cancel()
-        code = EXIT_CUT_OFF if self.hangs else code
+        code = EXIT_CUT_OFF if self.recorder_hangs else code
         log(INFO, "stopped", exit_code=code)
         return code
 
     async def _handle_signals(self, signals: AsyncIterator[int]) -> None:
-        """Handles signals, one after the other. SIGHUP stops nothing."""
+        """Handles signals until cancelled: SIGHUP requests a reload, SIGTERM and SIGINT ask to stop."""
         async for number in signals:
             if number == signal.SIGHUP:
-                self._reloading.ask()
+                self._reloading.request()
                 continue
             again = self._stop.begun.is_set()
             log(INFO, "stopping at once" if again else "stopping", signal=signal.Signals(number).name)
@@ -213,8 +214,8 @@ class Proxy:
             self.last_resort.end_within(seconds)
 
     async def _end_recording(self, observer: Observer) -> None:
-        self.hangs = not await self._stop.close_recorder(observer.close)
-        if self.hangs:
+        self.recorder_hangs = not await self._stop.close_recorder(observer.close)
+        if self.recorder_hangs:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
 
     async def _prepare(self) -> list[Change]:
@@ -222,28 +223,29 @@ class Proxy:
         return await self._changes_to(*await self._reading_thread.call(self._read))
 
     def _read(self) -> tuple[ReloadedSettings, list[ClusterTls | None]]:
-        """The settings, read again, and each cluster's new certificates. Blocks. Raises BadSetting."""
+        """Returns the settings, read again, and `_read_certificates` for them. Blocks. Raises BadSetting."""
         assert self._reload is not None
         new = self._reload()
         return new, self._read_certificates(new.settings)
 
     def _read_certificates(self, settings: ProxySettings) -> list[ClusterTls | None]:
-        found: list[ClusterTls | None] = []
+        """Returns each cluster's new certificates; None: their settings have not changed. Blocks. Raises BadSetting."""
+        certificates: list[ClusterTls | None] = []
         wrong: list[str] = []
         for cluster, new in zip(self.clusters, settings.clusters, strict=True):
             try:
-                found.append(cluster.read_certificates(new))
+                certificates.append(cluster.read_certificates(new))
             except BadSetting as error:
                 wrong += error.lines
         if wrong:
             raise BadSetting(*wrong)
-        return found
+        return certificates
 
     async def _changes_to(self, new: ReloadedSettings, certificates: Sequence[ClusterTls | None]) -> list[Change]:
         changes: list[Change] = []
         try:
-            for cluster, settings, found in zip(self.clusters, new.settings.clusters, certificates, strict=True):
-                changes += await cluster.prepared(settings, found)
+            for cluster, settings, tls in zip(self.clusters, new.settings.clusters, certificates, strict=True):
+                changes += await cluster.changes_to(settings, tls)
             if self._observer is not None:
                 changes.append(Change(*self._observer.selection_change(new.recording)))
         except BaseException:
@@ -298,10 +300,12 @@ class Proxy:
             connections=connections,
             seed=self._discovery_seed,
         )
-        every = self._settings.clusters
+        clusters = self._settings.clusters
         return tuple(
-            self._make_cluster(one, context, tuple(other.node_map.usual_ports for other in every if other is not one))
-            for one in every
+            self._make_cluster(
+                one, context, tuple(other.node_map.usual_ports for other in clusters if other is not one)
+            )
+            for one in clusters
         )
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
@@ -317,24 +321,25 @@ class Proxy:
         await self._stop.begun.wait()
 
     async def _start_children(self, connections: trio.Nursery) -> None:
+        """Starts the observer's child process, if there is one; a parent starts its workers instead."""
         if self._child is not None and self._observer is not None:
             # in the outer nursery: the child is kept running until all connections have ended
             connections.start_soon(look_after, self._child, self._observer.child_ended)
 
     def _serve_admin(self) -> Server | None:
-        where = self._settings.metrics
-        if where is None:
+        address = self._settings.metrics
+        if address is None:
             return None
-        page = admin_app(self._registry(), self._is_ready, self._make_heartbeat())
+        page = admin_app(self._registry(), self._is_ready, self._liveness_probe())
         try:
-            return serve_admin(page, "" if where.host == "*" else where.host, where.port)
+            return serve_admin(page, "" if address.host == "*" else address.host, address.port)
         except OSError as error:
-            wrong = Setting("metrics", where, of_cluster=False), f" can't be had ({error.strerror})"
+            wrong = Setting("metrics", address, of_cluster=False), f" can't be had ({error.strerror})"
             example = Setting("metrics", "127.0.0.1:9464", of_cluster=False)
             raise BadSetting(Fault(wrong, ("a free port of this machine, for example ", example))) from error
 
-    def _make_heartbeat(self) -> Probe:
-        """The probe of the event loop in which this is called."""
+    def _liveness_probe(self) -> Probe:
+        """The probe of /livez, for the event loop in which this is called."""
         return Heartbeat().probe
 
     def _registry(self) -> CollectorRegistry:
@@ -342,6 +347,7 @@ class Proxy:
         return registry([ClusterNumbers(one.name, one.traffic, one.nodes.listeners) for one in self.clusters], counters)
 
     def _is_ready(self) -> tuple[bool, str]:
+        """The probe of /readyz; called in the admin page's threads."""
         reasons = []
         if self._stop.begun.is_set():
             reasons.append("stopping")

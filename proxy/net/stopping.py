@@ -1,13 +1,13 @@
 """How a proxy ends: the meaning of each signal, and the last resort if the process does not end by itself.
 
-    first signal            exchanges in flight finish (`drain`), then the recorder writes what it has
-    second                  only the recorder is waited for, and that for a moment
-    third, or any signal    nothing is waited for
-    while it writes
+    first signal             exchanges in flight finish (`drain`), then the recorder writes its queue
+    second signal            the proxy waits only for the recorder, and only HURRIED_SECONDS
+    third signal, or any     the proxy waits for nothing
+    while the recorder writes
 
-A call to the kernel that hangs (a disk that is gone) can't be ended, only abandoned. So calls that may hang are made in
-threads that can be abandoned. If something else hangs, the process exits without Python's own clean-up. Signals are
-handled in the event loop, so a line of the log must not block it (`proxy.standard_error`).
+A system call that hangs (on a disk that is gone) can't be ended. So calls that may hang are made in threads, which the
+proxy abandons. If something else hangs, the process exits without Python's own clean-up (`LastResort`). Signals are
+handled in the event loop, so writing the log must not block it (`proxy.standard_error`).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from proxy.net.blocking import in_thread_or_inline
 from proxy.standard_error import flush_standard_error
 from proxy.threads import NoThread, start_thread
 
-# the recorder's last writes: its queue (64 MiB by default) onto a disk that takes 3.2 MiB a second
+# for the recorder's last writes: enough for its queue (64 MiB by default) at 3.2 MiB a second
 RECORDER_SECONDS = 20.0
-# likewise after a second signal: a healthy disk takes the queue in less
+# for the recorder's last writes after a second signal: a healthy disk takes the queue in less
 HURRIED_SECONDS = 2.0
-# the longest that a stop takes beyond the drain, whatever hangs: RECORDER_SECONDS, and the end of all processes
+# the longest that a stop takes beyond the drain, whatever hangs: RECORDER_SECONDS, and time for processes to end
 STOP_SECONDS = 30.0
-# likewise after a second signal
+# the longest that a stop takes from a second signal on, whatever hangs
 HURRIED_STOP_SECONDS = 10.0
 
-# how long the last lines of the log may take when the process exits
+# how long the last lines of the log may take to be written when the process exits
 LOG_SECONDS = 1.0
 
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 
 
 class Urgency(IntEnum):
-    """How urgently the proxy is to end."""
+    """How urgently the proxy is to end: the number of steps in the module's table."""
 
     NONE = 0
     DRAIN = 1
@@ -59,11 +59,11 @@ class Stop:
     def __init__(self) -> None:
         self.begun, self.hurried, self.at_once = trio.Event(), trio.Event(), trio.Event()
         self.urgency = Urgency.NONE
-        # nothing but the recorder is waited for
+        # True once the proxy waits only for the recorder
         self._only_recorder = False
 
     def ask(self, urgency: Urgency | None = None) -> None:
-        """Asks for the end. `urgency`: None is one step more than before; less than before changes nothing."""
+        """Asks the proxy to end. `urgency`: None is one step more than before. Less than before changes nothing."""
         wanted = Urgency(min(self.urgency + 1, Urgency.AT_ONCE)) if urgency is None else urgency
         if wanted > self.urgency:
             self.urgency = Urgency.AT_ONCE if self._only_recorder else wanted
@@ -71,10 +71,10 @@ class Stop:
             event.set()
 
     async def close_recorder(self, close: Callable[[], None]) -> bool:
-        """Calls `close`, which blocks, in a thread, and waits for a limited time. Returns whether `close` returned.
+        """Calls `close`, which blocks, in a thread. Returns True if `close` has returned in time.
 
-        Shielded from cancellation. A call that has not returned goes on in its thread. Where no thread is to be had,
-        only the last resort ends a call that hangs.
+        Shielded from cancellation. A call that takes longer goes on in its thread. If no thread can be started, `close`
+        runs in the event loop, and only `LastResort` ends it if it hangs.
         """
         self._only_recorder = True
         seconds = HURRIED_SECONDS if self.hurried.is_set() else RECORDER_SECONDS
@@ -95,7 +95,7 @@ async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
 
 
 class LastResort:
-    """Ends the process from a thread of its own, if it does not end in time.
+    """Ends the process from a thread of its own, if the process does not end in time.
 
     The thread is started early: when something hangs, the machine may have no more threads.
     """
@@ -108,10 +108,10 @@ class LastResort:
             self._thread: threading.Thread | None = start_thread(self._watch, "last resort")
         except NoThread as error:
             self._thread = None
-            log(WARNING, "should a stop hang, nothing ends it", reason=error.strerror)
+            log(WARNING, "a stop that hangs will not be ended", reason=error.strerror)
 
     def end_within(self, seconds: float) -> None:
-        """Sets the deadline, from now. An earlier deadline stays: another signal never puts the end off."""
+        """Sets the deadline, from now. An earlier deadline stays: a further signal never delays the end."""
         with self._changes:
             self._deadline = min(self._deadline, time.monotonic() + seconds)
             self._changes.notify()
@@ -133,7 +133,7 @@ class LastResort:
 
 def exit_now(code: int) -> None:
     """Ends the process at once: Python's own clean-up would wait for threads that hang."""
-    # standard error itself may hang, and writing to it may block
+    # in a thread: writing to standard error may block
     with suppress(NoThread):
         last_line = partial(log, ERROR, "something hangs: exiting without waiting for it", exit_code=code)
         start_thread(last_line, "last line of the log").join(LOG_SECONDS)

@@ -1,7 +1,7 @@
 """Notifies systemd of the proxy's state, if systemd asks for that: sd_notify(3), sd_watchdog_enabled(3).
 
-A notification is a datagram of a few lines to the socket that systemd names. No library: the existing one knows no
-watchdog. A notification that fails changes nothing for the traffic: it is logged once.
+A notification is a datagram of a few lines to the socket that systemd names. The existing library for it lacks the
+watchdog. The first notification that fails is logged; the traffic goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ USEC = 1_000_000
 
 
 class Systemd:
-    """The service manager, if there is one. `environment`: has the variables that systemd sets."""
+    """The service manager; without one, methods do nothing. `environment`: holds the variables that systemd sets."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         socket_name = environment.get("NOTIFY_SOCKET", "")
@@ -30,20 +30,20 @@ class Systemd:
         self._failed = False
 
     def ready(self) -> None:
-        """Everything listens, or the settings have been read again."""
+        """Notifies: all listeners are open, or a reload has ended."""
         self._notify("READY=1")
 
     def reloading(self) -> None:
-        """The settings are being read again; `ready` comes next, whether they were right or not."""
+        """Notifies: a reload has begun. `ready` must follow, whether the reload succeeds or fails."""
         self._notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, seconds: float) -> None:
-        """The stop takes `seconds` at most; systemd would kill a process sooner that does not say so."""
-        # no larger number than systemd reads
+        """Notifies: the stop takes `seconds` at most. Without this, systemd may kill the process sooner."""
+        # systemd reads no larger number
         self._notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(min(seconds * USEC, 2**63))}")
 
     async def keep_alive(self) -> None:
-        """Sends a watchdog signal twice in the time that systemd allows, until cancelled; returns if there is none."""
+        """Sends two keep-alives in each watchdog period, until cancelled. Returns if systemd watches nothing."""
         while self._watchdog is not None:
             self._notify("WATCHDOG=1")
             await trio.sleep(self._watchdog / 2)
@@ -56,12 +56,12 @@ class Systemd:
                 sock.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:
             if not self._failed:
-                log(WARNING, "systemd can't be told", told=lines[0], reason=error.strerror)
+                log(WARNING, "systemd can't be notified", notification=lines[0], reason=error.strerror)
             self._failed = True
 
 
 def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """The watchdog's time; None if systemd watches no process, or another one."""
+    """The watchdog period; None if systemd does not watch this process."""
     allowed, process = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if not allowed.isdecimal() or int(allowed) == 0 or (process and process != str(os.getpid())):
         return None

@@ -18,7 +18,7 @@ from proxy.conversation import Cause, Direction
 from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import bind
 from proxy.net.brokers.upstreams import Upstreams
-from proxy.net.cluster import LINGERING, routes
+from proxy.net.cluster import LINGER_AT_CLIENT, routes
 from proxy.net.sockets.proxy_header import HeaderReader
 from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
 from proxy.rewrite import api_versions
@@ -175,7 +175,7 @@ def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
         Cause.LEADS_BACK,
         Cause.DRAINED,
         Cause.PROXY_FAULT,
-    } == LINGERING
+    } == LINGER_AT_CLIENT
 
 
 # who is let in
@@ -382,7 +382,7 @@ async def test_who_is_no_such_balancer_is_refused_whatever_it_says(said: bytes, 
             assert await _end_of(client) == b""
         await ended(proxy, *[Cause.UNTRUSTED] * 3)
         assert opened(proxy) == []
-    assert [one.message for one in caplog.records].count("no load balancer that is trusted") == 1
+    assert [one.message for one in caplog.records].count("client is no trusted load balancer") == 1
 
 
 async def test_or_it_speaks_without_a_header_where_that_is_said(broker: Broker):

@@ -129,7 +129,7 @@ async def test_a_recorder_that_hangs_at_the_end_is_left_and_what_is_lost_is_said
         proxy.stop()
         await proxy.finished.wait()
         assert proxy.code == 1
-        assert proxy.proxy.hangs
+        assert proxy.proxy.recorder_hangs
         assert trio.current_time() - began < STOP_SECONDS
     (said,) = [record for record in caplog.records if "the recorder does not end" in record.message]
     assert said.keys["bytes"] == 4711

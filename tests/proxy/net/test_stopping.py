@@ -188,7 +188,7 @@ def test_a_proxy_that_begins_without_threads_is_told_that_nothing_ends_it_should
         last_resort = LastResort()
         last_resort.end_within(0)
     last_resort.forget()
-    assert "nothing ends it" in caplog.text
+    assert "a stop that hangs will not be ended" in caplog.text
     assert exits == []
 
 

@@ -84,7 +84,7 @@ def test_what_cannot_be_told_is_said_once(tmp_path, caplog):
     systemd = Systemd({"NOTIFY_SOCKET": str(tmp_path / "nobody")})
     systemd.ready()
     systemd.stopping(1)
-    assert [record.message for record in caplog.records] == ["systemd can't be told"]
+    assert [record.message for record in caplog.records] == ["systemd can't be notified"]
 
 
 def test_a_socket_that_is_full_stops_nothing(tmp_path):
