@@ -94,17 +94,17 @@ class TakenPorts:
         # the ports of all hosts together, with which a wildcard listener clashes; and those of wildcard listeners
         self._of_all, self._of_wildcards = _Ports(), _Ports()
 
-    def take(self, wanted: Demand) -> list[Demand]:
+    def take(self, demand: Demand) -> list[Demand]:
         """Takes the free ports of a demand. Returns the demands that own the other ports, in the order of taking."""
         others: dict[str, Demand] = {}
-        for host, ports in wanted.places:
+        for host, ports in demand.places:
             for owner in self._owners(host, ports):
-                if owner.name != wanted.name:
+                if owner.name != demand.name:
                     others[owner.name] = owner
-        for host, ports in wanted.places:
+        for host, ports in demand.places:
             own = self._of_wildcards if host in WILDCARDS else self._of_hosts.setdefault(host, _Ports())
-            own.take(ports, wanted)
-            self._of_all.take(ports, wanted)
+            own.take(ports, demand)
+            self._of_all.take(ports, demand)
         return [*others.values()]
 
     def _owners(self, host: str, ports: range) -> Iterator[Demand]:

@@ -115,7 +115,7 @@ class TemplateMap(_NameMap):
         # not super(): a dataclass with slots is a new class, not the one in which this method was defined
         _NameMap.__post_init__(self)
 
-    def wanted(self, node_id: int) -> WantedListener | None:
+    def wanted_listener(self, node_id: int) -> WantedListener | None:
         """A named node's listener. None: the own node, or another proxy's."""
         named = self.named.get(node_id)
         return WantedListener((named.port,), named.host) if named else None

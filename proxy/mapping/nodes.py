@@ -63,7 +63,7 @@ class NodeMap(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
-    def wanted(self, node_id: int) -> WantedListener | None:
+    def wanted_listener(self, node_id: int) -> WantedListener | None:
         """The listener that a node should get; None: no listener of its own."""
 
     def advertised(self, node_id: int, port: int | None) -> Address:
@@ -132,7 +132,7 @@ class OneListener(Portless):
         """None: the bootstrap listener stands for no single node."""
         return None
 
-    def wanted(self, node_id: int) -> WantedListener | None:
+    def wanted_listener(self, node_id: int) -> WantedListener | None:
         """None: the node gets no listener of its own."""
         return None
 

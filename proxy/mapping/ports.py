@@ -1,17 +1,17 @@
 """A mapping with a port for each node, by which clients tell nodes apart.
 
-Only a socket shows whether a port is free. So `PortMap` gives the ports to try in order (`wanted`), and `net/brokers`
+Only a socket shows whether a port is free. So `wanted_listener` gives the ports to try in order, and `net/brokers`
 opens the listener. The advertised port may differ from the listener's if something between clients and the proxy
 forwards other ports.
 
-Rules, checked in the constructor:
+Rules:
 - The ports to try for a node are: the port named for it, the port remembered for it, base + node id unless a port is
   named, any free port.
 - A port that belongs to one node is never tried for another, so the order in which nodes are found changes nothing.
 - A setting that contradicts a remembered port wins, and `warnings` says so.
 
-Only a port that the kernel picked (the 0 in `WantedListener.ports`) is remembered: the
-others follow from the settings, and should change with them.
+Only a port that the kernel picked (for the 0 in `WantedListener.ports`) is remembered: the others follow from the
+settings, and should change with them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -83,7 +83,7 @@ class PortMap:
         first = self.advertised_base
         return self.usual_ports if first is None else range(first, first + len(self.usual_ports))
 
-    def wanted(self, node_id: int) -> WantedListener:
+    def wanted_listener(self, node_id: int) -> WantedListener:
         """The listener that a node should get. If its first port is taken, that is worth a warning."""
         named = self.named.get(node_id)
         by_rule = named.port if named else self._usual_port(node_id)
@@ -120,7 +120,7 @@ class PortMap:
 
     def is_kept(self, port: int, node_id: int) -> bool:
         """True if the node's port must be remembered: the kernel picked it, now or before."""
-        return port == self.remembered.get(node_id) or port not in self.wanted(node_id).ports
+        return port == self.remembered.get(node_id) or port not in self.wanted_listener(node_id).ports
 
     @property
     def _listen(self) -> Setting:

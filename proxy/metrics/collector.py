@@ -167,7 +167,7 @@ def _errors(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     named = [(one.name, dict(one.traffic.errors.named)) for one in clusters]
     unread = [(one.name, dict(one.traffic.errors.unread)) for one in clusters]
     for metric, counts in ((table.ERRORS, named), (table.ERRORS_UNREAD, unread)):
-        yield _family(metric, (((name, *labels), count) for name, found in counts for labels, count in found.items()))
+        yield _family(metric, (((name, *labels), count) for name, errors in counts for labels, count in errors.items()))
 
 
 def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:

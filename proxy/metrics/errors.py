@@ -74,15 +74,15 @@ class Errors:
         elif login.open_ended:
             self.unread[api, UnreadReason.BARE_TOKENS] += 1
 
-    def _count(self, api: str, found: FoundErrors) -> None:
-        if found is NOTHING:
+    def _count(self, api: str, errors: FoundErrors) -> None:
+        if errors is NOTHING:
             return
-        for code, count in found.codes.items():
+        for code, count in errors.codes.items():
             self.named[api, ERRORS[code].name if code in ERRORS else OTHER] += count
-        if found.beyond:
-            self.unread[api, UnreadReason.TOO_MANY_ELEMENTS] += found.beyond
-        if found.malformed:
-            self.unread[api, UnreadReason.MALFORMED] += found.malformed
+        if errors.beyond:
+            self.unread[api, UnreadReason.TOO_MANY_ELEMENTS] += errors.beyond
+        if errors.malformed:
+            self.unread[api, UnreadReason.MALFORMED] += errors.malformed
 
 
 def _errors_in(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:

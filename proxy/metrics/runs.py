@@ -21,7 +21,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
     """Returns the exchanges of a step as runs, in their order."""
     if len(exchanges) == 1:
         return [(exchanges, True, True)]
-    found: list[Run] = []
+    runs_so_far: list[Run] = []
     start = index = 0
     one_request_size = one_response_size = True
     # of the run's first exchange; in variables, because reading its attributes would take twice as long
@@ -43,7 +43,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
                 one_response_size = False
         else:
             if index:
-                found.append((exchanges[start:index], one_request_size, one_response_size))
+                runs_so_far.append((exchanges[start:index], one_request_size, one_response_size))
             start, one_request_size, one_response_size = index, True, True
             route, own_answer, request_ns = exchange.route, exchange.own_answer, exchange.request_last_ns
             first_ns, last_ns = exchange.response_first_ns, exchange.response_last_ns
@@ -51,5 +51,5 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
             request_size, response_size = exchange.request_size, exchange.response_size
         index += 1
     if index:
-        found.append((exchanges[start:] if start else exchanges, one_request_size, one_response_size))
-    return found
+        runs_so_far.append((exchanges[start:] if start else exchanges, one_request_size, one_response_size))
+    return runs_so_far

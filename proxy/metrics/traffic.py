@@ -143,22 +143,22 @@ class Traffic:
 def _add(row: ApiRow, run: Run, sent_ns: int) -> None:
     """Counts a run of exchanges in their row."""
     exchanges, one_request_size, one_response_size = run
-    like, count = exchanges[0], len(exchanges)
+    first, count = exchanges[0], len(exchanges)
     row.exchanges += count
     if one_request_size:
-        row.request_bytes += _sized(row.request_buckets, like.request_size, count)
+        row.request_bytes += _sized(row.request_buckets, first.request_size, count)
     else:
         row.request_bytes += _spread(row.request_buckets, [one.request_size for one in exchanges])
     if one_response_size:
-        row.response_bytes += _sized(row.response_buckets, like.response_size, count)
+        row.response_bytes += _sized(row.response_buckets, first.response_size, count)
     else:
         row.response_bytes += _spread(row.response_buckets, [one.response_size for one in exchanges])
-    latency, queued, transfer = timings(like)
+    latency, queued, transfer = timings(first)
     if transfer is None:
         row.by_proxy += count
         return
     row.transfer_ns += transfer * count
-    row.proxy_ns += (sent_ns - like.response_last_ns) * count
+    row.proxy_ns += (sent_ns - first.response_last_ns) * count
     if latency is not None and queued is not None:
         row.latency_ns += latency * count
         row.queued_ns += queued * count

@@ -258,14 +258,14 @@ class Cluster:
         self.upstreams.use(settings, cluster_tls.upstream)
 
     def _listen(self) -> Address:
-        wanted = self._settings.listen
+        address = self._settings.listen
         try:
-            sock = bind(wanted)
+            sock = bind(address)
         except OSError as error:
-            wrong = Setting("listen", wanted), f" can't be had ({error.strerror})"
+            wrong = Setting("listen", address), f" can't be had ({error.strerror})"
             right = "a free port of this machine, for example ", Setting("listen", "127.0.0.1:19092")
             raise BadSetting(Fault(wrong, right)) from error
-        listening = Address(wanted.host, sock.getsockname()[1])
+        listening = Address(address.host, sock.getsockname()[1])
         self.nodes.add_bootstrap(sock, listening)
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own_node)
         return listening

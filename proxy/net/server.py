@@ -354,8 +354,8 @@ class Proxy:
         for cluster in self.clusters:
             if not cluster.upstreams.reached:
                 of = f" of {cluster.name}" if len(self.clusters) > 1 else ""
-                wanted = ", ".join(map(str, cluster.upstreams.bootstrap.order))
-                reasons.append(f"no upstream broker{of} could be reached ({wanted})")
+                servers = ", ".join(map(str, cluster.upstreams.bootstrap.order))
+                reasons.append(f"no upstream broker{of} could be reached ({servers})")
         if self._observer is not None and self._observer.counters().get("failed"):
             reasons.append("the capture can't be written")
         return not reasons, "; ".join(reasons) or "ready"

@@ -103,10 +103,10 @@ class _Layout(NamedTuple):
 def _body(api_key: int, api_version: int, tail: Buffer) -> _Body:
     before = _before_empty_tail(api_key, api_version)
     buf = before + tail
-    found = address_spans(api_key, api_version, buf, 0)
-    if found.end != len(buf):
-        raise Malformed("the tail goes on behind its tagged fields", offset=found.end - len(before))
-    return _Body(buf, len(before), found.nodes, found.tags_at, found.tags)
+    spans = address_spans(api_key, api_version, buf, 0)
+    if spans.end != len(buf):
+        raise Malformed("the tail goes on behind its tagged fields", offset=spans.end - len(before))
+    return _Body(buf, len(before), spans.nodes, spans.tags_at, spans.tags)
 
 
 @cache

@@ -135,13 +135,13 @@ def _load_side(
     """Returns the credentials of one side; None: no TLS, or files can't be used. Adds a line for each to `lines`."""
     if settings is None:
         return None
-    found = list(_unreadable(settings))
-    if not found:
+    errors = list(_unreadable(settings))
+    if not errors:
         try:
             return Credentials(lambda: make(settings), *settings.files.values(), of=prefix)
         except BadCertificate as error:
-            found.append(error)
-    lines += [f"{prefix}.{error}; right would be {_example(prefix, error.key)}" for error in found]
+            errors.append(error)
+    lines += [f"{prefix}.{error}; right would be {_example(prefix, error.key)}" for error in errors]
     return None
 
 

@@ -109,7 +109,7 @@ def test_sighup_forgets_neither_the_state_file_nor_its_ports(run, tmp_path):
     for _ in range(2):
         (after,) = run.reload().settings.clusters
         assert after == before
-        assert after.node_map.wanted(5000) == before.node_map.wanted(5000)
+        assert after.node_map.wanted_listener(5000) == before.node_map.wanted_listener(5000)
         assert after.node_map.is_set_aside(40123, 7777)
 
 

@@ -242,8 +242,9 @@ class Nodes:
         known = self._known.get(node.node_id)
         if known is None or known.upstream != self._upstream_of(node):
             return False
-        is_not_served = self._map.wanted(node.node_id) is None and not self._map.is_served_by_bootstrap(node.node_id)
-        return node.node_id in self._listening or is_not_served
+        node_id = node.node_id
+        is_served = self._map.wanted_listener(node_id) is not None or self._map.is_served_by_bootstrap(node_id)
+        return node_id in self._listening or not is_served
 
     def _upstream_of(self, node: Node) -> Address | None:
         """The address to dial for a node; None: the node's own can't be dialled.
@@ -268,7 +269,7 @@ class Nodes:
 
     def _listen(self, node_id: int) -> Address | None:
         """Returns the node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
-        wanted = self._map.wanted(node_id)
+        wanted = self._map.wanted_listener(node_id)
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
             # first, because it raises if the node's id, which may be any, has no advertised address
             self.own_listeners.add_names(self.advertised(node_id))
@@ -279,7 +280,7 @@ class Nodes:
 
     def _add_listener(self, node_id: int, sock: socket.socket) -> Address:
         """Makes a listening socket the node's listener. Returns the listener's address."""
-        wanted = self._map.wanted(node_id)
+        wanted = self._map.wanted_listener(node_id)
         assert wanted is not None
         port = sock.getsockname()[1]
         self._has_usual_port[node_id] = wanted.ports[0] in (0, port)
@@ -302,7 +303,7 @@ class Nodes:
 
     def _bind(self, node_id: int, node_map: NodeMap, host: str) -> socket.socket:
         """Returns a socket that listens at `host`, on the first of the node's ports that is free. Raises OSError."""
-        wanted = node_map.wanted(node_id)
+        wanted = node_map.wanted_listener(node_id)
         assert wanted is not None
         for port in wanted.ports[:-1]:
             try:

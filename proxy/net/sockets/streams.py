@@ -117,9 +117,9 @@ class Stream:
         on_readable = self._make_on_readable(take, max_bytes)
         while self._woken or self._pushback:
             await trio.lowlevel.checkpoint()
-            found = on_readable() if self._woken else take(self._take_pushback(max_bytes))
-            if found is not None:
-                return found
+            result = on_readable() if self._woken else take(self._take_pushback(max_bytes))
+            if result is not None:
+                return result
         return await self._watch.read(on_readable)
 
     def put_back(self, rest: bytes) -> None:

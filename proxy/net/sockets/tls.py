@@ -339,7 +339,7 @@ async def towards_broker(below: Stream, credentials: LiveCredentials | None, nam
     # a host name that can't be a server name
     except (ValueError, UnicodeError, ssl.SSLError) as error:
         below.close()
-        raise NoHandshake(f"{name!r} can't be asked for: {error}") from error
+        raise NoHandshake(f"{name!r} can't be a server name: {error}") from error
     try:
         await stream.handshake(seconds)
     except BaseException:

@@ -129,12 +129,12 @@ def _claim_default(path: Path, cluster: ClusterSettings) -> _Claim | None:
 def _numbered_paths(path: Path) -> dict[int, Path]:
     """The existing files named like `path`, by number: 1 for `nodes.json` itself, 2 for `nodes.2.json`."""
     pattern = re.compile(rf"{re.escape(path.stem)}(?:\.([1-9][0-9]*))?{re.escape(path.suffix)}")
-    found: dict[int, Path] = {}
+    numbered: dict[int, Path] = {}
     with suppress(OSError), Folder.at(path.parent) as folder:
         for name in folder.names():
             if match := pattern.fullmatch(name):
-                found[int(match[1] or 1)] = path.with_name(name)
-    return dict(sorted(found.items()))
+                numbered[int(match[1] or 1)] = path.with_name(name)
+    return dict(sorted(numbered.items()))
 
 
 def _unused_paths(path: Path, existing: Mapping[int, Path]) -> Iterator[Path]:
@@ -149,9 +149,9 @@ def _candidates(paths: Iterable[Path], owner: Owner) -> list[Path]:
     ranked = []
     for path in paths:
         with suppress(NotAState, OSError):
-            found = _owner_in(path)
-            if found is None or found.is_same(owner):
-                ranked.append((found is None, path))
+            named = _owner_in(path)
+            if named is None or named.is_same(owner):
+                ranked.append((named is None, path))
     return [path for _, path in sorted(ranked, key=itemgetter(0))]
 
 

@@ -141,11 +141,11 @@ class Channel:
 
 
 def _sockets_in(ancillary: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
-    found = array.array("i")
+    descriptors = array.array("i")
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    return [socket.socket(fileno=descriptor) for descriptor in found]
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    return [socket.socket(fileno=descriptor) for descriptor in descriptors]
 
 
 def channel_pair() -> tuple[Channel, socket.socket]:

@@ -18,7 +18,7 @@ TLS = ListenerTls(Path("proxy.pem"))
 def test_a_cluster_knows_the_places_of_its_nodes():
     nodes = {7: Address("127.0.0.1", 9094)}
     ports = cluster(node_ports=19100, node_count=3, nodes=nodes, remembered={9: 40123}, advertise_ports=31100).node_map
-    assert [ports.wanted(number).ports[0] for number in (1, 7, 9)] == [19101, 9094, 40123]
+    assert [ports.wanted_listener(number).ports[0] for number in (1, 7, 9)] == [19101, 9094, 40123]
     assert ports.advertised(1, 19101) == Address("127.0.0.1", 31101)
 
 
@@ -31,7 +31,7 @@ def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
     nodes = {4: Address("127.0.0.1", 9094)}
     names = cluster(mapping=TEMPLATE, advertise="broker-{node_id}:9092", own_node=3, nodes=nodes).node_map
     assert names.own_node == 3
-    assert [names.wanted(number) for number in (1, 3, 4)] == [None, None, ((9094,), "127.0.0.1")]
+    assert [names.wanted_listener(number) for number in (1, 3, 4)] == [None, None, ((9094,), "127.0.0.1")]
     assert names.advertised(1, None) == Address("broker-1", 9092)
 
 

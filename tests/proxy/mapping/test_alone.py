@@ -13,7 +13,7 @@ def test_no_node_has_a_place():
     alone: NodeMap = AloneMap()
     assert (alone.named, alone.own_node, alone.usual_ports, alone.warnings) == ({}, None, range(0), ())
     for node_id in (0, 1, 2**31 - 1):
-        assert alone.wanted(node_id) is None
+        assert alone.wanted_listener(node_id) is None
         answers = (
             alone.is_served_by_bootstrap(node_id),
             alone.is_set_aside(9093, node_id),

@@ -131,8 +131,8 @@ def test_without_a_port_to_tell_it_is_that_of_the_listener() -> None:
 
 def test_only_named_nodes_are_listened_for() -> None:
     places = TemplateMap(LISTEN, ADVERTISE, own_node=3, named={4: Address("0.0.0.0", 9094)})
-    assert places.wanted(4) == ((9094,), "0.0.0.0")
-    assert places.wanted(3) is places.wanted(1) is None
+    assert places.wanted_listener(4) == ((9094,), "0.0.0.0")
+    assert places.wanted_listener(3) is places.wanted_listener(1) is None
 
 
 def test_nothing_is_set_aside_kept_or_warned_of() -> None:
@@ -192,7 +192,7 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
     ]
     assert places.advertised_bootstrap(LISTEN) == Address(KAFKA, 9093)
     assert places.is_served_by_bootstrap(7)
-    assert places.wanted(7) is places.own_node is None
+    assert places.wanted_listener(7) is places.own_node is None
     assert not places.named
     assert not places.usual_ports
     assert not places.warnings

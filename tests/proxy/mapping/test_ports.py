@@ -15,59 +15,59 @@ LISTEN = Address("127.0.0.1", 9092)
 
 def test_without_settings_node_n_stands_n_behind_the_port_after_the_bootstrap() -> None:
     ports = PortMap(LISTEN)
-    assert ports.wanted(1) == ((9094, 0), "127.0.0.1")
+    assert ports.wanted_listener(1) == ((9094, 0), "127.0.0.1")
     assert ports.advertised(1, 9094) == Address("127.0.0.1", 9094)
 
 
 @pytest.mark.parametrize("node_id", [-1, 1000, 2**31 - 1])
 def test_a_node_outside_the_range_gets_any_free_port(node_id: int) -> None:
-    assert PortMap(LISTEN).wanted(node_id).ports == (0,)
+    assert PortMap(LISTEN).wanted_listener(node_id).ports == (0,)
 
 
 def test_the_last_node_of_the_range_still_has_a_usual_port() -> None:
-    assert PortMap(LISTEN, base=20000, count=3).wanted(2).ports == (20002, 0)
-    assert PortMap(LISTEN, base=20000, count=3).wanted(3).ports == (0,)
+    assert PortMap(LISTEN, base=20000, count=3).wanted_listener(2).ports == (20002, 0)
+    assert PortMap(LISTEN, base=20000, count=3).wanted_listener(3).ports == (0,)
 
 
 def test_the_default_range_ends_where_ports_end() -> None:
     ports = PortMap(Address("127.0.0.1", 65533))
-    assert ports.wanted(1).ports == (65535, 0)
-    assert ports.wanted(2).ports == (0,)
+    assert ports.wanted_listener(1).ports == (65535, 0)
+    assert ports.wanted_listener(2).ports == (0,)
 
 
 def test_with_a_bootstrap_port_still_to_be_picked_no_node_has_a_usual_port() -> None:
-    assert PortMap(Address("127.0.0.1", 0)).wanted(1).ports == (0,)
+    assert PortMap(Address("127.0.0.1", 0)).wanted_listener(1).ports == (0,)
 
 
 def test_a_named_node_stands_where_it_was_named_whatever_is_remembered() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.2", 7000)}, remembered={7: 7001})
-    assert ports.wanted(7) == ((7000, 0), "127.0.0.2")
+    assert ports.wanted_listener(7) == ((7000, 0), "127.0.0.2")
     assert ports.advertised(7, 7000) == Address("127.0.0.2", 7000)
     assert ports.warnings == ("node 7 does not keep port 7001 of the state file: --node 7=127.0.0.2:7000 wins",)
 
 
 def test_a_node_named_with_any_port_keeps_the_one_remembered() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.2", 0)}, remembered={7: 7001})
-    assert ports.wanted(7) == ((7001, 0), "127.0.0.2")
+    assert ports.wanted_listener(7) == ((7001, 0), "127.0.0.2")
     assert ports.warnings == ()
 
 
 def test_a_remembered_port_comes_before_the_usual_one() -> None:
     ports = PortMap(LISTEN, remembered={1: 45000})
-    assert ports.wanted(1).ports == (45000, 9094, 0)
+    assert ports.wanted_listener(1).ports == (45000, 9094, 0)
     assert ports.warnings == ()
 
 
 def test_a_port_that_another_node_was_given_is_not_tried() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 9094)}, remembered={8: 9095})
-    assert ports.wanted(1).ports == (0,)
-    assert ports.wanted(2).ports == (0,)
-    assert ports.wanted(3).ports == (9096, 0)
+    assert ports.wanted_listener(1).ports == (0,)
+    assert ports.wanted_listener(2).ports == (0,)
+    assert ports.wanted_listener(3).ports == (9096, 0)
 
 
 def test_a_flag_that_takes_a_remembered_port_wins_and_says_so() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 45000)}, remembered={1: 45000, 2: 9092})
-    assert ports.wanted(1).ports == (9094, 0)
+    assert ports.wanted_listener(1).ports == (9094, 0)
     assert ports.remembered == {}
     assert ports.warnings == (
         "node 1 does not keep port 45000 of the state file: --node 7=127.0.0.1:45000 wins",
@@ -83,7 +83,7 @@ def test_a_port_that_the_kernel_picked_is_told_from_one_set_aside_for_another_no
 
 def test_clients_are_told_the_advertised_host() -> None:
     ports = PortMap(Address("0.0.0.0", 9092), advertise="proxy.example", named={7: Address("127.0.0.2", 7000)})
-    assert ports.wanted(1) == ((9094, 0), "0.0.0.0")
+    assert ports.wanted_listener(1) == ((9094, 0), "0.0.0.0")
     assert ports.advertised(1, 9094) == Address("proxy.example", 9094)
     assert ports.advertised(7, 7000) == Address("proxy.example", 7000)
 
@@ -158,7 +158,7 @@ def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: d
 def test_settings_that_only_look_wrong_are_accepted() -> None:
     assert PortMap(LISTEN, base=64536).usual_ports.stop == 65536
     assert PortMap(LISTEN, base=9093).usual_ports.start == 9093
-    assert PortMap(LISTEN, base=20000, named={2: Address("127.0.0.1", 20002)}).wanted(2).ports == (20002, 0)
+    assert PortMap(LISTEN, base=20000, named={2: Address("127.0.0.1", 20002)}).wanted_listener(2).ports == (20002, 0)
     assert PortMap(LISTEN, advertise="::1").advertised(1, 9094) == Address("::1", 9094)
     PortMap(LISTEN, named={1: Address("127.0.0.2", 9092), 2: Address("127.0.0.3", 9092)})
     PortMap(Address("127.0.0.1", 0), named={1: Address("127.0.0.1", 0), 2: Address("127.0.0.1", 0)})
@@ -179,7 +179,7 @@ def test_two_nodes_are_never_offered_the_same_port(
         named={node_id: Address("127.0.0.1", port) for port, node_id in given_ports.items()},
         remembered={node_id: port for port, node_id in distinct.items()},
     )
-    offered = [port for node_id in order for port in ports.wanted(node_id).ports if port]
+    offered = [port for node_id in order for port in ports.wanted_listener(node_id).ports if port]
     assert len(offered) == len(set(offered))
     assert LISTEN.port not in offered
 
@@ -205,7 +205,7 @@ def test_ports_that_something_else_forwards_are_told_as_clients_dial_them() -> N
     ports = PortMap(LISTEN, advertise="proxy.example", base=19100, count=10, advertised_base=31100)
     assert ports.advertised(1, 19101) == Address("proxy.example", 31101)
     assert ports.advertised(1, 45000) == Address("proxy.example", 45000)
-    assert ports.wanted(1) == ((19101, 0), "127.0.0.1")
+    assert ports.wanted_listener(1) == ((19101, 0), "127.0.0.1")
 
 
 def test_ports_behind_the_bootstrap_one_may_be_forwarded_too() -> None:

@@ -330,7 +330,9 @@ def test_frames_may_be_any_buffer() -> None:
 def test_a_frame_that_ends_before_its_addresses_do_is_an_error(case: tuple[int, int]) -> None:
     nodes = [ONE] if holds_one(*case) else [ONE, TWO]
     frame = response(*case, values(*case, nodes))
-    complete = max(end for _, _, end in addresses.address_spans(*case, frame, 5 if apis.is_flexible(*case) else 4).nodes)
+    complete = max(
+        end for _, _, end in addresses.address_spans(*case, frame, 5 if apis.is_flexible(*case) else 4).nodes
+    )
     for size in range(complete):
         with pytest.raises(WireError):
             splice(*case, frame[:size], told)
