@@ -1,4 +1,4 @@
-"""A cluster's brokers and listeners, and the addresses that clients are told."""
+"""A cluster's brokers, listeners and advertised addresses. `Flow` and `ClusterSettings` add to these keys."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def wrong_together(listener: ListenerTls | None, upstream: UpstreamTls | None) -
     yield from upstream.wrong()
     anyone = listener is None or listener.lets_anyone_in
     if upstream.certificate is not None and anyone and not upstream.anyone_may_use_it:
-        why = " makes brokers take every client for its subject, and the listener lets anyone in"
+        why = " makes brokers see every client as its subject, and the listener lets anyone in"
         closed = Setting("tls.client_ca", is_short=False), " with clients required, or, if that is meant, "
         meant = Setting("tls.upstream.anyone_may_use_it", True, is_short=False)
         yield Fault((Setting("tls.upstream.certificate"), why), (*closed, meant))
