@@ -52,7 +52,7 @@ ACCEPT_PAUSE = 0.1
 # the listeners of so many known nodes are opened before the proxy reports that it is ready: within a second, and for
 # more nodes than today's clusters have. The kernel takes milliseconds to find a free port among ten thousand taken ones
 MAX_AT_START = 1000
-# a client that reads the end of stream closes its connection at once; the proxy waits so long for a client that hangs
+# the longest that a connection lingers: a peer that reads the end of stream closes its side at once, unless it hangs
 LINGER_SECONDS = 5.0
 # causes after which the client's connection lingers: the client may not have read everything that was sent to it
 LINGER_AT_CLIENT = frozenset(Cause) - {
@@ -101,7 +101,7 @@ class ProxyContext:
         numbers: gives each connection its number.
         held: the limit on bytes held in all connections.
         limit: the limit on the connections of all clusters.
-        observer: None: nothing is recorded.
+        observer: the recorder; None: nothing is recorded.
         backpressure: lets connections wait for an observer that is full; None: nothing is recorded.
         stopping: set once the proxy is to stop.
         accepting: the inner nursery, which is cancelled once the proxy is to stop.
@@ -122,7 +122,7 @@ class ProxyContext:
 
 # accepts the next client of a listener; returns its socket and its address
 Accept = Callable[[trio.SocketListener], Awaitable[tuple[trio.socket.SocketType, Any]]]
-# takes a new listener, to accept on it from then on; with the node that it stands for (None: bootstrap)
+# called with a new listener, to accept on it from then on, and the node that it stands for (None: bootstrap)
 Serve = Callable[[trio.SocketListener, int | None], None]
 
 

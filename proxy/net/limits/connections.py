@@ -1,8 +1,9 @@
 """Limits on open connections: of the whole proxy, of a cluster, from a client's address. Used by `cluster.py`.
 
 A connection above a limit is closed at once, so its client tries another broker or tries again later. Left in the
-backlog, it would wait for a response that never comes. A limit that is reached is logged once, and again only after
-enough connections have ended (`REARM_BELOW`). It is a warning at most once a minute: a client can reach it all day.
+backlog, the client would wait for a response that never comes. A limit that is reached is logged once, and again only
+after enough connections have ended (`REARM_BELOW`). It is a warning at most once a minute: a client can reach it all
+day.
 """
 
 from __future__ import annotations

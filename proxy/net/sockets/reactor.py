@@ -49,7 +49,7 @@ class WatchedSocket:
     async def read(self, on_readable: Callable[[], T | None]) -> T:
         """Calls `on_readable` whenever the socket may be readable, until it returns a value other than None, or raises.
 
-        Returns that value, or raises that error. `on_readable` is called in the task of `Reactor`.
+        Returns that value, or raises that error. Other tasks call `on_readable`: that of `Reactor`, mostly.
         """
         if not self.interest & READ:
             self._set_interest(self.interest | READ)
@@ -194,7 +194,7 @@ def reactor() -> Reactor:
     try:
         return _reactor.get()
     except LookupError:
-        result = Reactor()
-        _reactor.set(result)
-        trio.lowlevel.spawn_system_task(result.run)
-        return result
+        new = Reactor()
+        _reactor.set(new)
+        trio.lowlevel.spawn_system_task(new.run)
+        return new

@@ -132,7 +132,7 @@ class Stream:
         return chunk
 
     def _make_on_readable(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> Callable[[], T | None]:
-        """Returns the function for `WatchedSocket.read`: it reads a chunk, and returns `take` of it."""
+        """Returns the function for `WatchedSocket.read`: it calls `take` with a chunk, or with None after `wake`."""
 
         def on_readable() -> T | None:
             if self._woken:

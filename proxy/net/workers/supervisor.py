@@ -37,7 +37,7 @@ SETTLE_SECONDS = 10.0
 # the longest that a scrape waits for new counts before it shows the last ones. /readyz waits for them too, and probes
 # of Kubernetes wait one second by default
 COUNTS_SECONDS = 0.7
-# beyond the drain, for the workers' recorders to write the rest; less than STOP_SECONDS, which systemd waits
+# beyond the drain, for the workers' recorders to write the rest; less than STOP_SECONDS, which systemd is told
 STUCK_SECONDS = RECORDER_SECONDS + 5
 # from a second signal on, instead of STUCK_SECONDS
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
@@ -45,7 +45,7 @@ HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
 AT_ONCE_SECONDS = 2.0
 # for killed processes to end. A process that waits for a disk that hangs does not end even when killed
 KILLED_SECONDS = 1.0
-# how often a worker sends its counts, which also shows that it is alive. A killed worker loses the counts since
+# how often a worker sends its counts, which also shows that it is alive. A killed worker loses the counts since then
 BEAT_SECONDS = 1.0
 # the longest that an ended process's channel is still read: it may hold last messages
 CHANNEL_END_SECONDS = 1.0
@@ -61,7 +61,7 @@ class Supervisor:
         count: how many workers run.
         start: starts a worker's process.
         handle: answers a worker's request.
-        catch_up: sends a worker that joins what the others have got before.
+        catch_up: sends a worker that joins the messages that the others have got before.
         vacate: called with a slot whose worker has ended.
         silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never sent
             a message.

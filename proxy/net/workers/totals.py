@@ -52,14 +52,14 @@ class Totals:
 
     def traffic(self, cluster: str) -> Traffic:
         """The traffic of a cluster, in all workers."""
-        parts = self._snapshot
-        counts = [worker.clusters[cluster] for worker in parts.living if cluster in worker.clusters]
-        return _sum(parts.traffic.get(cluster), *counts)
+        snapshot = self._snapshot
+        counts = [worker.clusters[cluster] for worker in snapshot.living if cluster in worker.clusters]
+        return _sum(snapshot.traffic.get(cluster), *counts)
 
     def recorded(self) -> dict[str, float]:
         """The sums of the recorders' counters; {} if nothing is recorded."""
-        parts = self._snapshot
-        return sums.recorded([worker.recorder for worker in parts.living], [parts.recorder])
+        snapshot = self._snapshot
+        return sums.recorded([worker.recorder for worker in snapshot.living], [snapshot.recorder])
 
 
 def _sum(traffic: Traffic | None, *counts: sums.Numbers) -> Traffic:
