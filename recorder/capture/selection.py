@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase, translate
 from functools import partial
 from typing import Annotated, Any
 
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
 from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, shown, text
 from proxy.wire.apis import api_keys, api_name
@@ -31,17 +31,17 @@ _NOT = "!"
 def _patterns(read: Callable[[Any], str], raw: Any) -> tuple[str, ...]:
     parts = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
-        raise Misread("names nothing" if parts == [] else "is no list of patterns")
+        raise InvalidValue("names nothing" if parts == [] else "is no list of patterns")
     return each(parts, read)
 
 
 def _pattern(part: Any) -> str:
     try:
         pattern = text(part)
-    except Misread as error:
-        raise Misread(f"has {shown(part)}, which {error}") from error
+    except InvalidValue as error:
+        raise InvalidValue(f"has {shown(part)}, which {error}") from error
     if pattern == _NOT:
-        raise Misread("has '!', which leaves out nothing")
+        raise InvalidValue("has '!', which leaves out nothing")
     return pattern
 
 
@@ -53,7 +53,7 @@ def _api(part: Any) -> str:
     if not any(fnmatchcase(name, pattern.lower()) for name in names):
         near = get_close_matches(pattern.lower(), names, n=1, cutoff=0.5)
         hint = f", but {names[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
-        raise Misread(f"has '{cut(pattern)}', which is no API{hint}")
+        raise InvalidValue(f"has '{cut(pattern)}', which is no API{hint}")
     return found
 
 
@@ -62,8 +62,8 @@ def _bodies(raw: Any) -> str | int:
         return str(raw)
     try:
         size: int = SIZE.read(raw)
-    except Misread as error:
-        raise Misread('is neither "full" nor "head" nor a size') from error
+    except InvalidValue as error:
+        raise InvalidValue('is neither "full" nor "head" nor a size') from error
     return size
 
 

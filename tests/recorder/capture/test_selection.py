@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from recorder.capture.selection import APIS, BODIES, PATTERNS, Patterns, Selected, Selection
 from recorder.capture.session import RecordSettings
 
@@ -35,7 +35,7 @@ def test_a_list_keeps_what_it_names_but_for_what_it_leaves_out(patterns, name, t
 
 def test_apis_of_0_7_have_names_of_their_own():
     assert APIS.read(["0.7/fetch", "!0.7/Multi*"]) == ("0.7/fetch", "!0.7/Multi*")
-    with pytest.raises(Misread, match=r"'0\.7/fetsh', which is no API, but 0\.7/fetch is"):
+    with pytest.raises(InvalidValue, match=r"'0\.7/fetsh', which is no API, but 0\.7/fetch is"):
         APIS.read(["0.7/fetsh"])
 
 
@@ -82,7 +82,7 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
     ],
 )
 def test_what_can_not_be_is_said_with_what_is_like_it(kind, raw, reason):
-    with pytest.raises(Misread) as error:
+    with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value) == reason
 
