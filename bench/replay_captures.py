@@ -28,8 +28,9 @@ from proxy.wire.keys import (
     SYNC_GROUP,
 )
 from recorder.capture import frames as c
-from recorder.capture.columns import Peers, Shape
+from recorder.capture.columns import ConnectionColumns, FrameType
 from recorder.capture.ranges import RangeFiles
+from recorder.capture.rows import RECORD_APIS
 from recorder.capture.storage import ignore_step, publish
 
 TOPIC, NODE, GENERATION = "bench", 0, 7
@@ -250,14 +251,16 @@ class _Writer:
 
     def _add(self, shot: Shot, kind: str, by: str, frame: bytes, at: int, facts: tuple[int, bool | None, int]) -> None:
         exchange, awaits, correlation_id = facts
-        group = self._files.frames(self._clock_ns + at, self._clock_ns, len(frame))
+        group = self._files.frames(
+            self._clock_ns + at, self._clock_ns, len(frame), carries_records=api_name(shot.key) in RECORD_APIS
+        )
         shared = self._files.shared
         sequence = self._sequences[shot.connection] = self._sequences.get(shot.connection, -1) + 1
-        peers = Peers(shot.connection, NODE, "bench", f"127.0.0.1:{40_000 + shot.connection}", None)
+        peers = ConnectionColumns(shot.connection, NODE, "bench", f"127.0.0.1:{40_000 + shot.connection}", None)
         group.numbers += (
-            shared.peers.number(peers),
-            shared.shapes.number(Shape(kind, by, shot.key, api_name(shot.key), VERSIONS[shot.key])),
-            shared.client_ids.number(client_id(shot.connection)),
+            shared.connections.index_of(peers),
+            shared.frame_types.index_of(FrameType(kind, by, shot.key, api_name(shot.key), VERSIONS[shot.key])),
+            shared.client_ids.index_of(client_id(shot.connection)),
             sequence,
             exchange,
             *(at, at, awaits, correlation_id, len(frame)),

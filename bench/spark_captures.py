@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from proxy.wire import api_name, encode_request, encode_response, keys, records
 from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
 from recorder.capture import frames as c
-from recorder.capture.merging import parted
+from recorder.capture.merging import split_by_records
 
 # exchanges that are written once and repeated with other numbers
 BLOCK = 12_000
@@ -105,7 +105,7 @@ def _write(folder: Path, tables: Iterable[Any]) -> Path:
     with pq.ParquetWriter(file, c.frames_schema(), compression="zstd") as writer:
         for table in tables:
             # row groups as the compactor makes them
-            for part in parted(table):
+            for part in split_by_records(table):
                 if len(part):
                     writer.write_table(part, row_group_size=100_000)
     return folder

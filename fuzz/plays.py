@@ -29,7 +29,7 @@ from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.observer import OpenedConnection
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
-from recorder.capture.lag import Trail
+from recorder.capture.lag import ArrivalTimes
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
 
@@ -214,14 +214,14 @@ class PlayedNodes:
 
 @dataclass
 class Pages:
-    """A writer that only keeps the tap's entries. `log`: only its trail is used."""
+    """A writer that only keeps the tap's entries. `log`: only its arrival_times is used."""
 
     queue: list[tuple[Any, ...]] = field(default_factory=list)
     segment: int = 1
     written: int = 0
     idle: bool = False
     ended: bool = False
-    log: Any = field(default_factory=lambda: SimpleNamespace(trail=Trail()))
+    log: Any = field(default_factory=lambda: SimpleNamespace(arrival_times=ArrivalTimes()))
 
 
 def play(chunks: Sequence[Chunk], options: Options = AS_IT_IS) -> Outcome:

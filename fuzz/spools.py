@@ -34,9 +34,9 @@ from recorder.capture import frames as c
 from recorder.capture import reader, spool
 from recorder.capture.assembly import Assembly
 from recorder.capture.compactor import compact_session
+from recorder.capture.inventory import Inventory
 from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, state_name
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.roll import Roll
 from recorder.capture.segments import segment_name
 from recorder.capture.selection import FULL, HEAD
 from recorder.capture.session import RecordSettings
@@ -104,7 +104,7 @@ class Session:
         self._folder = folder / "_spool" / SESSION
         self._folder.mkdir(parents=True)
         self._is_old = is_old
-        self._roll = Roll()
+        self._inventory = Inventory()
         self._log = bytearray()
         self._total = 0
         self._seed = 0
@@ -131,7 +131,7 @@ class Session:
     def _counted(self, kind: int, connection: int, data: bytes) -> int:
         """The number that the writer would have given this entry."""
         with suppress(ValueError, TypeError, LookupError, RecursionError):
-            (number,) = self._roll.numbers([(kind, 0, connection, 0, 0, data, ())])
+            (number,) = self._inventory.number_entries([(kind, 0, connection, 0, 0, data, ())])
             return number
         return 0
 
@@ -145,8 +145,10 @@ class Session:
             self._log += spool.MAGIC + b"\0\1" + len(text).to_bytes(4, "big") + text + crc32c(text).to_bytes(4, "big")
             return
         encoded, self._seed = spool.encode_head(head)
-        roll = self._roll.text()
-        self._log += encoded + spool.entry_head(EntryKind.ROLL, 0, -1, 0, 1, roll, (), 0, self._seed) + roll
+        inventory = self._inventory.text()
+        self._log += (
+            encoded + spool.entry_head(EntryKind.INVENTORY, 0, -1, 0, 1, inventory, (), 0, self._seed) + inventory
+        )
 
     def _end(self) -> None:
         (self._folder / segment_name(self._number)).write_bytes(self._log)
@@ -247,7 +249,7 @@ def _in_segments(items: Sequence[Item], *, is_parted: bool) -> Iterator[Record]:
         yield _record(*item)
         if is_parted and number in (2, len(items) // 2):
             yield Record(SEGMENT)
-    yield Record(EntryKind.END, mono_ns=99, data=Roll().text())
+    yield Record(EntryKind.END, mono_ns=99, data=Inventory().text())
 
 
 def _record(kind: int, direction: int, connection: int, offset: int, mono_ns: int, data: bytes, spans: Spans) -> Record:

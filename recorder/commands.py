@@ -98,11 +98,14 @@ def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
         raise click.ClickException(f"{printable(error.filename or out)}: {error.strerror or error}") from error
     except (DamagedFileError, UnknownFormatError) as error:
         raise click.ClickException(str(error)) from error
-    if done.large:
-        into = f"{count(done.small, 'file')} into {count(done.large, 'file')} of {printable(out)}"
+    if done.large_files:
+        into = f"{count(done.small_files, 'file')} into {count(done.large_files, 'file')} of {printable(out)}"
         echo(f"merged {into}: {count(done.frames, 'frame')}")
     elif not done.waiting and not done.failed:
-        echo("nothing to merge" + (f": {count(done.there, 'file')} of it are merged" if done.there else ""))
+        echo(
+            "nothing to merge"
+            + (f": {count(done.merged_before, 'file')} of it are merged" if done.merged_before else "")
+        )
     if done.waiting:
         until = f" to {done.waiting[-1]}" if len(done.waiting) > 1 else ""
         echo(f"not merged yet, because more may come: {done.waiting[0]}{until} UTC")

@@ -1,4 +1,7 @@
-"""Finds the acks of a Produce request, after the client id and the transactional id. With acks=0 no response comes."""
+"""Finds the acks of a Produce request, which stand behind the client id and the transactional id.
+
+Used by `requests` and the recorder: with acks=0, no response comes.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from proxy.wire.primitives import read_tags, read_uvarint
 
 # ProduceRequest.json: flexible from v9 on (header v2, whose client id is not compact), transactional id from v3 on
 FLEXIBLE, TRANSACTIONAL = 9, 3
-# acks stand within so many bytes: both ids are at most 32,767 bytes long, and the header's tags are few
+# the acks stand within so many bytes: both ids have at most 32,767 bytes, and the header's tagged fields are few
 LONGEST_HEAD = 128 * 1024
-# an incomplete head is read again with every chunk: many tags that arrive byte by byte would take quadratic time
+# an incomplete head is read again with each chunk: many tags that arrive byte by byte would take quadratic time
 MAX_TAGS = 64
 
 int16 = struct.Struct(">h").unpack_from
 
 
 def produce_acks(data: bytes, at: int, version: int) -> int:
-    """The acks of the Produce frame that begins at `data[at]` with its length. Raises as `acks_at`."""
+    """The acks of the Produce frame whose length field is at `data[at]`. Raises the errors of `acks_at`."""
     return int(int16(data, acks_at(data, at, version))[0])
 
 
 def acks_at(data: bytes, at: int, version: int) -> int:
-    """The offset of the acks (int16) of the Produce frame that begins at `data[at]` with its length.
+    """The offset of the acks (int16) of the Produce frame whose length field is at `data[at]`.
 
     Raises:
         Truncated: the bytes end before the acks are whole.

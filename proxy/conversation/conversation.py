@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from proxy.conversation.common import Common
 from proxy.conversation.exchange import TIME_UNKNOWN, Exchange, OpaqueReason
 from proxy.conversation.kafka07 import RequestSide07, ResponseSide07
 from proxy.conversation.login import Login
 from proxy.conversation.requests import RequestSide
 from proxy.conversation.responses import ResponseSide
 from proxy.conversation.routes import Routes
+from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Step, Verdict
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
@@ -23,7 +23,7 @@ from proxy.wire.framing import FrameLimits
 DEFAULT_LIMITS = FrameLimits()
 # finished exchanges that are kept for reuse: a connection that was busy once must not keep all that memory
 MAX_SPARE = 64
-# a broker that reads requests and never answers must not fill the memory; usual brokers read only a few ahead
+# a broker that reads requests and never answers must not fill the memory; real brokers read only a few ahead
 MAX_IN_FLIGHT = 1 << 16
 _SIDES: dict[Dialect, tuple[type[RequestSide], type[ResponseSide]]] = {
     Dialect.KAFKA: (RequestSide, ResponseSide),
@@ -37,9 +37,9 @@ class Conversation:
     Args:
         routes: the treatment of each API and version; they also determine the dialect.
         limits: the longest frames that may pass.
-        decides: True: the conversation decides which frames are login tokens. False: `follow` passes it the verdicts.
-        max_frames: the most frames that one step handles. A frame that needs more than its head read counts as several.
-            A step's `rest` holds the chunk's other bytes.
+        decides: True: the conversation decides which frames are login tokens. False: the caller does, with `follow`.
+        max_frames: the most frames that one step handles; `Step.rest` has the other bytes of its chunk. A frame of
+            which more than the head must be read counts as several.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Conversation:
         self.login = Login(decides=decides)
         # the dialect of 0.7 has no logins, so no unreadable bytes can be a secret
         self.login.pending = routes.dialect is Dialect.KAFKA
-        self._common = Common(routes, limits, self.login, max_frames)
-        self.in_flight = self._common.in_flight
+        self._shared = SharedState(routes, limits, self.login, max_frames)
+        self.in_flight = self._shared.in_flight
         request_side, response_side = _SIDES[routes.dialect]
-        self.requests_side = request_side(self._common)
-        self.responses_side = response_side(self._common)
+        self.requests_side = request_side(self._shared)
+        self.responses_side = response_side(self._shared)
 
     def requests(self, chunk: bytes, at_ns: int) -> Step:
         """Takes a chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
@@ -70,76 +70,76 @@ class Conversation:
     def _give_up(self, step: Step) -> None:
         """Stops expecting responses to opaque requests: to those at the head of the queue, and to all later ones.
 
-        A late response still passes, because `ResponseSide` recognises its correlation id. The dialect of 0.7 has no
-        correlation ids, so its requests are never given up.
+        From then on, a response that fits no request in flight passes, because it may be a late one. The dialect of 0.7
+        has no correlation ids, so its requests are never given up.
         """
         in_flight = self.in_flight
         while in_flight and in_flight[0].may_go_unanswered:
-            self._common.broker_ignores_opaque = True
+            self._shared.broker_ignores_opaque = True
             step.unanswered.append(in_flight.popleft())
 
     @property
-    def awaits_oldest(self) -> bool:
-        """True if the oldest request in flight can't be given up: its response comes, or the connection ends."""
+    def must_await_oldest(self) -> bool:
+        """True if the oldest request in flight can't be given up. Needs a request in flight."""
         return not self.in_flight[0].may_go_unanswered or self.dialect is not Dialect.KAFKA
 
     def responses(self, chunk: bytes, at_ns: int) -> Step:
-        """Takes a chunk that arrived from the broker at `at_ns`."""
+        """Takes a chunk that arrived from the broker at `at_ns` (monotonic nanoseconds)."""
         return self.responses_side.feed(chunk, at_ns)
 
     def answer(self, exchange: Exchange, frame: bytes) -> None:
-        """Adds the proxy's own answer (`frame`, with its length) to a request in flight; see `own_answers_due`."""
+        """Sets the proxy's own answer (`frame`, with length field) to a request in flight; see `own_answers_due`."""
         exchange.own_answer = frame
-        self._common.own_answers_waiting += 1
+        self._shared.own_answers_waiting += 1
 
     def reuse(self, exchanges: list[Exchange]) -> None:
-        """Keeps exchanges of a step's `finished` for reuse; the caller must not use them any more.
+        """Keeps exchanges of `Step.finished` for reuse; the caller must not use them any more.
 
-        Otherwise the constructor of `Exchange` would take a third of the time that a small exchange costs.
+        Without reuse, the constructor of `Exchange` takes a third of the time of a small exchange.
         """
-        spare = self._common.spare
-        # an open request may be among them: a broker may answer a request before it is complete
+        spare = self._shared.spare
+        # a broker may answer a request that is still arriving, which must not be reused
         if self.requests_side.open_exchange is None:
             spare += exchanges[: MAX_SPARE - len(spare)]
 
     def own_answers_due(self, at_ns: int) -> Step:
-        """The proxy's own answers whose turn has come, as the edits of an empty step."""
+        """The proxy's own answers that are due: those to the oldest requests. They are the edits of an empty step."""
         return self.responses_side.own_answers_due(at_ns)
 
     def follow(self, verdict: Verdict) -> None:
-        """Applies a verdict on login tokens that the proxy reached when the bytes arrived."""
+        """Applies a verdict on login tokens, which the proxy reached when the bytes arrived."""
         self.login.follow(verdict)
 
     @property
     def limits(self) -> FrameLimits:
         """The longest frames that may pass."""
-        return self._common.limits
+        return self._shared.limits
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """The numbers of bytes that have arrived from the client and from the broker."""
+        """The number of bytes that have arrived from the client, and the number from the broker."""
         return self.requests_side.arrived, self.responses_side.arrived
 
     @property
     def unfinished(self) -> list[Exchange]:
-        """The requests without a complete response, oldest first; the last may still be arriving."""
+        """The requests without a complete response, oldest first. The last request may still be arriving."""
         arriving = self.responses_side.open_exchange
         return [*self.in_flight] if arriving is None else [arriving, *self.in_flight]
 
     @property
     def next_exchange(self) -> int:
-        """The number that the next request gets."""
+        """The number of the next request."""
         return self.requests_side.number
 
     @property
     def sequence(self) -> int:
-        """The number of complete frames, of both directions together: the number that the next complete frame gets."""
+        """The number of complete frames of both directions, which is the number of the next complete frame."""
         requests, responses = self.requests_side, self.responses_side
-        begun = requests.number + requests.others + responses.begun + responses.others
+        begun = requests.number + requests.without_exchange + responses.begun + responses.without_exchange
         return begun - bool(requests.bytes_left) - bool(responses.bytes_left)
 
     def state(self) -> dict[str, Any]:
-        """The state as JSON values, for `from_state`: another process may continue the conversation."""
+        """The state as JSON values, with which `from_state` continues the conversation in another process."""
         return {
             "in_flight": [_saved(exchange) for exchange in self.in_flight],
             "requests": self.requests_side.state() | {"number": self.requests_side.number},
@@ -148,14 +148,14 @@ class Conversation:
             | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
             "response_open": _saved_open(self.responses_side.open_exchange),
             "login": self.login.state(),
-            "opaque_one_way": self._common.broker_ignores_opaque,
+            "opaque_one_way": self._shared.broker_ignores_opaque,
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
-        """The state with which a recording continues behind a gap: at the start of each direction's next frame.
+        """The state at the start of each direction's next frame, with which a recording continues behind a gap.
 
-        None while bytes are held back, because their frame is not understood yet. The latency of a request
-        that is still arriving becomes unknown, because its last byte arrives within the gap.
+        None while bytes are held back, because their frame is not understood yet. A request that is still arriving gets
+        no latency, because its last byte arrives within the gap.
         """
         if self.requests_side.held or self.responses_side.held:
             return None
@@ -176,7 +176,7 @@ class Conversation:
         """The conversation that `state` or `boundary_state` describes."""
         conversation = cls(routes, limits, decides=decides)
         conversation.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
-        conversation._common.own_answers_waiting = sum(exchange.by_proxy for exchange in conversation.in_flight)
+        conversation._shared.own_answers_waiting = sum(exchange.by_proxy for exchange in conversation.in_flight)
         requests, responses = state["requests"], state["responses"]
         conversation.requests_side.number = requests["number"]
         conversation.requests_side.restore(requests, conversation._open_request(state["request_open"]))
@@ -186,7 +186,7 @@ class Conversation:
         conversation.responses_side.restore(responses, _restored(routes, response_open) if response_open else None)
         conversation.login.restore(state["login"])
         # states of earlier versions lack this key
-        conversation._common.broker_ignores_opaque = state.get("opaque_one_way", False)
+        conversation._shared.broker_ignores_opaque = state.get("opaque_one_way", False)
         return conversation
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
@@ -195,7 +195,7 @@ class Conversation:
             return None
         if self.in_flight and self.in_flight[-1].number == saved["number"]:
             return self.in_flight[-1]
-        return _restored(self._common.routes, saved)
+        return _restored(self._shared.routes, saved)
 
 
 def _saved_open(exchange: Exchange | None) -> dict[str, Any] | None:

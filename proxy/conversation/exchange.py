@@ -1,7 +1,7 @@
-"""One request and its response, as they pass: API, sizes and times.
+"""One request and its response: API, sizes and times.
 
 The time of a byte is that of its chunk, in monotonic nanoseconds. Only `timings` computes latency, queueing and
-transfer: the metrics and the capture both call it.
+transfer; the metrics and the recorder call it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ class Direction(IntEnum):
 
 
 class FrameKind(StrEnum):
-    """The kind of a frame, as in the column `kind`. TOKEN: a login without a head; BYTES: bytes of no frame."""
+    """The kind of a frame, as in the column `kind`.
+
+    TOKEN: a bare login token. BYTES: a frame without a readable head, or bytes that are no frame.
+    """
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -73,14 +76,18 @@ class OpaqueReason(StrEnum):
 class Exchange:
     """A request on its connection, and its response.
 
-    `number` counts the requests of the connection. `awaits` is False if no response will come (Produce with
-    acks=0). `own_answer` is the proxy's response, with its length, if the proxy answers instead of the broker. Sizes
-    don't count the length's 4 bytes. `response_at` is where the response begins in the data of the step with its newest
-    bytes; below 0 if it began in an earlier step. `previous_last_ns` is the time of the last byte of the connection's
-    previous response.
+    Sizes leave out the length field (4 bytes).
+
+    Attributes:
+        number: the number of the request on its connection, from 0.
+        awaits: False if no response is expected, as for a Produce with acks=0.
+        own_answer: the proxy's own response, its length field included; None while there is none.
+        response_at: the offset of the response in the data of the step that has its newest bytes; below 0 if the
+            response began in an earlier step. Unset until the response begins.
+        previous_last_ns: the time of the last byte of the connection's previous response.
     """
 
-    # unset until the response begins: to set it for each request would cost a hundredth of a small exchange
+    # not set in `__init__`, which would cost a hundredth of a small exchange
     response_at: int
 
     __slots__ = (
@@ -123,7 +130,7 @@ class Exchange:
         self.response_last_ns = 0
         self.previous_last_ns = 0
 
-    # reuses a finished exchange for another request: takes half the time of a new one
+    # `begin` reuses a finished exchange for another request, which takes half the time of a new one
     begin = __init__
 
     @property
@@ -143,7 +150,7 @@ class Exchange:
 
     @property
     def may_go_unanswered(self) -> bool:
-        """True if the request is opaque, and its API none of LOGIN_APIS, which brokers always answer."""
+        """True if the request is opaque and its API is not in LOGIN_APIS, which brokers always answer."""
         return self.opaque is not None and self.route.api_key not in LOGIN_APIS
 
     @property
@@ -171,12 +178,11 @@ _timings: Callable[[type[Timings], tuple[int | None, int | None, int]], Timings]
 
 
 def timings(exchange: Exchange) -> Timings:
-    """The durations of a completed exchange.
+    """The durations of a completed exchange; NO_TIMINGS if the proxy answered itself or no response began.
 
-    latency: last byte of the request to first byte of the response, never below 0 (an early answer is 0).
+    latency: last byte of the request to first byte of the response; 0 if the response began before the request's end.
     queued: the part of the latency before the connection's previous response was complete.
     transfer: first to last byte of the response.
-    NO_TIMINGS if the proxy answered itself, or no response began.
     """
     if exchange.own_answer is not None or not exchange.response_first_ns:
         return NO_TIMINGS

@@ -1,9 +1,9 @@
 """The dialect of Kafka 0.7: heads of a few bytes, and pairing by order alone.
 
-A response has no correlation id, so it belongs to the oldest request that awaits one. A wrong pair can't be detected.
-A request of an unknown type counts as awaiting a response: a broker of 0.7 ends the connection at such a request, so
-no later request is paired with a wrong response. There are no logins, no secrets and no addresses: no frame is marked,
-and all pass unchanged. Source: `proxy.wire.kafka07`.
+A response has no correlation id, so it belongs to the oldest request that awaits a response. Wrong pairs can't be
+noticed. A request of an unknown type counts as awaiting a response: a broker of 0.7 ends the connection at such a
+request, so no later request is paired with a wrong response. There are no logins, no secrets and no addresses: no frame
+is marked, and all pass unchanged. Source: `proxy.wire.kafka07`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# set in this dialect's `api_and_version`, above the 32 bits of later versions': metrics are kept by that number
+# set in `api_and_version` of this dialect, above the 32 bits of Kafka's own: metrics are kept by that number
 _DIALECT_BIT = 1 << 33
-# the time that a frame of this dialect takes, in plain frames of later versions
+# the cost of a frame of this dialect, in plain frames of later versions
 FRAME_COST = 4
 
 
@@ -60,9 +60,9 @@ class RequestSide07(RequestSide):
         head = request_head(step.data, at) if size >= 0 else None
         if head is None:
             return at
-        route = self.common.routes.of(_DIALECT_BIT | head.number & 0xFFFF)
+        route = self.shared.routes.of(_DIALECT_BIT | head.number & 0xFFFF)
         exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
-        # None: the type is unknown, and counts as awaiting a response
+        # `awaits_response` is None if the type is unknown, which counts as awaiting a response
         exchange.awaits = head.awaits_response is not False
         if not route.known:
             exchange.opaque = OpaqueReason.UNKNOWN_API
@@ -79,10 +79,10 @@ class ResponseSide07(ResponseSide):
         size = self._length(step, at, SHORTEST_RESPONSE)
         if size < 0:
             return at
-        if not self.common.in_flight:
+        if not self.shared.in_flight:
             step.cause = Cause.UNEXPECTED_RESPONSE
             return at
-        exchange = self.common.in_flight.popleft()
+        exchange = self.shared.in_flight.popleft()
         exchange.response_at = at
         exchange.response_size = size
         exchange.response_first_ns = first_ns

@@ -1,8 +1,9 @@
 """Logins by bare tokens: frames without heads, after SaslHandshake v0 or in a GSSAPI login of a 0.9.0 client.
 
-No field of a token says that it is the last; that depends on the mechanism. A frame that may be a token counts as one,
-because a token taken for a request would be recorded with its secret. The proxy decides, and records each decision as a
-`Verdict`. The compactor follows the verdicts, because it sees masked tokens. Source: KIP-43, KIP-152, docs/proxy.md.
+No field of a token tells whether the token is the last one; that depends on the mechanism. A frame that may be a token
+counts as a token, because a token that is taken for a request would be recorded with its secret. The proxy decides, and
+logs each decision as a `Verdict`. The compactor follows the verdicts, because tokens are masked in the log.
+Source: KIP-43, KIP-152, docs/proxy.md.
 
     mechanism                 client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token
@@ -24,12 +25,17 @@ SERVER_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-51
 
 
 class Login:
-    """Tells which frames of a connection are bare tokens. `decides`: False in the compactor, which calls `follow`."""
+    """Tells which frames of a connection are bare tokens.
+
+    Attributes:
+        decides: False in the compactor, which calls `follow`.
+        pending: True while a login may be under way, so that unreadable bytes may be a secret. A SaslHandshake sets it;
+            a request that is understood and belongs to no login clears it.
+        mechanism: that of the newest login; None: unknown.
+    """
 
     def __init__(self, *, decides: bool) -> None:
         self.decides = decides
-        # True while a login may be under way, so that unreadable bytes may be a secret. A SaslHandshake sets it; an
-        # understood request that belongs to no login clears it
         self.pending = True
         self.mechanism: str | None = None
         # per direction: True if its frames are tokens now; verdicts on later frames; the number of the login's tokens
@@ -52,26 +58,26 @@ class Login:
         return self._in_tokens[direction]
 
     def begin(self, direction: Direction, offset: int, mechanism: str | None, step: Step) -> None:
-        """Decides that this direction's frames are tokens from `offset` on. `mechanism`: None without a handshake."""
+        """If `decides`: a direction's frames are tokens from `offset` on. `mechanism`: None without a handshake."""
         if self.decides:
             self._counts[direction] = 0
             self._decide(Verdict(direction, offset, True, mechanism, ended=False), step)
 
     def count_token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
-        """Counts a complete token. `next_offsets`: the stream offset of each direction's next frame."""
+        """Counts a complete token; ends the login after the last. `next_offsets`: of each direction's next frame."""
         self._counts[direction] += 1
         if self.decides and direction is Direction.RESPONSE and self._is_last(size):
             self.end(next_offsets, step)
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
-        """Decides that the login ends: each direction's frames have heads from its next offset on. Needs `decides`."""
+        """Decides that the login ends: both directions' frames have heads from these offsets on. Needs `decides`."""
         self._counts = [0, 0]
         for direction in Direction:
             self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, ended=True), step)
 
     @property
     def token_owed(self) -> bool:
-        """True if the server has yet to answer a token. False for GSSAPI and others: the last may get no answer."""
+        """True if the server must still answer a token. False for GSSAPI and others: the last may get no answer."""
         return self.mechanism in SERVER_TOKENS and self._counts[Direction.REQUEST] > self._counts[Direction.RESPONSE]
 
     @property
@@ -90,7 +96,7 @@ class Login:
         step.verdicts.append(verdict)
 
     def state(self) -> dict[str, Any]:
-        """JSON values for `restore`."""
+        """The state as JSON values, for `restore`."""
         return {
             "pending": self.pending,
             "mechanism": self.mechanism,

@@ -1,14 +1,13 @@
-"""The client's side: one pass over the heads of the requests in each chunk.
+"""The client's direction: one pass over the heads of the requests in each chunk.
 
-A busy proxy spends its time in the loop of `_frames`. A frame whose route is not plain, or whose length is implausible,
-leaves the loop for `_take_special`. A head that a chunk's end has cut is held back until it is whole: its request must
-be known before it is passed on, because the response may arrive at once.
+A busy proxy spends its time in the loop of `_frames`. A frame whose route is not plain, or whose length is not allowed,
+leaves the loop for `_take_special`. A head that a chunk's end has cut is held back until it is whole: a request must be
+known before it is passed on, because its response may arrive at once.
 """
 
 from __future__ import annotations
 
 from proxy.conversation.acks import LONGEST_HEAD, produce_acks
-from proxy.conversation.common import Common
 from proxy.conversation.exchange import (
     NOT_ARRIVED,
     Cause,
@@ -18,6 +17,7 @@ from proxy.conversation.exchange import (
     OpaqueReason,
 )
 from proxy.conversation.routes import LOGIN_APIS, Route
+from proxy.conversation.shared_state import SharedState
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Step
 from proxy.wire import apis
@@ -26,7 +26,7 @@ from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from proxy.wire.sasl import RAW_GSSAPI_TAG, handshake_mechanism
 
-# length, api key, version, correlation id, and the length of the client id: enough to recognise a plausible head
+# bytes that tell whether a head is plausible: length, API key, version, correlation id, and the length of the client id
 PLAUSIBLE_HEAD = 14
 # a longer SaslHandshake is not waited for: a real one holds only a mechanism's name
 LONGEST_HANDSHAKE = 4096
@@ -39,8 +39,8 @@ class RequestSide(Side):
 
     __slots__ = ("number",)
 
-    def __init__(self, common: Common) -> None:
-        super().__init__(common, common.limits.request)
+    def __init__(self, shared: SharedState) -> None:
+        super().__init__(shared, shared.limits.request)
         # the number that the connection's next request gets
         self.number = 0
 
@@ -71,10 +71,10 @@ class RequestSide(Side):
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
-        unpack, routes, known = REQUEST_HEAD.unpack_from, self.common.routes, self.common.routes.table
-        append, limit, number = self.common.in_flight.append, self._limit, self.number
+        unpack, routes, known = REQUEST_HEAD.unpack_from, self.shared.routes, self.shared.routes.table
+        append, limit, number = self.shared.in_flight.append, self._limit, self.number
         # finished exchanges, to be reused
-        spare = self.common.spare
+        spare = self.shared.spare
         exchange = None
         for _ in self._up_to_max_frames:
             if end - at < 12:
@@ -97,7 +97,7 @@ class RequestSide(Side):
             first_ns = at_ns
         if exchange is not None:
             taken, self.number = number - self.number, number
-            self.common.login.pending = False
+            self.shared.login.pending = False
             if at > end:
                 exchange.request_last_ns = NOT_ARRIVED
                 self._leave_open(step, start, at, FrameKind.REQUEST, exchange, marked=False)
@@ -109,7 +109,10 @@ class RequestSide(Side):
         return self._take_special(step, at, first_ns, at_ns)
 
     def _take_special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads a frame that left the loop. Returns the next frame's offset, or `at`: head cut, or connection ended."""
+        """Reads a frame that left the loop. Returns the next frame's offset.
+
+        Returns `at` if more bytes are needed, or if the frame ends the connection.
+        """
         data, have = step.data, len(step.data) - at
         if have < 4:
             return at
@@ -117,8 +120,8 @@ class RequestSide(Side):
         if size < 0:
             return at
         if self._begins_gssapi(step, at, size):
-            self.common.login.begin(self.direction, step.offset + at, None, step)
-            self.common.login.begin(Direction.RESPONSE, self.common.next_frames[Direction.RESPONSE], None, step)
+            self.shared.login.begin(self.direction, step.offset + at, None, step)
+            self.shared.login.begin(Direction.RESPONSE, self.shared.next_frames[Direction.RESPONSE], None, step)
             return self._token(step, at, first_ns, at_ns)
         if size < SHORTEST_REQUEST:
             # the frame is too short for a correlation id: no response is expected
@@ -127,7 +130,7 @@ class RequestSide(Side):
         if have < 12:
             return at
         _, api_and_version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
-        route = self.common.routes.of(api_and_version)
+        route = self.shared.routes.of(api_and_version)
         exchange = Exchange(self.number, route, correlation_id, size, first_ns, at_ns)
         if route.refused:
             step.cause = Cause.UNSUPPORTED_VERSION
@@ -140,8 +143,8 @@ class RequestSide(Side):
         return self._take(step, at, size, exchange)
 
     def _begins_gssapi(self, step: Step, at: int, size: int) -> bool:
-        """True for the first packet of a 0.9.0 client's Kerberos login: a token without any handshake."""
-        login = self.common.login
+        """True for the first token of a 0.9.0 client's GSSAPI login, which has no handshake."""
+        login = self.shared.login
         return (
             login.decides
             and step.offset + at == 0
@@ -154,14 +157,14 @@ class RequestSide(Side):
         """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # whatever its version: the client's next bytes may be a secret
-            self.common.login.pending = True
+            # of any version: the client's next bytes may be a secret
+            self.shared.login.pending = True
         if not route.known:
             return self._classify_opaque(step, at, size, exchange)
         if route.api_key == PRODUCE and not self._read_acks(data, at, size, exchange):
             return False
         if route.api_key not in LOGIN_APIS:
-            self.common.login.pending = False
+            self.shared.login.pending = False
         if route.api_key == SASL_HANDSHAKE:
             return self._read_handshake(step, at, size, route)
         return True
@@ -194,22 +197,25 @@ class RequestSide(Side):
         stop = at + 4 + size
         if len(step.data) < stop and size <= LONGEST_HANDSHAKE:
             return False
-        self.common.login.begin(self.direction, step.offset + stop, handshake_mechanism(step.data[at + 4 : stop]), step)
+        self.shared.login.begin(self.direction, step.offset + stop, handshake_mechanism(step.data[at + 4 : stop]), step)
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Queues a request that awaits a response. Marks one that its route marks, or that may hold a secret."""
+        """Takes a request: queues it if it awaits a response; marks it if its route says so or it may hold a secret.
+
+        Returns the next frame's offset.
+        """
         stop = at + 4 + size
         self._charge_search(step, exchange, at, stop)
         end = len(step.data)
         self.number += 1
         if exchange.opaque is not None:
             step.opaque.append(exchange.opaque)
-            if self.common.broker_ignores_opaque and exchange.may_go_unanswered:
+            if self.shared.broker_ignores_opaque and exchange.may_go_unanswered:
                 exchange.awaits = False
         if exchange.awaits:
-            self.common.in_flight.append(exchange)
-        may_hold_secret = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
+            self.shared.in_flight.append(exchange)
+        may_hold_secret = exchange.opaque is not None and (self.shared.login.pending or exchange.is_unidentified)
         marked = exchange.route.mark_request or may_hold_secret
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)
@@ -223,17 +229,20 @@ class RequestSide(Side):
         return stop
 
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads a bare login token, or the request after the last one."""
+        """Reads a bare login token, or the request that ends an open-ended login. Returns the next frame's offset.
+
+        Returns `at` if more bytes are needed, or if the length ends the connection.
+        """
         size = self._length(step, at)
         if size < 0:
             return at
-        login = self.common.login
+        login = self.shared.login
         # a frame shorter than a plausible head can only be a token, and must not wait for the next frame's bytes
         if login.decides and login.open_ended and size >= PLAUSIBLE_HEAD - 4:
             if len(step.data) - at < PLAUSIBLE_HEAD:
                 return at
             if _is_known_request(step.data, at, size):
-                login.end((step.offset + at, self.common.next_frames[Direction.RESPONSE]), step)
+                login.end((step.offset + at, self.shared.next_frames[Direction.RESPONSE]), step)
                 return self._frames(step, at, first_ns, at_ns)
         return self._take_token(step, at, size)
 

@@ -1,19 +1,21 @@
-"""The broker's side: each response belongs to the oldest request in flight; their correlation ids must be equal.
+"""The broker's direction: pairs each response with the oldest request in flight, whose correlation id must be equal.
 
-A broker may leave opaque requests unanswered. So a response with another id passes over the opaque requests before its
-own request; no other request is passed over. The proxy's own answers are inserted in the order of the requests.
+A broker may leave opaque requests unanswered. So if the correlation ids differ, the opaque requests before the
+response's own request are given up. A response that fits no request ends the connection, unless the broker has been
+found to ignore opaque requests: then it passes as a late response. The proxy's own answers are inserted in the order of
+the requests.
 """
 
 from __future__ import annotations
 
-from proxy.conversation.common import Common
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
+from proxy.conversation.shared_state import SharedState
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 from proxy.wire.keys import SASL_HANDSHAKE
 
-# the error code's place in the response to a SaslHandshake: after the length and the correlation id
+# the error code in the response to a SaslHandshake, behind the length field and the correlation id
 HANDSHAKE_ERROR = slice(8, 10)
 
 
@@ -24,8 +26,8 @@ class ResponseSide(Side):
 
     __slots__ = ("_refused", "begun", "previous_last_ns")
 
-    def __init__(self, common: Common) -> None:
-        super().__init__(common, common.limits.response)
+    def __init__(self, shared: SharedState) -> None:
+        super().__init__(shared, shared.limits.response)
         # the number of responses whose head has arrived
         self.begun = 0
         # the time of the newest complete response's last byte
@@ -34,14 +36,14 @@ class ResponseSide(Side):
         self._refused = False
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """The step of a chunk from the broker, with the proxy's own answers whose turn has come."""
+        """The step of a chunk from the broker, with the proxy's own answers that are due."""
         step = super().feed(chunk, at_ns)
-        if self.common.own_answers_waiting and not self.bytes_left:
+        if self.shared.own_answers_waiting and not self.bytes_left:
             self._insert_own_answers(step, step.stop, at_ns)
         return step
 
     def own_answers_due(self, at_ns: int) -> Step:
-        """A step with the proxy's own answers whose turn has come: none while a broker's response is incomplete."""
+        """A step with the proxy's own answers that are due; none is while a broker's response is incomplete."""
         step = Step(b"", self.offset)
         if not self.bytes_left:
             self._insert_own_answers(step, 0, at_ns)
@@ -67,21 +69,21 @@ class ResponseSide(Side):
             self._begin_tokens(next_offset, step)
 
     def _begin_tokens(self, next_offset: int, step: Step) -> None:
-        """Expects the broker's tokens, unless it refused the handshake. The compactor follows verdicts."""
-        login = self.common.login
+        """Begins the broker's tokens behind its response to a SaslHandshake v0; ends the login if that is a refusal."""
+        login = self.shared.login
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
         elif login.decides:
-            login.end((self.common.next_frames[Direction.REQUEST], next_offset), step)
+            login.end((self.shared.next_frames[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
-        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.common.in_flight, self._limit
+        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.shared.in_flight, self._limit
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
         popleft, finish = in_flight.popleft, finished.append
         # a local copy is enough: no own answer is added while this loop runs
-        own_answers_waiting = self.common.own_answers_waiting
+        own_answers_waiting = self.shared.own_answers_waiting
         for _ in self._up_to_max_frames:
             if end - at < 8:
                 self._check_cut_head(step, at)
@@ -97,8 +99,8 @@ class ResponseSide(Side):
                 if exchange is not None:
                     in_flight.appendleft(exchange)
                 if not self._give_up_until(step, at, correlation_id, at_ns):
-                    if self.common.broker_ignores_opaque:
-                        # a late response, to an opaque request that no longer awaits one
+                    if self.shared.broker_ignores_opaque:
+                        # a late response to an opaque request that was given up
                         at = self._take_without_exchange(step, at, size, FrameKind.BYTES)
                     else:
                         step.cause = Cause.UNEXPECTED_RESPONSE
@@ -134,7 +136,7 @@ class ResponseSide(Side):
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
         """Takes a response that is not plain. Marks one that its route marks, or that may hold a secret."""
         self._charge_search(step, exchange, at, stop)
-        may_hold_secret = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
+        may_hold_secret = exchange.opaque is not None and (self.shared.login.pending or exchange.is_unidentified)
         marked = exchange.route.mark_response or may_hold_secret
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
@@ -153,13 +155,16 @@ class ResponseSide(Side):
         return len(data) >= stop
 
     def _check_cut_head(self, step: Step, at: int) -> None:
-        """Ends the connection if a head that the chunk's end has cut begins with a length that no response may have."""
+        """Ends the connection if the cut head at `data[at]` begins with a length that no response may have."""
         if len(step.data) - at >= 4:
             self._length(step, at, SHORTEST_RESPONSE)
 
     def _give_up_until(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
-        """Gives up the opaque requests before the one with this id. True if that request is now the oldest."""
-        in_flight = self.common.in_flight
+        """Gives up the opaque requests before the request with this correlation id.
+
+        Returns True if that request is the oldest in flight then. Own answers that become due are inserted.
+        """
+        in_flight = self.shared.in_flight
         while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):
             if in_flight[0].own_answer is not None:
                 self._insert_own_answers(step, at, at_ns)
@@ -170,15 +175,15 @@ class ResponseSide(Side):
         return bool(in_flight)
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
-        """Also True for a late response (BYTES): its request is unknown."""
+        """True also for a late response (BYTES), because its request is unknown."""
         return kind is FrameKind.BYTES or super()._may_hold_secret(kind)
 
     def _insert_own_answers(self, step: Step, at: int, at_ns: int) -> None:
-        """Inserts the proxy's own answers whose turn has come before `data[at]`: those to the oldest requests."""
-        in_flight = self.common.in_flight
+        """Inserts the proxy's own answers to the oldest requests before `data[at]`."""
+        in_flight = self.shared.in_flight
         while in_flight and (answer := in_flight[0].own_answer) is not None:
             exchange = in_flight.popleft()
-            self.common.own_answers_waiting -= 1
+            self.shared.own_answers_waiting -= 1
             self.begun += 1
             exchange.response_size = len(answer) - 4
             exchange.response_first_ns = exchange.response_last_ns = at_ns
@@ -193,5 +198,5 @@ class ResponseSide(Side):
 
 
 def _is_handshake_v0(exchange: Exchange) -> bool:
-    """True for a SaslHandshake v0: bare tokens follow its response, unless that is a refusal."""
+    """True for a SaslHandshake v0: bare tokens follow its response, unless the broker refuses it."""
     return exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0

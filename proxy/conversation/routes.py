@@ -1,7 +1,7 @@
-"""The treatment of the frames of each API and version: decided once, looked up for every frame.
+"""The treatment of the frames of each API and version: decided once, and looked up for every frame.
 
-By its route a frame passes plainly, or is marked (for a secret to mask, an address to rewrite), may have no answer,
-begins a login, is answered by the proxy, or ends the connection. Routes are shared by all connections.
+A route tells whether a frame is plain (nothing but its head is read), is marked for the recorder or the relay, is
+answered by the proxy, or ends the connection. All connections of a cluster share its routes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,28 @@ ByVersion = Callable[[int, int], bool]
 
 
 def never(api_key: int, api_version: int) -> bool:
-    """False for every api and version."""
+    """False for every API and version."""
     return False
 
 
 def always(api_key: int, api_version: int) -> bool:
-    """True for every api and version."""
+    """True for every API and version."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The treatment of one (api key, version). A plain frame needs nothing but its head read.
+    """The treatment of one API key and version; in the dialect of 0.7, of one request type (`api_key`).
 
-    `known`: the catalog has this version. `answered_by_proxy`: the proxy answers, not the broker.
-    In the dialect of 0.7 the key is the request's type, and there are no versions.
+    Attributes:
+        api: the API's name; None if the catalog lacks the API.
+        known: True if the catalog has this version.
+        mark_request, mark_response: True if such frames are marked.
+        search_request, search_response: True if the recorder searches such frames for secrets.
+        answered_by_proxy: True if the proxy answers the request instead of the broker.
+        refused: True if the request ends the connection.
+        plain_request, plain_response: True if nothing but the head of such a frame is read.
+        api_and_version: the key and version as one number (`framing.pack_api_and_version`).
     """
 
     api_key: int
@@ -62,9 +69,9 @@ class Routes:
 
     Args:
         mark_request, mark_response: predicates of the versions whose frames are marked.
-        search_request, search_response: predicates of those that are searched for secrets to their end.
-        answered_by_proxy: requests that are not forwarded, because the proxy answers them.
-        refused: requests that end the connection, as a broker would.
+        search_request, search_response: predicates of the versions whose frames the recorder searches for secrets.
+        answered_by_proxy: predicate of the requests that the proxy answers instead of forwarding them.
+        refused: predicate of the requests that end the connection, as at a broker.
     """
 
     dialect = Dialect.KAFKA
@@ -96,16 +103,15 @@ class Routes:
     def to_record(
         cls, *, rewritten: ByVersion = never, answered_by_proxy: ByVersion = never, refused: ByVersion = never
     ) -> Routes:
-        """Routes that mark what a recorder must look at: secrets, and what tells how to read them.
+        """Routes that mark the frames that a recorder must look at: those with secrets, and SaslHandshakes.
 
-        Args:
-            rewritten: responses that are marked besides.
+        `rewritten`: predicate of the responses that are marked for the relay.
         """
         return cls(
             # a handshake holds no secret, but its mechanism tells how to read the tokens behind it
             mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
             mark_response=lambda key, version: rewritten(key, version) or _holds_secret("response", key, version),
-            # the recorder looks for the secrets in these; in those of unknown versions it masks everything
+            # the recorder searches known versions only; frames of unknown versions are masked whole
             search_request=lambda key, version: bool(catalog.secrets("request", key, version)),
             search_response=lambda key, version: bool(catalog.secrets("response", key, version)),
             answered_by_proxy=answered_by_proxy,

@@ -1,4 +1,4 @@
-"""The common part of a connection's two directions: the stream offset, and the frame that is open there."""
+"""The base class of a connection's two directions: knows the stream offset, and the frame that is arriving there."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from abc import ABC, abstractmethod
 from itertools import repeat
 from typing import Any
 
-from proxy.conversation.common import Common
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
+from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# so many bytes of a frame that is searched for secrets count as a plain frame: they may hold two values
-BYTES = 8
+# bytes of a searched frame that cost as much as a plain frame: they may hold two values
+SEARCHED_BYTES_PER_FRAME = 8
 
 
 class Side(ABC):
-    """One direction. All bytes before `offset` have been classified; `held` are the first bytes of the next head."""
+    """One direction of a connection.
+
+    Attributes:
+        offset: the stream offset up to which all bytes are classified.
+        held: the bytes behind it: the beginning of a head; `held_at`: when they arrived.
+        bytes_left: the bytes to come of the *open frame*, in which the last chunk has ended; 0: there is none.
+        open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
+        without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
+        frames_allowed: the number of plain frames that this step may still handle.
+    """
 
     direction: Direction
-    # the time that a frame outside the loop over plain frames takes at least, in plain frames
+    # the least cost of a frame outside the loop over plain frames, in plain frames
     special_cost = 16
 
     __slots__ = (
@@ -30,37 +39,34 @@ class Side(ABC):
         "_marked",
         "_up_to_max_frames",
         "bytes_left",
-        "common",
         "frames_allowed",
         "held",
         "held_at",
         "offset",
         "open_begin",
         "open_exchange",
-        "others",
+        "shared",
+        "without_exchange",
     )
 
-    def __init__(self, common: Common, limit: int) -> None:
-        self.common = common
+    def __init__(self, shared: SharedState, limit: int) -> None:
+        self.shared = shared
         self._limit = limit
         self.offset = 0
         self.held = b""
         self.held_at = 0
-        # the number of plain frames that this step may still handle; and a sequence of `max_frames` items, because a
-        # loop over it is cheaper than counting
-        self.frames_allowed = common.max_frames
-        self._up_to_max_frames = repeat(None) if common.max_frames == sys.maxsize else (None,) * common.max_frames
-        # the frame that the last chunk ended in: bytes to come, exchange, offset of its beginning
+        self.frames_allowed = shared.max_frames
+        # a sequence of `max_frames` items: a loop over it is cheaper than counting
+        self._up_to_max_frames = repeat(None) if shared.max_frames == sys.maxsize else (None,) * shared.max_frames
         self.bytes_left = 0
         self.open_exchange: Exchange | None = None
         self.open_begin = 0
         self._kind = FrameKind.BYTES
         self._marked = False
-        # the number of frames without an exchange: tokens and unreadable ones
-        self.others = 0
+        self.without_exchange = 0
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """The step of a chunk that arrived at `at_ns`."""
+        """Takes a chunk that arrived at `at_ns`; returns its step."""
         data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
         self.held = b""
         step = Step(data, self.offset)
@@ -68,7 +74,7 @@ class Side(ABC):
         end = len(step.data)
         while end - at >= LENGTH.size and step.cause is None:
             before = at
-            is_token = self.common.login.is_token(self.direction, step.offset + at)
+            is_token = self.shared.login.is_token(self.direction, step.offset + at)
             at = (self._token if is_token else self._frames)(step, at, first_ns, at_ns)
             if at == before:
                 break
@@ -80,58 +86,61 @@ class Side(ABC):
         return step
 
     def _spend(self, step: Step, at: int) -> None:
-        """Charges the allowance for frames; when it is spent, leaves the rest to the next step."""
+        """Charges `frames_allowed` for a frame that is not plain; if none is left, leaves the rest to the next step."""
         self.frames_allowed -= self.special_cost
         if self.frames_allowed <= 0 and at < len(step.data) and step.cause is None:
             step.leave(at)
-            self.frames_allowed = self.common.max_frames
+            self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
     def _is_searched(self, exchange: Exchange) -> bool:
-        """True if the recorder searches this exchange's frame of this direction for secrets, from end to end."""
+        """True if the recorder searches the exchange's frame of this direction for secrets."""
 
     def _charge_search(self, step: Step, exchange: Exchange, at: int, stop: int) -> None:
-        """If the frame at `data[at:stop]` is searched, charges the allowance; bytes beyond it wait for later steps."""
+        """Charges `frames_allowed` if the frame at `data[at:stop]` is searched; later steps take further bytes."""
         if not self._is_searched(exchange):
             return
-        here, affordable = min(stop, len(step.data)) - at, max(self.frames_allowed, 1) * BYTES
-        self.frames_allowed -= here // BYTES
+        here, affordable = min(stop, len(step.data)) - at, max(self.frames_allowed, 1) * SEARCHED_BYTES_PER_FRAME
+        self.frames_allowed -= here // SEARCHED_BYTES_PER_FRAME
         if here > affordable:
             step.leave(at + affordable)
-            self.frames_allowed = self.common.max_frames
+            self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
     def _resume_frame(self, step: Step, at_ns: int) -> int:
-        """Goes on with the frame that the last chunk ended in. Returns the number of its bytes in the step."""
+        """Continues the open frame. Returns the number of its bytes in the step."""
 
     @abstractmethod
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads frames from `data[at]` on. Returns the offset of the first that it can't read yet."""
+        """Reads frames from `data[at]` on. Returns the offset of the first frame that it has not read."""
 
     @abstractmethod
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads a bare login token at `data[at]`. Returns the next frame's offset; `at` if more bytes are needed."""
+        """Reads the bare login token at `data[at]`. Returns the next frame's offset; `at` if more bytes are needed."""
 
     @property
     def arrived(self) -> int:
-        """Stream offset behind the last byte that has arrived."""
+        """The stream offset behind the last byte that has arrived."""
         return self.offset + len(self.held)
 
     @property
     def boundary(self) -> int:
-        """Stream offset of the next frame."""
+        """The stream offset of the next frame."""
         return self.offset + self.bytes_left
 
     @property
     def missing(self) -> int:
-        """Bytes to come of the open frame; of its length alone while that is incomplete; 0 between frames."""
+        """The number of bytes to come of the arriving frame; 0 between frames.
+
+        While the frame's length field is incomplete, the number of bytes to come of that field.
+        """
         if self.bytes_left or not self.held:
             return self.bytes_left
         length = LENGTH.unpack_from(self.held)[0] if len(self.held) >= LENGTH.size else 0
         return LENGTH.size + int(length) - len(self.held)
 
     def skip(self, count: int) -> None:
-        """Steps over bytes of the open frame, but never to its end, which only a real byte may reach."""
+        """Skips `count` bytes of the open frame, but never its last byte, with which `feed` ends the frame."""
         if count >= self.bytes_left:
             raise ValueError(f"{count} bytes are no part of a frame of which {self.bytes_left} are to come")
         self.offset += count
@@ -145,7 +154,7 @@ class Side(ABC):
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
         """True if an unreadable frame of this kind may hold a secret."""
-        return self.common.login.pending
+        return self.shared.login.pending
 
     def _leave_open(
         self, step: Step, at: int, stop: int, kind: FrameKind, exchange: Exchange | None, marked: bool
@@ -155,7 +164,7 @@ class Side(ABC):
             self.open_begin = step.offset + at
 
     def _take_piece(self, step: Step) -> int:
-        """Marks the open frame's piece in this step if need be; returns the number of its bytes."""
+        """Takes the open frame's bytes in this step, and marks them if the frame is marked. Returns their number."""
         if self._marked and self.open_exchange is not None:
             self._charge_search(step, self.open_exchange, 0, self.bytes_left)
         here = min(self.bytes_left, len(step.data))
@@ -167,7 +176,7 @@ class Side(ABC):
         return here
 
     def _end_step(self, step: Step, at: int, at_ns: int) -> None:
-        """Notes the place where the step ended: in a frame, in a head, or between two frames."""
+        """Sets the state at the end of a step: within a frame, within a head, or between two frames."""
         end = len(step.data)
         if at > end:
             self.bytes_left = at - end
@@ -177,10 +186,10 @@ class Side(ABC):
             self.held_at = at_ns
         step.stop = at
         self.offset = step.offset + at
-        self.common.next_frames[self.direction] = self.offset + self.bytes_left
+        self.shared.next_frames[self.direction] = self.offset + self.bytes_left
 
     def _length(self, step: Step, at: int, shortest: int = 0) -> int:
-        """The length at `data[at]`. A length that no frame may have ends the connection, and returns -1."""
+        """The frame length at `data[at]`; -1 if no frame may have it, which ends the connection."""
         (size,) = LENGTH.unpack_from(step.data, at)
         if shortest <= size <= self._limit:
             return int(size)
@@ -188,27 +197,27 @@ class Side(ABC):
         return -1
 
     def _take_token(self, step: Step, at: int, size: int) -> int:
-        """Marks a bare token of a login; no response is expected to it."""
+        """Counts and marks a bare login token. Returns the next frame's offset."""
         stop = self._take_without_exchange(step, at, size, FrameKind.TOKEN)
         if stop <= len(step.data):
-            self.common.token_complete(self.direction, size, step.offset + stop, step)
+            self.shared.token_complete(self.direction, size, step.offset + stop, step)
         return stop
 
     def _take_without_exchange(self, step: Step, at: int, size: int, kind: FrameKind) -> int:
         """Counts and marks a frame without an exchange. Returns the next frame's offset."""
         stop = at + 4 + size
-        self.others += 1
+        self.without_exchange += 1
         self._mark(step, kind, None, at, stop)
         self._leave_open(step, at, stop, kind, None, marked=True)
         return stop
 
     def _end_without_exchange(self, step: Step, at: int) -> None:
-        """The open frame ended at `data[at]`. If it was a token, the login may be over."""
+        """Notes that the open frame, which has no exchange, ended at `data[at]`. A token may end the login."""
         if self._kind is FrameKind.TOKEN:
-            self.common.token_complete(self.direction, step.offset + at - self.open_begin - 4, step.offset + at, step)
+            self.shared.token_complete(self.direction, step.offset + at - self.open_begin - 4, step.offset + at, step)
 
     def state(self) -> dict[str, Any]:
-        """JSON values for `restore`, without the open exchange."""
+        """The state as JSON values, for `restore`; without the open exchange."""
         return {
             "offset": self.offset,
             "held": base64.b64encode(self.held).decode(),
@@ -217,13 +226,13 @@ class Side(ABC):
             "begin": self.open_begin,
             "kind": self._kind.value,
             "marked": self._marked,
-            "others": self.others,
+            "others": self.without_exchange,
         }
 
     def restore(self, state: dict[str, Any], open_exchange: Exchange | None) -> None:
-        """Goes on from a result of `state`, in the middle of `open_exchange`'s frame if there is one."""
+        """Continues from a result of `state`. `open_exchange`: the exchange of the open frame, if it has one."""
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
         self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
-        self._marked, self.others = state["marked"], state["others"]
+        self._marked, self.without_exchange = state["marked"], state["others"]
         self.open_exchange = open_exchange
-        self.common.next_frames[self.direction] = self.boundary
+        self.shared.next_frames[self.direction] = self.boundary

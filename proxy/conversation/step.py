@@ -1,6 +1,6 @@
-"""The results of one chunk of bytes, which a conversation hands to the relay or the compactor.
+"""The result of one chunk of bytes, which a conversation returns to the relay or the compactor.
 
-Offsets called *stream offsets* count the bytes of one direction of a connection from its first one.
+A *stream offset* counts the bytes of one direction of a connection, from its first byte on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, O
 
 
 class Mark(NamedTuple):
-    """A piece of a frame that the recorder may mask or the relay rewrite; each step that holds bytes of it has one.
+    """A piece of a frame that the recorder may mask or the relay rewrite. Each step with bytes of the frame has a mark.
 
-    `begin` and `end`: stream offsets of the whole frame, its length included. `start` and `stop`: of the piece.
-    `before_login`: a login may be under way, so unreadable bytes may be a secret; also True for a response without a
-    known request. The proxy's own answer is marked too; its bytes are in `exchange.own_answer`, not in the stream.
+    The proxy's own answer is marked too; its bytes are in `exchange.own_answer`, not in the stream.
+
+    Attributes:
+        exchange: None for a token, and for a frame without a readable head.
+        begin, end: the stream offsets of the whole frame, its length field included.
+        start, stop: the stream offsets of the piece.
+        before_login: True if unreadable bytes may be a secret, because a login may be under way or the request is
+            unknown.
     """
 
     kind: FrameKind
@@ -39,9 +44,9 @@ class Mark(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The decision about a direction's frames from a stream offset on: bare login tokens, or frames with heads.
+    """The decision whether a direction's frames are bare login tokens or have heads, from stream offset `offset` on.
 
-    `token`: True for bare tokens. `ended`: a login ends there.
+    `token`: True for bare tokens; `mechanism`: that of the login, None if unknown; `ended`: True if a login ends here.
     """
 
     direction: Direction
@@ -52,7 +57,7 @@ class Verdict(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """`data[start:stop]` of a step is sent as `bytes` instead."""
+    """`bytes` are sent in place of `data[start:stop]` of a step."""
 
     start: int
     stop: int
@@ -62,9 +67,13 @@ class Edit(NamedTuple):
 class Step:
     """The result of a chunk: bytes to pass on, and the exchanges and marks in them.
 
-    `data` begins at stream offset `offset`, which is before this chunk if bytes had been held back; its first `stop`
-    bytes may be passed on. The `unclassified` bytes behind them are an incomplete head. `rest` is the unread end of the
-    chunk: feed it as the next chunk.
+    Attributes:
+        data, offset: the bytes that were read, and their stream offset. They begin before the chunk if bytes had been
+            held back.
+        stop: the number of these bytes that may be passed on. The `unclassified` bytes behind them are an incomplete
+            head.
+        rest: the unread end of the chunk; feed it as the next chunk.
+        cause: why the connection must end; None: it goes on.
     """
 
     __slots__ = (
@@ -103,16 +112,16 @@ class Step:
         self.cause: Cause | None = None
 
     def leave(self, at: int) -> None:
-        """Leaves the bytes from `data[at]` on to the next step."""
+        """Moves the bytes from `data[at]` on to `rest`, for the next step."""
         self.data, self.rest = self.data[:at], self.data[at:] + self.rest
 
     @property
     def unclassified(self) -> int:
-        """The number of bytes at the end that are held back: the beginning of a head."""
+        """The number of bytes at the end of `data` that are held back: the beginning of a head."""
         return len(self.data) - self.stop
 
     def outgoing(self) -> list[bytes | memoryview]:
-        """The bytes to send, in order."""
+        """The bytes to send, in order, with the edits applied."""
         if not self.edits:
             whole = self.stop == len(self.data)
             return [self.data if whole else memoryview(self.data)[: self.stop]]

@@ -1,10 +1,10 @@
-"""What a setting is: known by everything that has settings, knowing none of them.
+"""What a setting is: used by everything that has settings, and knows none of them.
 
-errors.py     a value that is misread, settings that can't be
-kinds.py      what may be written for a value, and how the value is written again
-addresses.py  an address, and what may be written for one
-toml.py       right values and keys as TOML has them
-flags.py      the flags, and which key each one sets
-faults.py     what is wrong with settings: the keys that a sentence speaks of, apart from its words
-keys.py       a key: its kind, description and example, next to the field that it sets
+errors.py     errors: a value of the wrong kind; settings that are wrong
+kinds.py      the kinds of values: reads what a user wrote, and writes it again
+addresses.py  addresses, and the kinds of settings that hold them
+toml.py       values and keys in the notations of TOML, flags and the environment
+flags.py      the flags, and the key that each one sets
+faults.py     a fault of settings as a value: its sentence, and the keys that the sentence names
+keys.py       a key: its kind, description and example, in the annotation of the field that it sets
 """

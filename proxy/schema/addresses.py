@@ -1,4 +1,4 @@
-"""An address, and what may be written for one: to listen on, of brokers, a host for clients to dial."""
+"""Addresses (host and port), and the kinds of settings for addresses, lists of brokers, networks and hosts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
-from proxy.schema.errors import Misread
-from proxy.schema.kinds import Kind, Read, each, shown, text, within
+from proxy.schema.errors import InvalidValue
+from proxy.schema.kinds import Kind, Read, each, shown, text, text_within
 
-# Longest host name of DNS (RFC 1035).
+# bytes of the longest host name in DNS (RFC 1035)
 HOST_LIMIT = 255
 
 
@@ -27,9 +27,9 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read "host:9092" or "[::1]:9092". ValueError says what is wrong and shows a right one."""
+        """The address in "host:9092" or "[::1]:9092". Raises ValueError, with the fault and an example."""
         host, colon, port = text.strip().rpartition(":")
-        # thousands of digits are more than Python reads
+        # Python refuses to read thousands of digits
         is_number = port.isascii() and port.isdigit() and len(port) < 10
         if not colon or not is_number or int(port) not in range(1 << 16):
             raise ValueError(f"{text!r} has no port between 0 and 65535; right would be broker-1:9092 or [::1]:9092")
@@ -40,12 +40,12 @@ class Address:
 
 
 def is_host(text: str) -> bool:
-    """A name or an IPv4 address, as it may stand before a port."""
+    """True if the text may stand before a port: a name or an IPv4 address."""
     return 0 < len(text.encode()) <= HOST_LIMIT and not any(c.isspace() or c in ":/[]@=,{}" for c in text)
 
 
 def is_ip(text: str, version: type[IPv4Address | IPv6Address]) -> bool:
-    """An IP address of this version, without brackets."""
+    """True for an IP address of this version, without brackets."""
     try:
         version(text)
     except ValueError:
@@ -58,37 +58,37 @@ def _address(raw: Any) -> Address:
     try:
         address = Address.parse(written)
     except ValueError as error:
-        # the error's example is a broker's; the key has its own
+        # the error's example is that of a broker; the key has an example of its own
         wrong = str(error).split("; right would be")[0]
-        raise Misread(wrong.removeprefix(repr(written)).strip()) from error
+        raise InvalidValue(wrong.removeprefix(repr(written)).strip()) from error
     _check_letters(address.host)
     return address
 
 
 def _check_letters(host: str) -> None:
-    """Letters beyond ASCII are written in others for DNS, as far as these rules allow (IDNA). Raises Misread."""
+    """Raises InvalidValue for a host with letters that IDNA, the encoding of names for DNS, does not allow."""
     try:
         if not host.isascii():
             host.encode("idna")
     except UnicodeError as error:
-        raise Misread("has a host that is no name in DNS") from error
+        raise InvalidValue("has a host that is no name in DNS") from error
 
 
 def _list(element: str, read: Callable[[Any], Read], raw: Any) -> tuple[Read, ...]:
-    """The elements of a list, or of a text between commas. `element`: their name in errors."""
+    """The values of a list, or of a text with commas, by `read`. `element`: the name of an element in errors."""
     parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
-        raise Misread(f"names no {element}")
+        raise InvalidValue(f"names no {element}")
     return each(parts, read)
 
 
 def _broker(part: Any) -> Address:
     try:
         address = _address(part)
-    except Misread as error:
-        raise Misread(f"has {shown(part)}, which {error}") from error
+    except InvalidValue as error:
+        raise InvalidValue(f"has {shown(part)}, which {error}") from error
     if not address.port:
-        raise Misread(f"has {shown(part)}, whose port is no broker's")
+        raise InvalidValue(f"has {shown(part)}, whose port is no broker's")
     return address
 
 
@@ -96,11 +96,11 @@ def _network(part: Any) -> IPv4Network | IPv6Network:
     try:
         written = text(part)
         return ip_network(written)
-    except Misread as error:
-        raise Misread(f"has {shown(part)}, which {error}") from error
+    except InvalidValue as error:
+        raise InvalidValue(f"has {shown(part)}, which {error}") from error
     except ValueError as error:
         host = " (bits are set behind its length)" if "host bits" in str(error) else ""
-        raise Misread(f"has {shown(written)}, which is no network{host}") from error
+        raise InvalidValue(f"has {shown(written)}, which is no network{host}") from error
 
 
 def _texts(values: Iterable[object]) -> list[str]:
@@ -110,4 +110,4 @@ def _texts(values: Iterable[object]) -> list[str]:
 ADDRESS = Kind("HOST:PORT", _address, str, "HOST:PORT")
 BROKERS = Kind("a list of HOST:PORT", partial(_list, "broker", _broker), _texts, "HOST:PORT[,...]")
 NETWORKS = Kind("a list of networks or IP addresses", partial(_list, "network", _network), _texts)
-HOST = Kind("a host name or IP address", partial(within, HOST_LIMIT), str, "HOST")
+HOST = Kind("a host name or IP address", partial(text_within, HOST_LIMIT), str, "HOST")

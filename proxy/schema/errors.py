@@ -1,4 +1,4 @@
-"""What is wrong with settings: with a single value while it is read, and with the settings as a whole."""
+"""The errors of settings: of a single value while it is read, and of settings as a whole."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from proxy.schema.faults import Fault, line_of
 from proxy.schema.flags import MAIN
 
 
-class Misread(ValueError):
-    """The text is no such value. The message continues a sentence that begins with the value: "is no size"."""
+class InvalidValue(ValueError):
+    """A value that is not of its kind. The message continues a sentence that begins with the value: "is no size"."""
 
 
 class BadSetting(ValueError):
-    """Settings that can't be.
+    """Settings that are wrong.
 
     Args:
-        faults: one for each thing that is wrong; a text is a line that the user reads as it is.
-        cluster: the cluster that the settings belong to.
+        faults: the faults; a text is a line that the user reads as it is.
+        cluster: the name of the cluster to which the settings belong; None: not known.
 
-    `lines`: the faults in the words of flags.
+    `lines`: a line for each fault, with keys named as flags if there are such flags.
     """
 
     def __init__(self, *faults: Fault | str, cluster: str | None = None) -> None:

@@ -1,9 +1,9 @@
-"""What is wrong with settings, as values: the keys that a sentence speaks of stand apart from its words.
+"""A fault of settings as a value: a sentence in which the keys stand apart from the words.
 
     Fault((Setting("listen", address), " listens on every interface"), ("adding ", Setting("advertise", "a.example")))
 
-Constructors and sockets know no file. Whoever shows a fault knows where the settings were given, and `line_of` names
-the keys as they are named there:
+The code that finds a fault does not know whether the user wrote flags or a file. The code that shows it does: `line_of`
+spells the keys as the user did.
 
     --listen 0.0.0.0:9092 listens on every interface; right would be adding --advertise a.example
     clusters.main.listen = "0.0.0.0:9092" listens on every interface; right would be adding advertise = "a.example"
@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from proxy.schema.flags import CLUSTERS, MAIN, as_flag, flag_at
 from proxy.schema.toml import dotted, toml
 
-# a key's place: ("clusters", "main", "limits", "hold")
+# the tables and the name of a key: ("clusters", "main", "limits", "hold"). Variables are called `place`
 KeyPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key, as a sentence names it.
+    """A key in a sentence, perhaps with its value.
 
     Args:
-        key: below its cluster, or from the top: "listen", "nodes.3".
-        value: what it is set to; None: the key alone is meant.
-        of_cluster: True for a cluster's key.
-        is_short: True if the text leaves the cluster out; None: only in an example.
+        key: its name below its cluster ("listen", "nodes.3"), or from the top.
+        value: its value; None: the sentence names the key alone.
+        of_cluster: True for a key of a cluster.
+        is_short: True if the text leaves out the cluster; None: only in an example.
     """
 
     key: str
@@ -40,12 +40,12 @@ class Setting:
         return self.text(None, in_file=False, is_short=True)
 
     def place(self, cluster: str) -> KeyPath:
-        """The key's path, if it is of this cluster."""
+        """The key's path. `cluster`: the cluster that a cluster's key belongs to."""
         below = tuple(self.key.split("."))
         return (CLUSTERS, cluster, *below) if self.of_cluster else below
 
     def text(self, cluster: str | None, *, in_file: bool, is_short: bool) -> str:
-        """The key and its value, as a flag where there is one and nobody has written a file."""
+        """The key and its value; as a flag, if there is one, it has a value, and not `in_file`."""
         place = self.place(cluster or MAIN)
         flag = flag_at(place)
         if flag is not None and self.value is not None and not in_file:
@@ -60,7 +60,7 @@ Sentence = str | Setting | tuple[str | Setting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of the settings. `wrong`: the fault and its reason. `right`: an example without it, if there is one."""
+    """One fault of settings. `wrong`: a sentence that says what is wrong; `right`: an example of how to mend it."""
 
     wrong: Sentence
     right: Sentence = ()
@@ -68,8 +68,8 @@ class Fault:
     def __str__(self) -> str:
         return line_of(self, None)
 
-    def speaks_of(self, place: KeyPath, cluster: str) -> bool:
-        """True if the fault names this key, of this cluster."""
+    def mentions(self, place: KeyPath, cluster: str) -> bool:
+        """True if the fault's sentences name this key. `cluster`: the cluster of the settings at fault."""
         named = (part for half in (self.wrong, self.right) for part in _parts(half))
         return any(isinstance(part, Setting) and part.place(cluster) == place for part in named)
 
@@ -78,9 +78,9 @@ def line_of(fault: Fault | str, cluster: str | None, *, in_file: bool = False) -
     """The line that a user reads.
 
     Args:
-        fault: a text is such a line already.
-        cluster: whose settings are meant; None: not known yet.
-        in_file: whether the user has written a file, or flags.
+        fault: a text is returned as it is.
+        cluster: the cluster of the settings at fault; None: not known yet.
+        in_file: True if the user has written a file, False for flags.
     """
     if isinstance(fault, str):
         return fault

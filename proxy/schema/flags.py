@@ -1,14 +1,14 @@
-"""The flags of `kafka-wiretap proxy`: which key each one sets. All else is the key's to say."""
+"""The flags of `kafka-wiretap proxy`, and the key that each one sets. Their help comes from the keys (`keys`)."""
 
 from __future__ import annotations
 
 from proxy.schema.toml import plain
 
-# the cluster that flags speak of
+# the cluster's name if neither a file nor the environment names one
 MAIN = "main"
 CLUSTERS, CAPTURE = "clusters", "capture"
 
-# a flag's name as click knows it -> its place; None stands for the cluster that flags speak of
+# a flag's name, as click knows it -> its key's path; None stands for the name of the only cluster
 FLAGS: dict[str, tuple[str | None, ...]] = {
     "upstream": (CLUSTERS, None, "upstream"),
     "listen": (CLUSTERS, None, "listen"),
@@ -29,12 +29,12 @@ FLAGS: dict[str, tuple[str | None, ...]] = {
 
 
 def flag_of(name: str) -> str:
-    """A flag as it is typed."""
+    """A flag as a user types it. `name`: as click knows it."""
     return "--" + name.replace("_", "-")
 
 
 def as_flag(flag: str, key: str, value: object) -> str:
-    """A flag with a value, as it is typed. `key`: the table's entry that a flag such as --node sets."""
+    """A flag with a value, as a user types it. `key`: for --node, the node id whose entry it sets."""
     entry = f"{key}=" if flag == flag_of("node") else ""
     return f"{flag} {entry}{plain(value)}"
 
@@ -43,5 +43,5 @@ _FLAG_AT = {place: flag_of(name) for name, place in FLAGS.items()}
 
 
 def flag_at(place: tuple[str, ...]) -> str | None:
-    """The flag that sets a key; of a table by node id, the one that sets each entry."""
+    """The flag that sets a key, or an entry of a table by node id; None if there is no such flag."""
     return _FLAG_AT.get((CLUSTERS, None, *place[2:3]) if place[0] == CLUSTERS else place)

@@ -1,8 +1,8 @@
-"""A key of the settings: what stands next to the field that it sets, in the field's own annotation.
+"""The keys of settings. A key is described in the annotation of the dataclass field that it sets:
 
     drain_seconds: Annotated[float, Key(SECONDS, "drain", "How long ... after SIGTERM.", "10s")] = 10
 
-`keys_of` reads a dataclass' fields back. A field without a `Key` is none of the user's.
+`keys_of` reads the keys from a dataclass. Users can't set a field without a `Key`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.faults import Fault, KeyPath
 from proxy.schema.kinds import Kind, Toml
 
@@ -21,12 +21,12 @@ class Key:
     """The description of a setting.
 
     Args:
-        kind: what may be written for it.
-        name: its place below its section, with dots: "limits.hold".
+        kind: the kind of its value.
+        name: its name below its section, with dots: "limits.hold".
         text: what it does, in a sentence or two.
-        example: a right value, as TOML has it.
-        unset: the default in words, where no value expresses it.
-        name_kind: for a table of such values ([clusters.main.nodes]), the kind of its names; None: a single value.
+        example: a right value, in TOML.
+        unset: the default in words, if no value expresses it.
+        name_kind: for a table of such values ([clusters.main.nodes]), the kind of its names; None for a single value.
         secret: True if the value must never be shown.
     """
 
@@ -46,7 +46,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class KeyedField:
-    """A field that a key sets. `name`: of the field; `default`: MISSING if there is none."""
+    """A field that a key sets. `name`: the field's name; `default`: the field's default, MISSING if there is none."""
 
     name: str
     key: Key
@@ -60,7 +60,7 @@ class KeyedField:
 
 @cache
 def keys_of(settings: type[Any]) -> dict[KeyPath, KeyedField]:
-    """The keys of a dataclass, in the order of its fields; those that must be given come first."""
+    """Key path below the section -> field, for a dataclass: first the required ones, then in field order."""
     hints = get_type_hints(settings, include_extras=True)
     marked = ((field, _key(hints[field.name])) for field in fields(settings))
     keyed = [KeyedField(field.name, key, default_of(field)) for field, key in marked if key is not None]
@@ -68,7 +68,7 @@ def keys_of(settings: type[Any]) -> dict[KeyPath, KeyedField]:
 
 
 def wrong_values(settings: Any) -> list[Fault]:
-    """A fault for each value that its own kind would not read: what a constructor has to say about single values."""
+    """A fault for each value of a dataclass that is not of its key's kind. For the dataclass' constructor."""
     return [
         Fault(f"{name} {value!r} {error}", f"{name} {field.key.example}")
         for field in keys_of(settings.__class__).values()
@@ -81,14 +81,14 @@ def _values(field: KeyedField, value: Any) -> list[tuple[str, Any]]:
     if value is None and field.default is None:
         return []
     if field.key.name_kind is not None:
-        return [(f"{field.key.name}.{name}", one) for name, one in value.items()]
+        return [(f"{field.key.name}.{name}", entry) for name, entry in value.items()]
     return [(field.key.name, value)]
 
 
 def _error(kind: Kind, value: Any) -> str:
     try:
         kind.read(kind.written(value))
-    except Misread as error:
+    except InvalidValue as error:
         return str(error)
     return ""
 

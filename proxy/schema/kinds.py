@@ -1,7 +1,7 @@
-"""The kinds of settings' values: reading and writing them.
+"""The kinds of settings' values. A kind reads what a user wrote, and writes a value as TOML.
 
-A kind reads what TOML has (a text, a number, a list) and what a flag or the environment has, which is always text; so
-each takes its values as text too. `written` is the other way: the value as TOML has it, short and with its unit.
+TOML has texts, numbers and lists; flags and the environment have only texts. So every kind also reads its values from
+text.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.units import LARGEST_SIZE, digits, read_size, written_size
 
 Read = TypeVar("Read")
 Toml = str | int | float | bool | list[str]
 
-# no node id, port or count is larger: Kafka's are int32
+# the largest node id, port or count: Kafka's are int32
 LARGEST_NUMBER = 2**31 - 1
-# Linux' PATH_MAX, without the zero at the end
+# bytes of the longest path: PATH_MAX of Linux, without the zero at the end
 LONGEST_PATH = 4095
-# characters of a wrong value that are shown of it
+# characters of a wrong value that an error shows
 MAX_SHOWN = 60
 
 TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -35,11 +35,11 @@ class Kind:
     """A kind of value.
 
     Args:
-        name: what is expected, as the reference page says it.
-        read: what was written -> the value. Raises Misread.
-        written: the value -> TOML.
+        name: the kind's name on the reference page, such as "a path".
+        read: what a user wrote -> the value. Raises InvalidValue.
+        written: the value -> a value for TOML, short and with its unit.
         metavar: the placeholder for a value in `--help`.
-        choices: all values there are, where they are few.
+        choices: all possible values, if they are few; otherwise empty.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Kind:
 
 
 def shown(raw: Any) -> str:
-    """The raw value for a sentence about it: in Python's notation, and cut off if it is long."""
+    """A raw value for an error: in Python's notation, cut off if it is long."""
     if isinstance(raw, list | dict):
         return "[...]" if isinstance(raw, list) else "{...}"
     if isinstance(raw, int) and abs(raw).bit_length() > MAX_SHOWN * 3:
@@ -59,47 +59,47 @@ def shown(raw: Any) -> str:
 
 
 def cut(line: str, max_length: int = MAX_SHOWN) -> str:
-    """A text, or its beginning."""
+    """The text; if it is longer than `max_length`, its beginning and "..."."""
     return line if len(line) <= max_length else line[: max_length - 3] + "..."
 
 
 def text(raw: Any) -> str:
-    """A visible text, without blanks around it. Raises Misread."""
+    """The text without blanks around it. Raises InvalidValue for no text, an empty or a partly invisible one."""
     if not isinstance(raw, str):
-        raise Misread("is no text")
+        raise InvalidValue("is no text")
     if not raw.strip() or not raw.isprintable():
-        raise Misread("is empty" if not raw.strip() else "has characters that nobody can see")
+        raise InvalidValue("is empty" if not raw.strip() else "has characters that nobody can see")
     return raw.strip()
 
 
 def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
-    """The values of all parts, by a kind's `read`. Raises Misread with all wrong parts."""
-    found, wrong = [], []
+    """The values of all parts, by `read`. Raises one InvalidValue that names all wrong parts."""
+    values, wrong = [], []
     for part in parts:
         try:
-            found.append(read(part))
-        except Misread as error:
+            values.append(read(part))
+        except InvalidValue as error:
             wrong.append(str(error))
     if wrong:
-        raise Misread(", and ".join(dict.fromkeys(wrong)))
-    return tuple(found)
+        raise InvalidValue(", and ".join(dict.fromkeys(wrong)))
+    return tuple(values)
 
 
 def _integer(raw: Any) -> int:
     number = digits(raw) if isinstance(raw, str) and re.fullmatch(r"\s*-?[0-9]+\s*", raw) else raw
     if isinstance(number, bool) or not isinstance(number, int):
-        raise Misread("is no whole number")
+        raise InvalidValue("is no whole number")
     if abs(number) > LARGEST_NUMBER:
-        raise Misread("is too large")
+        raise InvalidValue("is too large")
     return number
 
 
 def _size(raw: Any) -> int:
     size = read_size(raw) if isinstance(raw, str) else raw
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise Misread("is no size")
+        raise InvalidValue("is no size")
     if size > LARGEST_SIZE:
-        raise Misread("is too large")
+        raise InvalidValue("is too large")
     return size
 
 
@@ -108,22 +108,22 @@ def _written_size(size: int) -> Toml:
 
 
 def _seconds(raw: Any) -> float:
-    """Plain numbers are seconds."""
+    """The seconds of a number, or of a text with or without a unit."""
     seconds = _measured(raw) if isinstance(raw, str) else raw
-    # written so that "not a number" is wrong too
+    # `not seconds >= 0` is true for NaN too
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise Misread("is no time to wait")
-    # infinity is refused, too: the kernel and the clock need a number
+        raise InvalidValue("is no time to wait")
+    # refuses infinity too, which neither the kernel nor the clock takes
     if seconds > LARGEST_SIZE:
-        raise Misread("is too long")
+        raise InvalidValue("is too long")
     return float(seconds)
 
 
 def _measured(raw: str) -> float:
-    found, factors = _MEASURE.fullmatch(raw), TIMES | {"": 1.0}
-    if found is None or found[2].lower() not in factors:
-        raise Misread("is no time to wait")
-    return float(found[1]) * factors[found[2].lower()]
+    match, factors = _MEASURE.fullmatch(raw), TIMES | {"": 1.0}
+    if match is None or match[2].lower() not in factors:
+        raise InvalidValue("is no time to wait")
+    return float(match[1]) * factors[match[2].lower()]
 
 
 def _written_seconds(seconds: float) -> Toml:
@@ -137,33 +137,33 @@ def _switch(raw: Any) -> bool:
     if isinstance(raw, str) and raw.strip().lower() in ("true", "false"):
         return raw.strip().lower() == "true"
     if not isinstance(raw, bool):
-        raise Misread("is neither true nor false")
+        raise InvalidValue("is neither true nor false")
     return raw
 
 
-def within(max_bytes: int, raw: Any) -> str:
-    """A text of so many bytes at most. Raises Misread."""
-    found = text(raw)
-    if len(found.encode()) > max_bytes:
-        raise Misread(f"is longer than {max_bytes} bytes")
-    return found
+def text_within(max_bytes: int, raw: Any) -> str:
+    """A text of `max_bytes` at most. Raises InvalidValue."""
+    value = text(raw)
+    if len(value.encode()) > max_bytes:
+        raise InvalidValue(f"is longer than {max_bytes} bytes")
+    return value
 
 
 def _path(raw: Any) -> Path:
-    return Path(within(LONGEST_PATH, raw))
+    return Path(text_within(LONGEST_PATH, raw))
 
 
 def _file(raw: Any) -> Path:
     path = _path(raw)
     if path.name in ("", ".."):
-        raise Misread("is the path of a folder, not of a file")
+        raise InvalidValue("is the path of a folder, not of a file")
     return path
 
 
 def _password(raw: Any) -> str:
-    """Any text, as it is: blanks may be part of it."""
+    """Any text, unchanged: blanks may be part of a password."""
     if not isinstance(raw, str):
-        raise Misread("is no text")
+        raise InvalidValue("is no text")
     return raw
 
 
@@ -171,7 +171,7 @@ def _above_zero(kind: Kind) -> Kind:
     def read(raw: Any) -> Any:
         value = kind.read(raw)
         if not value:
-            raise Misread("lets nothing through")
+            raise InvalidValue("lets nothing through")
         return value
 
     return replace(kind, read=read)
@@ -180,7 +180,7 @@ def _above_zero(kind: Kind) -> Kind:
 def _count(raw: Any) -> int:
     number = _integer(raw)
     if number < 1:
-        raise Misread("is not above 0")
+        raise InvalidValue("is not above 0")
     return number
 
 
@@ -198,12 +198,12 @@ PASSWORD = Kind("a text", _password, str)
 
 
 def choice(names: type[StrEnum]) -> Kind:
-    """One of an enum's values."""
+    """The kind whose values are those of an enum."""
     known = tuple(name.value for name in names)
 
     def read(raw: Any) -> StrEnum:
         if raw not in known:
-            raise Misread(f"is none of {', '.join(known)}")
+            raise InvalidValue(f"is none of {', '.join(known)}")
         return names(raw)
 
     return Kind(" or ".join(f'"{name}"' for name in known), read, lambda value: str(value.value), choices=known)

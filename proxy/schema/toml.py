@@ -1,4 +1,4 @@
-"""Right values and keys as TOML has them, and values as a flag has them."""
+"""Writes values and keys in the notation of TOML, and values in the notation of flags and the environment."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml(value: object) -> str:
-    """A right value as TOML has it; anything that can't be one as its text."""
+    """A value in TOML's notation; a value of another type as a text."""
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(toml(one) for one in value) + "]"
+        return "[" + ", ".join(toml(element) for element in value) + "]"
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, int):
         return json.dumps(value)
-    # JSON's strings are TOML's, but for what may not be seen
+    # a JSON string is a TOML string, apart from invisible characters, which `harmless` escapes
     return '"' + harmless(json.dumps(str(value), ensure_ascii=False)[1:-1]) + '"'
 
 
 def plain(value: object) -> str:
-    """A right value as a flag or the environment has it."""
+    """A value in the notation of flags and the environment: a list becomes a text with commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(plain, value))
     return toml(value) if isinstance(value, int | float) else str(value)
 
 
 def dotted(place: Sequence[str]) -> str:
-    """A key with its tables, as TOML has it."""
+    """A key path in TOML's notation, with dots."""
     return ".".join(part if _BARE.fullmatch(part) else toml(part) for part in place)

@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap config`: look at settings without running anything."""
+"""The commands of `kafka-wiretap config`: check, show and explain settings, without running a proxy."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def check(file: Path | None) -> None:
     from proxy.tls.contexts import wrong_files
 
     try:
-        reading = read(file)
+        result = read(file)
     except BadSetting as error:
         raise _failed(*error.lines) from error
-    wrong = [*reading.wrong, *(line for tls in reading.cluster_tls for line in wrong_files(*tls))]
-    loaded = reading.loaded
+    wrong = [*result.wrong, *(line for tls in result.cluster_tls for line in wrong_files(*tls))]
+    loaded = result.loaded
     if wrong or loaded is None:
         raise _failed(*wrong)
     for risk in risks(loaded):
         echo(f"warning: {risk}")
     for note in notes(loaded):
         echo(f"note: {note}")
-    clusters = ", ".join(one.name for one in loaded.proxy.clusters)
+    clusters = ", ".join(cluster.name for cluster in loaded.proxy.clusters)
     echo(f"{printable(file or 'the environment')} is right: {clusters}")
 
 

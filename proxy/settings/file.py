@@ -1,12 +1,10 @@
-"""A file of settings: its bytes, and the tables that they say. Whatever it is, the worst outcome is a sentence.
-
-What it may be:
+"""Reads a settings file. Any file, of whatever type and contents, leads to settings or to an error of one line.
 
     a file, also behind symbolic links     read at the start, and again at SIGHUP
-    a pipe or a terminal                   read once, at the start: what has been read of it is gone. So /dev/stdin and
-                                           `<(...)` will do, and at SIGHUP nothing waits for somebody to write into it
+    a pipe or a terminal                   read once, at the start, for example /dev/stdin or `<(...)`. Its contents
+                                           can't be read again, so SIGHUP is an error and does not wait for more
 
-A file on a file system that hangs keeps whoever reads it: at SIGHUP that is a thread (`proxy.net.reloading`).
+A file system that hangs blocks the reader. So the file is read in a thread at SIGHUP (`proxy.net.reloading`).
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ EXAMPLE = "right would be a file as in docs/settings.md"
 
 
 def read_file(path: Path, *, again: bool = False) -> dict[str, Any]:
-    """The tables of a file. Blocks.
+    """The TOML tables of a file. Blocks.
 
     Args:
-        again: it has been read before.
+        again: True if the file has been read before; then it must be a regular file.
 
     Raises:
-        BadSetting: it can't be read (again), or is no TOML.
+        BadSetting: the file can't be read, or is no TOML.
     """
     refusal = "is no regular file, so it can be read at the start only" if again else None
     try:

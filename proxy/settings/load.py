@@ -1,4 +1,7 @@
-"""Everything that was said about how to run: read, checked, and completed with what follows from it."""
+"""Loads the settings of a proxy: reads all sources, checks the values, and adds the values that follow from others.
+
+`load` is for the proxy, `read` for `kafka-wiretap config check`.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,10 @@ class Loaded:
     """The settings in effect.
 
     Args:
-        proxy: how to pass traffic on.
-        capture: how to record; None: nothing is recorded.
+        proxy: the settings of the proxy.
+        capture: the settings of the recorder; None: nothing is recorded.
         effective: every key with its value, in the order of the reference page.
-        file: the file of settings, if there is one.
+        file: the settings file; None: there is none.
     """
 
     proxy: ProxySettings
@@ -44,26 +47,26 @@ class Loaded:
     file: Path | None
 
     def lines_of(self, error: BadSetting) -> list[str]:
-        """The lines of an error that turned up later, in the words of where its settings were given."""
+        """The lines of an error of these settings that was found later, with keys spelled as the user did."""
         cluster = error.cluster or self.proxy.clusters[0].name
         return [line_of(fault, cluster, in_file=self.file is not None) for fault in error.faults]
 
 
 class ClusterTls(NamedTuple):
-    """A cluster's sides of TLS, as far as what is said of them is right."""
+    """A cluster's TLS settings towards clients (`tls`) and brokers; None for a side without TLS, or with an error."""
 
     name: str
     tls: ListenerTls | None
     upstream_tls: UpstreamTls | None
 
 
-class Reading(NamedTuple):
+class ReadResult(NamedTuple):
     """The result of reading all sources.
 
     Args:
-        wrong: a line for everything that is wrong, each once.
-        loaded: None if anything is.
-        cluster_tls: every cluster's settings of TLS; the files that they name have not been read.
+        wrong: the error lines, each once.
+        loaded: the settings in effect; None if there is an error.
+        cluster_tls: the TLS settings of each cluster; the files that they name have not been read.
     """
 
     wrong: Sequence[str]
@@ -72,10 +75,14 @@ class Reading(NamedTuple):
 
 
 class _Sections(NamedTuple):
-    """The sections read. `values`: at the top, by field. `sides`: each cluster's name, and TLS towards either side."""
+    """All sections, as they were read.
+
+    `values`: field -> value, for the keys outside of tables. `tls_sides`: for each cluster its name, and its TLS
+    sections towards clients and brokers (None: not given).
+    """
 
     values: Mapping[str, Any]
-    sides: Sequence[tuple[str, Section | None, Section | None]]
+    tls_sides: Sequence[tuple[str, Section | None, Section | None]]
     clusters: Sequence[Section]
     capture: Section | None
 
@@ -87,19 +94,19 @@ def load(
     *,
     again: bool = False,
 ) -> Loaded:
-    """Reads all sources: flags win over the environment, that over the file, that over defaults.
+    """The settings in effect. Flags win over the environment, the environment over the file, the file over defaults.
 
     Args:
-        flags: by their names in `flags.FLAGS`; None and () are flags that were not given.
-        again: they were read at the start; see `read_file`.
+        flags: name in `flags.FLAGS` -> value; None and () stand for flags that were not given.
+        again: True if the settings were read before; see `read_file`.
 
     Raises:
-        BadSetting: with a line for everything that is wrong.
+        BadSetting: with a line for each error.
     """
-    reading = read(file, flags, environment, again=again)
-    if reading.loaded is None:
-        raise BadSetting(*reading.wrong)
-    return reading.loaded
+    result = read(file, flags, environment, again=again)
+    if result.loaded is None:
+        raise BadSetting(*result.wrong)
+    return result.loaded
 
 
 def read(
@@ -108,79 +115,83 @@ def read(
     environment: Mapping[str, str] = os.environ,
     *,
     again: bool = False,
-) -> Reading:
-    """As `load`, but returns the errors of settings, too. Raises BadSetting if the file can't be read."""
+) -> ReadResult:
+    """Like `load`, but returns error lines instead of raising them. Raises BadSetting if the file can't be read."""
     source = file_source(file, again=again) if file is not None else Source()
     source = environment_source(environment, source.clusters).over(source)
     source = source if flags is None else flag_source(flags, source).over(source)
     reader = SettingsReader(source, in_file=file is not None)
-    found = _sections(reader, source)
-    cluster_tls = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
+    sections = _sections(reader, source)
+    cluster_tls = [
+        ClusterTls(name, _if_spoken(listener), _if_spoken(upstream)) for name, listener, upstream in sections.tls_sides
+    ]
     if reader.wrong:
-        # faults of several clusters together
-        reader.report(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, found.clusters)))
-        return Reading(reader.wrong, None, cluster_tls)
-    loaded = _loaded(reader, found, environment, file)
-    return Reading(reader.wrong, loaded, cluster_tls)
+        # faults that concern several clusters; otherwise the constructor of ProxySettings finds them
+        reader.report(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, sections.clusters)))
+        return ReadResult(reader.wrong, None, cluster_tls)
+    loaded = _loaded(reader, sections, environment, file)
+    return ReadResult(reader.wrong, loaded, cluster_tls)
 
 
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
-    """All sections, read; the reader has an error line for each fault."""
+    """Reads all sections. The reader then has an error line for each fault."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
-    sides = [_tls_sides(reader, source, name) for name in source.clusters]
-    clusters = [_cluster(reader, *side) for side in sides]
+    tls_sides = [_tls_sides(reader, source, name) for name in source.clusters]
+    clusters = [_cluster(reader, *side) for side in tls_sides]
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
     reader.report(*_wrong_selection(source, capture.right if capture is not None else {}))
-    return _Sections({**values, "log": log}, sides, clusters, capture)
+    return _Sections({**values, "log": log}, tls_sides, clusters, capture)
 
 
 def _loaded(
-    reader: SettingsReader, found: _Sections, environment: Mapping[str, str], file: Path | None
+    reader: SettingsReader, sections: _Sections, environment: Mapping[str, str], file: Path | None
 ) -> Loaded | None:
-    """The settings in effect, if every section is right; None if the sections don't fit together."""
-    capture: CaptureSettings | None = found.capture.value if found.capture is not None else None
+    """The settings in effect; None if the sections don't fit together. Call it only if every section is right."""
+    capture: CaptureSettings | None = sections.capture.value if sections.capture is not None else None
     folder = capture.folder if capture is not None else None
-    clusters = tuple(_with_state(one.value, folder, environment) for one in found.clusters if one.value is not None)
-    proxy = reader.construct(ProxySettings, {**found.values, "clusters": clusters})
+    clusters = tuple(
+        _with_state(cluster.value, folder, environment) for cluster in sections.clusters if cluster.value is not None
+    )
+    proxy = reader.construct(ProxySettings, {**sections.values, "clusters": clusters})
     return None if proxy is None else Loaded(proxy, capture, _completed(reader.effective, proxy), file)
 
 
 def _tls_sides(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
-    """A cluster's name, and TLS on the sides of which something is said."""
+    """A cluster's name, and its TLS sections towards clients and brokers; None for a section that isn't given."""
     listener = upstream = None
-    if _is_said(source, (CLUSTERS, name, TLS), but=UPSTREAM):
+    if _is_given(source, (CLUSTERS, name, TLS), but=UPSTREAM):
         listener = reader.section(ListenerTls, (CLUSTERS, name, TLS))
-    if _is_said(source, (CLUSTERS, name, TLS, UPSTREAM)):
+    if _is_given(source, (CLUSTERS, name, TLS, UPSTREAM)):
         upstream = reader.section(UpstreamTls, (CLUSTERS, name, TLS, UPSTREAM))
     return name, listener, upstream
 
 
 def _cluster(reader: SettingsReader, name: str, listener: Section | None, upstream: Section | None) -> Section:
-    """A cluster's settings."""
+    """A cluster's section, with its TLS sections."""
     parts = [side for side in (listener, upstream) if side is not None]
     tls, upstream_tls = (side.draft if side is not None else None for side in (listener, upstream))
     both = {"tls": tls, "upstream_tls": upstream_tls if upstream_tls is not None and upstream_tls.on else None}
     return reader.section(ClusterSettings, (CLUSTERS, name), *parts, name=name, **both)
 
 
-def _spoken(side: Section | None) -> Any:
-    """A side of TLS, if all is right and it is spoken."""
+def _if_spoken(side: Section | None) -> Any:
+    """The settings of a TLS section; None if the section is not given, has an error, or switches TLS off."""
     settings = side.value if side is not None else None
     return settings if getattr(settings, "on", True) else None
 
 
-def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:
-    """True if a source has the section, even an empty one, or anything in it outside of its table `but`."""
+def _is_given(source: Source, section: KeyPath, but: str = "") -> bool:
+    """True if a source has the section, even an empty one. Keys in its table `but` alone don't count."""
     names = source.names_in(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
 
 
 def _capture(reader: SettingsReader, source: Source) -> Section | None:
-    """The recorder is imported only if something is to be recorded."""
-    if not _is_said(source, (CAPTURE,)):
+    """The section of the capture; None if it isn't given. The recorder is imported only if it is."""
+    if not _is_given(source, (CAPTURE,)):
         return None
     from recorder.capture.session import CaptureSettings
 
@@ -200,7 +211,7 @@ def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fau
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:
-    """The clusters' demands as far as known, also those of clusters with other faults."""
+    """The ports and files that the clusters claim, as far as right values tell; also of clusters with errors."""
     for name, section in zip(names, clusters, strict=True):
         yield demand(name, section.right, {place[2] for place in section.wrong})
 
@@ -213,6 +224,6 @@ def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapp
 
 
 def _completed(effective: list[Effective], proxy: ProxySettings) -> tuple[Effective, ...]:
-    """With the state files that were chosen."""
+    """The effective keys, with the default state files."""
     states = {(CLUSTERS, cluster.name, "state"): cluster.state for cluster in proxy.clusters}
-    return tuple(one._replace(value=states[one.place]) if one.place in states else one for one in effective)
+    return tuple(entry._replace(value=states[entry.place]) if entry.place in states else entry for entry in effective)

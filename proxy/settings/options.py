@@ -18,7 +18,7 @@ from proxy.schema.toml import plain
 
 # click's types for the kinds that are paths, by metavar
 _PATHS = {"FILE": click.Path(dir_okay=False), "FOLDER": click.Path(file_okay=False)}
-# (place of a key) -> its field; the keys of the capture are imported when needed
+# key path -> field, for all keys but those of the capture, which are imported when needed
 _FIELDS = {
     (*place, *below): field
     for place, settings in (((CLUSTERS, MAIN), ClusterSettings), (("log",), LogSettings), ((), ProxySettings))
@@ -42,7 +42,7 @@ class Flag(click.Option):
         return f"{self.opts[0]} {plain(self._field.key.example)}"
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """The value, checked for being a choice or a path. Raises BadParameter."""
+        """The value. Raises BadParameter if it is none of the choices, or no path of the right type."""
         if value:
             self._look_up()
         return super().type_cast_value(ctx, value)
@@ -76,7 +76,7 @@ class Flag(click.Option):
 
 
 def _help(field: KeyedField, sets_entry: bool) -> str:
-    """The first sentence about the key, and its default; keys that have flags are named by their flags."""
+    """The first sentence of the key's description, and its default. Names of keys that have flags become flags."""
     sentence = _SENTENCE_END.split(field.key.text)[0]
     if sets_entry:
         return f"{sentence} Repeatable."

@@ -1,10 +1,10 @@
-"""Raw values -> the dataclasses of the settings, or an error line for each fault.
+"""Makes the dataclasses of the settings of raw values, and an error line for each fault.
 
-Each dataclass is a section. Its keys are looked up below a key path, and read by their kinds; then its constructor
-checks the values together. A name that no section has looked up is no setting.
+Used by `load`. Each dataclass is a section. Its keys are looked up below a key path, and their values read by their
+kinds; then the dataclass' constructor checks the values together. A name that no section has looked up is no setting.
 
-For a wrong or missing value the constructor gets a right one, a stand-in, so that it can check the other values. If it
-finds a fault that names a key with a stand-in, that fault is left out: it may be about the stand-in.
+In place of a wrong or missing value the constructor gets a right one, a *stand-in*, so that it can check the other
+values. A fault that names a key with a stand-in is left out, because it may be about the stand-in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from proxy.schema.errors import BadSetting, Misread
+from proxy.schema.errors import BadSetting, InvalidValue
 from proxy.schema.faults import Fault, KeyPath, line_of
 from proxy.schema.flags import MAIN
 from proxy.schema.keys import Key, KeyedField, keys_of
@@ -26,12 +26,15 @@ from proxy.settings.sources import Given, Source, SourceKind
 
 # characters of an unknown name that are compared with the known names
 MAX_COMPARED = 64
-# longer error lines are cut: names and values may be of any length
+# error lines are cut to so many characters: names and values may have any length
 LONGEST_LINE = 1000
 
 
 class Effective(NamedTuple):
-    """A key and its value in effect; None: not set. `where`: the origin of the value, "wiretap.toml" or "--listen"."""
+    """A key and its value in effect; None: not set.
+
+    `where`: the value's origin, such as "wiretap.toml" or "--listen".
+    """
 
     place: KeyPath
     key: Key
@@ -44,10 +47,10 @@ class Section(NamedTuple):
     """The result of reading a section.
 
     Args:
-        value: the dataclass; None if anything is wrong.
+        value: the dataclass; None if a value or the whole is wrong.
         draft: the dataclass, perhaps with stand-ins; None if its constructor finds a fault.
-        right: field -> value, for the values that were given and are right.
-        wrong: the key paths of values that are wrong or missing.
+        right: field -> value, for the right values that were given.
+        wrong: the key paths of wrong and missing values.
     """
 
     value: Any | None
@@ -57,7 +60,7 @@ class Section(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """A section's fields while they are looked up."""
+    """The values of a section while its keys are looked up: field -> value; and the key paths of wrong values."""
 
     right: dict[str, Any]
     stand_ins: dict[str, Any]
@@ -65,13 +68,13 @@ class _Values(NamedTuple):
 
 
 class SettingsReader:
-    """Reads the sections of a source, one after the other. `effective`: the keys whose values are right so far."""
+    """Reads the sections of a source, one after the other. `effective`: the keys with right values so far."""
 
     def __init__(self, source: Source, *, in_file: bool) -> None:
         self.effective: list[Effective] = []
         self._source = source
         self._in_file = in_file
-        # error lines: each once, in their order
+        # the error lines, each once, in order
         self._wrong: dict[str, None] = {}
         self._keys: dict[KeyPath, Key] = {}
         # the paths of known tables, and the known names in each
@@ -88,8 +91,9 @@ class SettingsReader:
         """Reads one section.
 
         Args:
-            parts: sections within it, whose faults are also its own.
-            fields: values of fields that are no keys, such as drafts of `parts`.
+            place: the section's key path.
+            parts: the sections within it, whose faults are its own too.
+            fields: the values of fields that are no keys, such as drafts of `parts`.
         """
         values = self._read_keys(settings, place)
         wrong = [*values.wrong, *(place for part in parts for place in part.wrong)]
@@ -97,7 +101,7 @@ class SettingsReader:
         return Section(None if wrong else draft, draft, values.right, wrong)
 
     def values(self, settings: type) -> Mapping[str, Any]:
-        """Field -> value, for the right values of the keys outside of any table."""
+        """Field -> value, for the right values of the keys outside of tables."""
         return self._read_keys(settings, ()).right
 
     def construct(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
@@ -118,7 +122,10 @@ class SettingsReader:
         self._add(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[KeyPath]) -> None:
-        """Reports unknown names, and wrong values that were overridden. `tables`: known even if no section was read."""
+        """Reports unknown names, and wrong values that were overridden. Call it after the last section.
+
+        `tables`: the key paths of tables that are known even if no section was read below them.
+        """
         for place in tables:
             self._add_table(place)
         for place, given in self._source.given.items():
@@ -129,7 +136,7 @@ class SettingsReader:
                 self._report_unknown(place, given)
         for place, given in self._source.overridden:
             if place in self._keys:
-                with suppress(Misread):
+                with suppress(InvalidValue):
                     self._check(self._keys[place], place, given)
         for place in sorted(self._source.tables):
             if place in self._keys:
@@ -162,30 +169,33 @@ class SettingsReader:
             return
         try:
             values.right[field.name] = self._read_value(field.key, place, given)
-        except Misread:
+        except InvalidValue:
             values.wrong.append(place)
             values.stand_ins[field.name] = _stand_in(field)
 
     def _read_value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
-        """The value of a key. Raises Misread, with its error line added, if the value is wrong or missing."""
+        """The value of a key. Raises InvalidValue, with its error line added, if the value is wrong or missing."""
         if given is None:
             self._add(wording.missing(place, key, in_file=self._in_file))
-            raise Misread
+            raise InvalidValue
         value = self._check(key, place, given)
         self.effective.append(Effective(place, key, value, given.source_kind, given.where))
         return value
 
     def _check(self, key: Key, place: KeyPath, given: Given) -> Any:
-        """The value, read by the key's kind. Raises Misread, with its error line added, if it is wrong."""
+        """The value, read by the key's kind. Raises InvalidValue, with its error line added, if it is wrong."""
         try:
             return key.kind.read(given.raw)
-        except Misread as error:
+        except InvalidValue as error:
             self._add(wording.wrong_value(place, key, given, str(error)))
             raise
 
     def _read_table(self, field: KeyedField, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
-        """The right entries of a table such as `nodes`. `names`: their kind; `wrong`: gets the other entries' paths."""
-        found: dict[Any, Any] = {}
+        """The right entries of a table such as `nodes`: name -> value.
+
+        `names`: the kind of the names; `wrong`: a list to which the paths of wrong entries are added.
+        """
+        entries: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
         for name in self._source.names_in(place):
             below = (*place, name)
@@ -195,25 +205,25 @@ class SettingsReader:
                 given = self._source.given[below]
                 name_value = self._read_name(names, below, field.key)
                 self._check_distinct(written.setdefault(name_value, below), below)
-                found[name_value] = self._read_value(field.key, below, given)
-            except (Misread, KeyError):
+                entries[name_value] = self._read_value(field.key, below, given)
+            except (InvalidValue, KeyError):
                 wrong.append(below)
-        if not found:
+        if not entries:
             self.effective.append(Effective(place, field.key, None, SourceKind.DEFAULT, ""))
-        return found
+        return entries
 
     def _check_distinct(self, first: KeyPath, place: KeyPath) -> None:
-        """Raises Misread, with its error line added, if two names have one value ("1" and "01")."""
+        """Raises InvalidValue, with its error line added, if two names have the same value ("1" and "01")."""
         if first != place:
             shown = wording.named(place)
             self._add(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
-            raise Misread
+            raise InvalidValue
 
     def _read_name(self, names: Kind, place: KeyPath, key: Key) -> Any:
-        """The value of a name in a table (a node id). Raises Misread, with its error line added, if it is wrong."""
+        """The value of a name in a table, such as a node id. Raises InvalidValue, with its error line added."""
         try:
             return names.read(place[-1])
-        except Misread as error:
+        except InvalidValue as error:
             right = f"{dotted((*key.place, '1'))} = {toml(key.example)}"
             self._add(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
             raise
@@ -228,14 +238,14 @@ class SettingsReader:
             self._names.setdefault(place[:-1], set()).add(place[-1])
 
     def _report_unknown(self, place: KeyPath, given: Given | None) -> None:
-        """Reports the outermost unknown name of a key path: one line for a table, however much stands in it."""
+        """Reports the outermost unknown name of a key path: an unknown table gets one line, whatever it contains."""
         size = next(size for size in range(1, len(place) + 1) if place[:size] not in self._tables)
         if place[:size] in self._keys:
             return
         names = tuple(sorted(self._names.get(place[: size - 1], ())))
         nearest = _nearest(place[size - 1], names)
         if nearest is None:
-            self._add(wording.nothing_like(place[:size], given, names))
+            self._add(wording.unknown_without_suggestion(place[:size], given, names))
         else:
             right = (*place[: size - 1], nearest)
             self._add(wording.unknown(place[:size], given, right, self._keys.get(right)))
@@ -243,11 +253,11 @@ class SettingsReader:
 
 def _one_line(line: str) -> str:
     """The line, with unprintable characters escaped as in Python: arguments may hold anything."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
 
 
 def _speaks_of_any(fault: Fault | str, places: Iterable[KeyPath], cluster: str) -> bool:
-    return isinstance(fault, Fault) and any(fault.speaks_of(place, cluster) for place in places)
+    return isinstance(fault, Fault) and any(fault.mentions(place, cluster) for place in places)
 
 
 def _stand_in(field: KeyedField) -> Any:
@@ -258,5 +268,5 @@ def _stand_in(field: KeyedField) -> Any:
 # many clusters may have the same typing error
 @lru_cache(maxsize=1024)
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
-    """The one of `names` that is most like `name`; None if none is."""
+    """The one of `names` that is most like `name`; None if none is similar."""
     return next(iter(get_close_matches(name[:MAX_COMPARED], names, n=1, cutoff=0.5)), None)

@@ -1,4 +1,4 @@
-"""Makes docs/settings.md of the keys of all settings: `kafka-wiretap config reference > docs/settings.md`."""
+"""Makes docs/settings.md from the keys of all settings: `kafka-wiretap config reference > docs/settings.md`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ the environment, the environment over the file, the file over the default.
   has the port.
 """
 
-# heading, place of the section, its dataclass
+# heading, key path of the section, its dataclass
 SECTIONS: tuple[tuple[str, KeyPath, type], ...] = (
     ("At the top", (), ProxySettings),
     ("[log]", ("log",), LogSettings),
@@ -96,6 +96,6 @@ def _default(field: KeyedField) -> str:
 
 
 def _flag(place: KeyPath) -> str:
-    """The flag that sets a key; "" if none does. In a flag's place, None stands for the cluster's name."""
+    """The flag that sets a key; "" if there is none. In FLAGS, None stands for the cluster's name."""
     named = (name for name, flag in FLAGS.items() if tuple(part or MAIN for part in flag) == place)
     return next((f"`{flag_of(name)}`" for name in named), "")

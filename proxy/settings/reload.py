@@ -1,7 +1,7 @@
-"""Settings that change while the proxy runs, because that breaks no connection. All others change at the next start.
+"""Applies changed settings while the proxy runs, if that breaks no connection. Others wait for the next start.
 
-Certificates and other settings of TLS change for new connections. TLS can't be switched on or off: clients that know a
-port speak either TLS or plaintext to it.
+Used by the command line at SIGHUP. Certificates and other TLS settings change for new connections. TLS can't be
+switched on or off, because clients that know a port speak either TLS or plaintext to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
 # a cluster's tables by node id: a new node in them takes effect at once
 NODES, ADVERTISED = "nodes", "advertised"
-# why a key waits for the next start: if it belongs to TLS, to a cluster, to the capture, to none of these
+# why a changed key waits for the next start, for keys of TLS, of clusters, of the capture, and all others
 TLS_STAYS = "whether TLS is spoken can't change while the proxy runs; every other key of TLS can"
 LISTENER_STAYS = "a listener and its connections go on as they began"
 SESSION_STAYS = "a session is recorded to its end as it began"
@@ -36,7 +36,7 @@ READ_ONCE = "it is read once, at the start"
 
 
 class Reloaded(NamedTuple):
-    """The settings in effect now, and the keys whose change needs a restart."""
+    """The settings in effect now, and the keys whose changes wait for the next start."""
 
     loaded: Loaded
     waiting: tuple[KeyPath, ...]
@@ -46,10 +46,11 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     """The settings `now`, with those changes of `new` that take effect at once.
 
     Args:
-        now: the settings in effect. Their state files stay, and the nodes' ports remembered from these files.
+        now: the settings in effect. Their state files stay in use, and so do the nodes' ports in these files.
+        new: the settings that were read again.
 
     Raises:
-        BadSetting: the changes contradict settings that stay.
+        BadSetting: the changes don't fit settings that stay.
     """
     before = {entry.place: entry for entry in now.effective}
     after = {entry.place: entry for entry in new.effective}
@@ -101,14 +102,14 @@ def why_it_waits(place: KeyPath) -> str:
 
 
 def _tls_section(place: KeyPath) -> KeyPath:
-    """The section of TLS that a key belongs to, towards clients or brokers; () if it belongs to none."""
+    """The path of the TLS section that a key belongs to; () if it belongs to none."""
     if len(place) < 4 or place[0] != CLUSTERS or place[2] != TLS:
         return ()
     return place[:4] if place[3] == UPSTREAM else place[:3]
 
 
 def _lasting_tls_sections(now: Loaded, new: Loaded) -> set[KeyPath]:
-    """The sections of TLS that `now` and `new` both have."""
+    """The paths of the TLS sections that both `now` and `new` have."""
     before, after = (
         {section for cluster in loaded.proxy.clusters for section in _configured_tls(cluster)} for loaded in (now, new)
     )
@@ -124,7 +125,7 @@ def _configured_tls(cluster: ClusterSettings) -> list[KeyPath]:
 def _changed_tls(
     cluster: ClusterSettings, new_clusters: Mapping[str, ClusterSettings], sections: set[KeyPath]
 ) -> dict[str, Any]:
-    """The new values of the cluster's fields for these sections of TLS."""
+    """Field -> new value, for a cluster's fields that hold these TLS sections."""
     place = (CLUSTERS, cluster.name, TLS)
     changed: dict[str, Any] = {}
     if place in sections:
@@ -135,7 +136,7 @@ def _changed_tls(
 
 
 def _has_changed(before: Effective | None, after: Effective | None) -> bool:
-    """True if a source changed the key's value. A changed default does not count: it follows from another key."""
+    """True if the value has changed. A change from default to default does not count: it follows from another key."""
     entries = [entry for entry in (before, after) if entry is not None]
     values = [None if entry is None else entry.value for entry in (before, after)]
     return values[0] != values[1] and any(entry.source_kind is not SourceKind.DEFAULT for entry in entries)
@@ -151,5 +152,5 @@ def _changes_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: di
 
 
 def _added(table: str, cluster: str, applied: set[KeyPath], after: dict[KeyPath, Effective]) -> dict[int, Address]:
-    """The new nodes of a cluster's table."""
+    """Node id -> address, for the entries of a cluster's table that take effect at once."""
     return {int(place[3]): after[place].value for place in applied if place[:3] == (CLUSTERS, cluster, table)}

@@ -1,4 +1,4 @@
-"""The warnings and notes of `kafka-wiretap config check`: settings that are valid, and what may go wrong with them."""
+"""The warnings and notes of `kafka-wiretap config check` about valid settings: what may go wrong with them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from proxy.settings.load import Loaded
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
-# Kafka's defaults: of brokers, of consumers (one large batch may exceed it), of clients
+# Kafka's defaults: socket.request.max.bytes, fetch.max.bytes (one large batch may exceed it), request.timeout.ms
 _SOCKET_REQUEST_MAX_BYTES, _FETCH_MAX_BYTES, _REQUEST_TIMEOUT_SECONDS = FrameLimits().request, 52_428_800, 30
-# the default path of Kerberos' configuration
+# the default path of the configuration of Kerberos
 KRB5_CONFIG = "/etc/krb5.conf"
 _LOOPBACK = ("127.", "localhost", "::1")
 
@@ -24,7 +24,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class Risk(NamedTuple):
-    """A warning about a setting. `is_taken`: True if the settings take this risk. `warning`: goes on from the key."""
+    """A risk. `is_taken`: True if settings take it. `warning`: continues a sentence that begins with `key`."""
 
     key: str
     is_taken: Callable[[Any], bool]
@@ -119,7 +119,10 @@ CAPTURE_RISKS = (
 
 
 def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """What clients and brokers need because of the proxy, whatever its settings: a Kerberos key for its host."""
+    """A line for each cluster whose brokers need a Kerberos key for the proxy's host, if clients log in with GSSAPI.
+
+    Nothing if this machine does not use Kerberos.
+    """
     if not _knows_kerberos(environment):
         return
     for cluster in loaded.proxy.clusters:
@@ -139,7 +142,7 @@ def _knows_kerberos(environment: Mapping[str, str]) -> bool:
 
 
 def risks(loaded: Loaded) -> Iterator[str]:
-    """A line for each risk that the settings take, beginning with the key."""
+    """A line for each risk that the settings take. It begins with the key."""
     yield from _lines(PROXY_RISKS, loaded.proxy, "")
     for cluster in loaded.proxy.clusters:
         yield from _lines(CLUSTER_RISKS + CLUSTER_TLS_RISKS, cluster, f"clusters.{cluster.name}.")

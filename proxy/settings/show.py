@@ -1,4 +1,4 @@
-"""The settings in effect, and their sources: as a list for people, or as a settings file that says the same."""
+"""The lines of `kafka-wiretap config show`: the settings in effect and their sources, as a list or a settings file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIDDEN = "(hidden)"
 
 
 def listing(effective: Iterable[Effective]) -> Iterator[str]:
-    """A line for each key: its value, and the source of the value. The columns are lined up."""
+    """A line for each key: its value, and the value's source, in aligned columns."""
     rows = [
         (f"{dotted(entry.place)}{': ' if entry.value is None else ' = '}{_value(entry)}", _origin(entry))
         for entry in effective
@@ -26,7 +26,7 @@ def listing(effective: Iterable[Effective]) -> Iterator[str]:
 
 
 def as_file(effective: Iterable[Effective]) -> Iterator[str]:
-    """The settings as TOML for `--config`. Keys without a value, and secrets, are comments."""
+    """The lines of a settings file with these values. Keys without a value, and secrets, are comments."""
     for table, entries in groupby(effective, key=_table):
         if table:
             yield ""
@@ -39,7 +39,7 @@ def as_file(effective: Iterable[Effective]) -> Iterator[str]:
 
 
 def _table(entry: Effective) -> KeyPath:
-    """The table whose header stands above a key: the outermost one, so that a cluster's keys stay together."""
+    """The table under whose header a key is printed: the outermost one, so that a cluster's keys stay together."""
     return entry.place[: 2 if entry.place[0] == CLUSTERS else min(1, len(entry.place) - 1)]
 
 

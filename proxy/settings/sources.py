@@ -1,7 +1,7 @@
-"""Where settings come from: a file, the environment, flags. Each becomes a `Source`: key path -> raw value.
+"""The sources of settings: a file, the environment, flags. Each becomes a `Source`: key path -> raw value and origin.
 
-This module knows how each source spells a key path (a file's tables, the variable
-KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag's name), and not what a value means.
+Used by `load`. This module knows how each source spells a key path: a file's tables, the variable
+KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag's name. It doesn't know what a value means.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from proxy.terminal import printable
 PREFIX = "KAFKA_WIRETAP_"
 # the variable that names the settings file; it is no setting
 CONFIG = PREFIX + "CONFIG"
-# names in the longest key path: clusters.main.tls.upstream.ca
+# the number of names in the longest key path: clusters.main.tls.upstream.ca
 DEEPEST = 5
-# variables that Kubernetes sets in every pod beside a service called kafka-wiretap
+# variables (without PREFIX) that Kubernetes sets in every pod if there is a service called kafka-wiretap
 _KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
 
 
 class SourceKind(Enum):
-    """The kind of source that gave a value. Each kind wins over those above it."""
+    """The kind of source of a value. Each kind wins over those above it."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -39,7 +39,7 @@ class SourceKind(Enum):
 
 
 class Given(NamedTuple):
-    """A raw value and its origin. `where`: the file's path, the variable's name or the flag."""
+    """A raw value and its origin. `where`: the file's path, the variable's name, or the flag."""
 
     raw: Any
     source_kind: SourceKind
@@ -48,12 +48,13 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """The raw values of one source, or several.
+    """The raw values of one source, or of several.
 
     Args:
+        given: key path -> value.
         tables: the key paths of all tables, also of empty ones.
-        overridden: values that lost to another source's value.
-        wrong: an error line for each flag that is misused.
+        overridden: the values that lost to another source's value.
+        wrong: an error line for each misused flag.
     """
 
     given: dict[KeyPath, Given] = field(default_factory=dict)
@@ -62,23 +63,23 @@ class Source:
     wrong: tuple[str, ...] = ()
 
     def over(self, other: Source) -> Source:
-        """Both sources; this one's values win."""
+        """Both sources together. The values of this source win."""
         overridden = ((place, given) for place, given in other.given.items() if place in self.given)
         both = other.given | self.given, other.tables | self.tables
         return Source(*both, (*other.overridden, *overridden), (*other.wrong, *self.wrong))
 
     @property
     def clusters(self) -> list[str]:
-        """The names of the clusters that have settings, in their order."""
+        """The names of the clusters that have settings, in the order in which they were given."""
         return self.names_in((CLUSTERS,))
 
     def names_in(self, place: KeyPath) -> list[str]:
-        """The names of the keys and tables in a table, in their order."""
+        """The names of the keys and tables in a table, in the order in which they were given."""
         return [*self._names.get(place, ())]
 
     @cached_property
     def _names(self) -> dict[KeyPath, dict[str, None]]:
-        """The names in each table, in their order."""
+        """The names in each table."""
         names: dict[KeyPath, dict[str, None]] = {}
         for place in (*self.given, *sorted(self.tables)):
             for size in range(len(place)):
@@ -96,7 +97,7 @@ def file_source(path: Path, *, again: bool = False) -> Source:
 
 
 def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
-    """All values, and the tables that are empty or deeper than any setting."""
+    """All values below `place`; an empty table, or one that is deeper than any setting, counts as a value."""
     for name, value in table.items():
         if isinstance(value, dict) and value and len(place) < DEEPEST:
             yield from _leaves((*place, name), value)
@@ -105,8 +106,8 @@ def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath,
 
 
 def environment_source(environment: Mapping[str, str], clusters: list[str]) -> Source:
-    """The environment's source. `clusters`: their names in the file; a variable has `_` for their hyphens."""
-    # if two names are spelled alike, the first wins
+    """The environment's source. `clusters`: the names of the file's clusters; variables have `_` for their hyphens."""
+    # of two names with one spelling, the first wins
     spelled = {_spelled(name): name for name in reversed(clusters)}
     given = {}
     for variable, text in environment.items():
@@ -133,9 +134,9 @@ def variable_of(place: KeyPath) -> str:
 
 
 def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
-    """The flags' source; a cluster's flags set the only cluster of `below`, or `main`.
+    """The flags' source. The flags of a cluster set the only cluster of `below`, or `main` if it has none.
 
-    `wrong` tells each misused --node, and each flag of one cluster where there are several.
+    `Source.wrong` has a line for each wrong --node, and for each flag of a cluster if there are several clusters.
     """
     used = {name: value for name, value in flags.items() if value not in (None, ())}
     named = below.clusters
@@ -165,7 +166,7 @@ def _ambiguous_flags(used: Mapping[str, Any], clusters: list[str]) -> Iterator[s
 
 
 def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    """N -> HOST:PORT, of each "N=HOST:PORT"; and an error line for each wrong one."""
+    """Node id -> address, for each text "N=HOST:PORT"; and an error line for each wrong text."""
     nodes: dict[str, str] = {}
     wrong = []
     for text in texts:

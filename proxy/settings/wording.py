@@ -1,10 +1,12 @@
-"""The error line for a wrong setting, spelled as its source spells settings, with an example that can be copied there.
+"""Error lines for wrong settings. A line spells the setting as its source does, and has an example to copy.
+
+Used by `reader`:
 
     --listen 127.0.0.1:x has no port ...; right would be --listen 127.0.0.1:19092
     clusters.main.listen = "127.0.0.1:x" has no port ...; right would be listen = "127.0.0.1:19092"
     KAFKA_WIRETAP_CLUSTERS__MAIN__LISTEN=127.0.0.1:x has no port ...; right would be KAFKA_WIRETAP_...
 
-What constructors and sockets find wrong is said by `faults.py`.
+The lines for faults that constructors and sockets find are made by `schema/faults.py`.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.sources import Given, SourceKind, variable_of
 from proxy.units import LARGEST_SIZE
 
-# the most characters of a name that a line shows
+# characters of a name that a line shows
 MAX_NAMED = 160
 
 
 def as_written(raw: object) -> str:
-    """A raw value in TOML's notation, cut off if it is long."""
+    """A raw value in TOML's notation, cut if it is long."""
     if not isinstance(raw, list):
         return _item(raw)
     return cut("[" + ", ".join(map(_item, raw[:MAX_SHOWN])) + "]")
@@ -36,7 +38,7 @@ def _item(raw: object) -> str:
 
 
 def named(place: KeyPath) -> str:
-    """A name that somebody has written, with its tables, cut off where it is long."""
+    """A key path in TOML's notation, cut if it is long."""
     return cut(dotted(place), MAX_NAMED)
 
 
@@ -47,7 +49,7 @@ def wrong_value(place: KeyPath, key: Key, given: Given, reason: str) -> str:
 
 
 def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
-    """The line for a key that must be there and isn't."""
+    """The line for a required key that is missing."""
     flag = flag_at(place)
     if in_file or flag is None:
         return f"{named(place)} is missing; right would be {_example(place, key, SourceKind.FILE, '')}"
@@ -55,7 +57,10 @@ def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
 
 
 def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
-    """The line for an unknown name. `nearest`: the known name most like it; `key`: its key, None for a table's name."""
+    """The line for an unknown name that resembles a known one.
+
+    `nearest`: the path of the known name; `key`: its key, None if it is a table.
+    """
     if given is not None and given.source_kind is SourceKind.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
         return f"{cut(given.where, MAX_NAMED)} is no setting; right would be {right}"
@@ -63,8 +68,8 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
     return f"{named(place)} is no setting; right would be {right}"
 
 
-def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
-    """The line for an unknown name that resembles no known one."""
+def unknown_without_suggestion(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
+    """The line for an unknown name that resembles no known one. `names`: the known names."""
     by_environment = given is not None and given.source_kind is SourceKind.ENVIRONMENT
     name = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
     return f"{name} is no setting; right would be one of {', '.join(names)}"

@@ -1,48 +1,59 @@
-"""Recording: a log written beside the traffic, and Parquet columns that a process of its own makes of the log.
+"""Recording: a log written beside the traffic, and Parquet files that a process of its own makes of the log.
 
     in the proxy's process
-    tap           the proxy's observer: takes each chunk when it arrives, before it is sent on
-    connection_recorder  one connection as the tap sees it: what may be written now, what is masked
-    backlog       the entries that are kept back for a connection, with their masked and left-out spans
-    redaction     which bytes of a marked frame may not be kept
-    gap           counts what was lost in a stretch that isn't recorded
-    writer        the thread that writes the tap's entries
-    spool         the log's format: segments, entries, checksums
-    roll          the writer's account of what the log holds
-    lag           how far the compactor is behind
-    session       a session's folder: begun, opened, removed; its settings
-    lock, status  who may write and compact a session; how far its compactor is
+    tap              the proxy's observer: takes each chunk when it arrives, before it is sent on
+    connection_recorder  the tap's record of one connection: which bytes to write, to mask, or to keep back
+    backlog          the entries that are kept back for one connection
+    frame_filter     which frames and bytes the settings leave out of one connection's recording
+    redaction        which bytes of a marked frame must be masked
+    claims           the principal of a connection, read from its login
+    gap              counts what is lost while a connection is not recorded
+    writer           the thread that writes the tap's entries
+    spool            the log's format: segments, entries, checksums
+    inventory        numbers the log's entries, and lists the open connections at each segment's beginning
+    direct_io        reads and writes of segments past the page cache
+    lag              how far the compactor is behind
+    selection        the settings that select what is recorded
+    session          a session's folder: begun, opened, removed; the settings of a recording
+    lock, status     who may write and compact a session; how far its compactor is
 
     in the compactor's process
-    segments      a segment read while it grows, and past its damaged parts
-    facts         the JSON of entries and states: tables of types
-    assembly      entries -> connections; finds entries that are missing
+    segments         reads a segment while it grows, and past its damaged parts
+    entry_json       the JSON of entries and states: a schema for each
+    assembly         entries -> connections; finds entries that are missing
     unknown_connections  connections whose opening is lost
-    ledger        the reader's totals, compared with the writer's roll
-    streams       bytes -> frames again, with the proxy's own conversation room
-    cutting       where the frames lie in a chunk, and the exchange of each
-    connection_state  one connection as the compactor sees it
-    rows, columns frames -> rows -> Arrow, in groups bounded by bytes
-    events        rows of `events`: all that is no frame
-    ranges        the files of a segment's rows, by hour
-    partitions    the folders of the hours
-    storage       where closed files go, and in which order
-    progress      state files: the next range starts from them
-    compaction    segment after segment: files, state, removal; each frame exactly once
-    compactor     all sessions of a capture, each for itself; the process
+    closed_connections   finds connections whose closing is lost
+    streams          bytes of connections -> frames, with the proxy's own conversation room
+    frame_spans      where the frames lie in a chunk, and the exchange of each
+    connection_state one connection as the compactor sees it
+    rows, columns    frames -> rows -> Arrow tables, one for each row group
+    events           rows of `events`: everything that is no frame
+    ranges           the Parquet files of one segment's rows, by hour
+    partitions       the folders of the hours
+    storage          writes Parquet files, and publishes them in a safe order
+    progress         state files: the next segment starts from the newest one
+    published        which segments have become rows
+    resuming         where the compaction of a session resumes
+    compaction       one session: segment after segment, each frame exactly once
+    compactor        all sessions of a capture; the process
 
     for readers
-    frames        the columns' names and types, the format's number, the upgrade steps
-    merging       many small files made into few large ones, in another folder
-    outcome       how an exchange ended
-    reader        frames and events read out of a capture
-    remote        files of a capture in an S3 bucket
+    frames           the columns' names and types, the format's number, the upgrade steps
+    reader           frames and events read out of a capture
+    row_group, pages, body_stream  one row group of an untrusted file, within an allowance of memory
+    remote           files of a capture in an S3 bucket
+    merging          many small files made into few large ones, in another folder
+    origins          which exchange of another capture each exchange of a replay replays
+    outcome          how an exchange ended
+    response_errors  the errors in a recorded response
 
-entry       one record of the log: bytes of a connection, or a fact about it
-segment     one file of the log; compacted as a whole
-range       the segments whose frames one set of Parquet files holds; a frame belongs where its last byte stands
-hole        where a connection's record breaks off; resync: where it goes on, at a frame's boundary in each direction
-roll        at a segment's beginning: which connections are open, what the closed ones held
-checkpoint  where a reader that has lost an earlier part of the log may go on with a connection
-kept back   arrived and sent on, but not yet written: which bytes must be masked isn't known yet
+entry          one record of the log. A *bytes entry* holds bytes of one direction of a connection. All others are
+               *control entries*: an opening, a login, a gap, and so on
+segment        one file of the log; compacted as a whole
+range          the rows of one segment, and their Parquet files. A frame belongs to the segment of its last byte
+gap            a stretch of a connection that is not recorded. A GAP entry begins it. A RESYNC entry ends it, at a
+               frame boundary in each direction
+inventory      the first entry of a segment: the open connections, and the totals of the closed ones
+checkpoint     an entry from which a reader that has lost earlier entries of a connection may go on
+kept back      arrived and sent on, but not yet written: which of the bytes must be masked isn't known yet
 """

@@ -1,8 +1,9 @@
-"""Entries of one connection that wait for the log: which of their bytes to mask or leave out is not known yet.
+"""The entries of one connection that are kept back: which of their bytes to mask or leave out is not known yet.
 
-An entry holds bytes of a stream, or a fact, such as a login. There is a queue for the bytes of each direction, because
-unclassified bytes hold up only their own direction, and one for facts. Whatever a peer sends, the work grows only as
-its bytes do: entries leave at the front of a queue, masks apply to its end, and stretches come in stream order.
+Used by `connection_recorder`. A bytes entry holds bytes of one direction; a control entry holds none, for example a
+login. Each direction has a queue of bytes entries, because unclassified bytes hold up only their own direction. A third
+queue holds control entries. Whatever a peer sends, the work grows in proportion to its bytes: entries leave at the
+front of a queue, masks apply to its end, and stretches are added in stream order.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ PENDING_COST = 248
 # an offset that no stream reaches
 NOWHERE = 1 << 62
 
-# start and stop, both offsets in the stream. A span, as the log has it, is (start in the entry, length)
+# start and stop, both stream offsets. The spans of the log are (start within the entry, length)
 Stretch = tuple[int, int]
 _start, _stop = itemgetter(0), itemgetter(1)
 
 
 class PendingEntry:
-    """A future entry of the log. `before`: facts to write before its bytes. `number`: its rank in arrival order."""
+    """A future entry of the log. `before`: control entries to write first. `number`: its rank in order of arrival."""
 
     __slots__ = ("at_ns", "before", "data", "direction", "kind", "left_out", "masks", "number", "offset")
 
@@ -38,49 +39,49 @@ class PendingEntry:
         self.at_ns = at_ns
         self.data = data
         self.number = 0
-        # mostly empty: a tuple until the first is added, because each empty list takes memory
+        # tuples while they are empty, as most are, because each empty list takes memory
         self.before: Sequence[PendingEntry] = ()
         self.masks: Sequence[Stretch] = ()
         self.left_out: Sequence[Stretch] = ()
 
     @property
     def end(self) -> int:
-        """The stream offset after its last byte."""
+        """The stream offset behind the entry's last byte."""
         return self.offset + len(self.data)
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that the entry and its facts take."""
-        return len(self.data) + PENDING_COST + sum(fact.cost for fact in self.before)
+        """Bytes of memory that this entry and the control entries before it take."""
+        return len(self.data) + PENDING_COST + sum(entry.cost for entry in self.before)
 
     def mask(self, start: int, stop: int) -> None:
-        """Masks the stream from `start` to `stop`, as far as this entry holds it. Call in stream order."""
+        """Masks the bytes from stream offset `start` to `stop` that this entry holds. Call in stream order."""
         self.masks = self._with(self.masks, start, stop)
 
     def leave_out(self, start: int, stop: int) -> None:
-        """Leaves out the stream from `start` to `stop`, as far as this entry holds it. Call in stream order."""
+        """Leaves out the bytes from stream offset `start` to `stop` that this entry holds. Call in stream order."""
         self.left_out = self._with(self.left_out, start, stop)
 
     def _with(self, stretches: Sequence[Stretch], start: int, stop: int) -> Sequence[Stretch]:
-        """The stretches with one more; it is merged with all that end at its start or later, gaps included."""
+        """The stretches with one more. It is merged with every stretch that ends at its start or later."""
         start, stop = max(start, self.offset), min(stop, self.end)
         if start >= stop:
             return stretches
-        found = stretches if isinstance(stretches, list) else []
-        while found and start <= found[-1][1]:
-            first, last = found.pop()
+        merged = stretches if isinstance(stretches, list) else []
+        while merged and start <= merged[-1][1]:
+            first, last = merged.pop()
             start, stop = min(start, first), max(stop, last)
-        found.append((start, stop))
-        return found
+        merged.append((start, stop))
+        return merged
 
-    def note(self, fact: PendingEntry) -> None:
-        """Adds a fact, to be written before this entry's bytes and after its earlier facts."""
+    def add_before(self, control_entry: PendingEntry) -> None:
+        """Adds a control entry, to be written before this entry's bytes and after the entries in `before`."""
         if not isinstance(self.before, list):
             self.before = []
-        self.before.append(fact)
+        self.before.append(control_entry)
 
     def split(self, at: int) -> tuple[PendingEntry, PendingEntry]:
-        """The entry cut at stream offset `at`: the part before it, with the facts, and the part after it."""
+        """The two parts of this entry, cut at stream offset `at`. The first part has the control entries."""
         front, rest = self._part(self.offset, at), self._part(at, self.end)
         front.number = rest.number = self.number
         front.before = self.before
@@ -94,9 +95,9 @@ class PendingEntry:
         return part
 
     def items(self, connection: int) -> Iterator[Item]:
-        """The items to write: the facts, then the bytes, with an OMITTED item for each left-out stretch."""
-        for fact in self.before:
-            yield from fact.items(connection)
+        """The items to write: the control entries, then the bytes, with an OMITTED item for each left-out stretch."""
+        for control_entry in self.before:
+            yield from control_entry.items(connection)
         at = self.offset
         for start, stop in self.left_out:
             if at < start:
@@ -117,10 +118,10 @@ class PendingEntry:
 
 
 def _within(stretches: Sequence[Stretch], start: int, stop: int) -> list[Stretch]:
-    """The parts of these ordered stretches that lie between two offsets."""
+    """The parts of these ordered stretches that lie between two stream offsets."""
     first = bisect_right(stretches, start, key=_stop)
     last = bisect_left(stretches, stop, key=_start)
-    return [(max(one, start), min(other, stop)) for one, other in stretches[first:last]]
+    return [(max(begin, start), min(end, stop)) for begin, end in stretches[first:last]]
 
 
 def _blanked(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
@@ -131,37 +132,37 @@ def _blanked(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
 
 
 class Backlog:
-    """All entries of a connection that have not been written, in the order of arrival."""
+    """All entries of a connection that are kept back. `cost`: the bytes of memory that they take."""
 
     def __init__(self) -> None:
-        # bytes of each direction
+        # the bytes entries of each direction
         self._streams: tuple[deque[PendingEntry], deque[PendingEntry]] = (deque(), deque())
-        # facts that are entries of their own, in no other entry's `before`
-        self._facts: deque[PendingEntry] = deque()
+        # the control entries that are in no other entry's `before`
+        self._control_entries: deque[PendingEntry] = deque()
         self._arrived = 0
         self.cost = 0
 
     def __len__(self) -> int:
-        return sum(map(len, (*self._streams, self._facts)))
+        return sum(map(len, (*self._streams, self._control_entries)))
 
     def add(self, pending: PendingEntry) -> None:
         """Adds the newest entry."""
         self._arrived += 1
         pending.number = self._arrived
-        (self._streams[pending.direction] if pending.kind == EntryKind.BYTES else self._facts).append(pending)
+        (self._streams[pending.direction] if pending.kind == EntryKind.BYTES else self._control_entries).append(pending)
         self.cost += pending.cost
 
-    def note(self, fact: PendingEntry) -> None:
-        """Adds a fact, to be written before the entry that holds its offset; if none does yet, as the newest entry."""
-        entries = self.since(fact.direction, fact.offset)
+    def add_before_offset(self, control_entry: PendingEntry) -> None:
+        """Adds a control entry before the bytes entry that holds its offset; if none does, as the newest entry."""
+        entries = self.since(control_entry.direction, control_entry.offset)
         if entries:
-            entries[0].note(fact)
-            self.cost += fact.cost
+            entries[0].add_before(control_entry)
+            self.cost += control_entry.cost
         else:
-            self.add(fact)
+            self.add(control_entry)
 
     def split(self, direction: int, at: int) -> None:
-        """Cuts the newest entry of a direction in two if stream offset `at` lies within it."""
+        """Cuts the newest bytes entry of a direction in two if stream offset `at` lies within it."""
         stream = self._streams[direction]
         if stream[-1].offset < at < stream[-1].end:
             newest = stream.pop()
@@ -170,23 +171,23 @@ class Backlog:
             self.cost += sum(part.cost for part in parts) - newest.cost
 
     def newest(self, direction: int) -> PendingEntry:
-        """The newest bytes of a direction. Raises IndexError where there are none."""
+        """The newest bytes entry of a direction. Raises IndexError if there is none."""
         return self._streams[direction][-1]
 
     def since(self, direction: int, start: int) -> list[PendingEntry]:
-        """The entries of a direction from stream offset `start` on. Takes time proportional to their number."""
-        found: list[PendingEntry] = []
+        """The bytes entries of a direction from stream offset `start` on. Takes time in proportion to their number."""
+        entries: list[PendingEntry] = []
         for pending in reversed(self._streams[direction]):
             if pending.end <= start:
                 break
-            found.append(pending)
+            entries.append(pending)
             if pending.offset <= start:
                 break
-        found.reverse()
-        return found
+        entries.reverse()
+        return entries
 
     def mask(self, direction: int, stretches: Sequence[Stretch]) -> None:
-        """Masks these ordered stretches of a direction, as far as their bytes are here."""
+        """Masks the bytes of these ordered stretches that are kept back."""
         if not stretches:
             return
         at = 0
@@ -199,14 +200,15 @@ class Backlog:
                 at += 1
 
     def leave_out(self, direction: int, start: int, stop: int) -> None:
-        """Leaves out a direction from `start` to `stop`, as far as its bytes are here."""
+        """Leaves out the kept-back bytes of a direction from stream offset `start` to `stop`."""
         for pending in self.since(direction, start):
             pending.leave_out(start, stop)
 
     def join(self, direction: int, start: int) -> None:
-        """Joins the two newest entries of a direction if both belong to the unfinished frame that begins at `start`.
+        """Joins the two newest bytes entries of a direction if both belong to the waiting frame that begins at `start`.
 
-        The first piece's time is kept. Only a frame's first and last times are used, and its last piece is not joined.
+        The joined entry has the earlier time. No time is lost that is used later: only the times of a frame's first and
+        last byte are, and the entry of the last byte is never joined.
         """
         stream = self._streams[direction]
         if len(stream) < 2 or stream[-2].offset < start:
@@ -216,8 +218,8 @@ class Backlog:
         if isinstance(joined.data, bytes):
             joined.data = bytearray(joined.data)
         joined.data += newest.data
-        for fact in newest.before:
-            joined.note(fact)
+        for control_entry in newest.before:
+            joined.add_before(control_entry)
         for masked in newest.masks:
             joined.mask(*masked)
         for left_out in newest.left_out:
@@ -229,7 +231,7 @@ class Backlog:
 
         Args:
             barriers: for each direction, the stream offset from which on its bytes must wait.
-            holds_all: for each direction, whether all entries that arrived after those bytes wait with them.
+            holds_all: for each direction, True if all entries that arrived after its waiting bytes wait too.
         """
         while (queue := self._ready(barriers, holds_all)) is not None:
             pending = queue.popleft()
@@ -242,22 +244,22 @@ class Backlog:
             yield pending
 
     def _ready(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> deque[PendingEntry] | None:
-        """The queue whose first entry is the next to be written; None: all entries must wait."""
-        found = self._facts or None
-        until = NOWHERE
+        """The queue whose first entry is the next to be written; None if all entries must wait."""
+        first = self._control_entries or None
+        waits_from = NOWHERE
         for stream, barrier, holds in zip(self._streams, barriers, holds_all, strict=True):
             if not stream:
                 continue
             if stream[0].offset < barrier:
-                found = stream if found is None or stream[0].number < found[0].number else found
+                first = stream if first is None or stream[0].number < first[0].number else first
             elif holds:
-                until = min(until, stream[0].number)
-        return found if found is not None and found[0].number < until else None
+                waits_from = min(waits_from, stream[0].number)
+        return first if first is not None and first[0].number < waits_from else None
 
     def clear(self) -> tuple[int | None, int | None]:
-        """Forgets all entries. Returns each direction's first kept-back offset; None where no bytes were kept back."""
+        """Removes all entries. Returns the stream offset of each direction's first byte; None where there was none."""
         first = [stream[0].offset if stream else None for stream in self._streams]
-        for queue in (*self._streams, self._facts):
+        for queue in (*self._streams, self._control_entries):
             queue.clear()
         self.cost = 0
         return first[0], first[1]

@@ -1,8 +1,9 @@
-"""Rows of frames and events, gathered and made into Arrow tables: a row group's worth at a time.
+"""Gathers the rows of frames and events, and makes an Arrow table of them for each row group.
 
-Built for many small frames. A row's numbers go into one flat list; each column is a slice of the list. Values that many
-rows share (a connection's facts, an api, a client id) are indices into a table. The frames' bytes stand one behind the
-other in a buffer that the binary column uses as it is.
+Used by `ranges` and filled by `rows` and `events`. Built for many small frames: a row's numbers go into one flat list,
+and each column is a slice of that list. Values that many rows share (those of a connection, an API, a client id) stand
+once in a dictionary, and rows hold their indices. The frames' bytes stand one behind the other in a buffer that the
+binary column uses without a copy.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ import pyarrow.compute as pc
 
 from recorder.capture import frames as c
 
-# bytes of frames in a row group at most, so that a reader's memory is bounded; a larger frame is a row group of its own
+# bytes of frames in a row group, so that a reader's memory is bounded; a larger frame is a row group of its own
 MAX_BYTES = 64 * 1024 * 1024
-# the same for frames without records: they are few, and a second row group waits beside that of the others
-MAX_CONTROL_BYTES = 16 * 1024 * 1024
-# rows in a row group at most: their numbers take some 300 bytes a row while they wait here
+# bytes of frames in a row group of frames without records. Such frames are few, and both row groups wait in memory
+MAX_BYTES_WITHOUT_RECORDS = 16 * 1024 * 1024
+# rows in a row group: their numbers take some 300 bytes a row while they wait here
 MAX_ROWS = 100_000
-# bytes of names in a row group at most: long names make for fewer rows
+# characters of names in a row group: long names make for fewer rows
 MAX_NAMES = 128 * 1024 * 1024
-# masked and omitted spans in a row group at most, as a hundred bytes each while they wait here
+# masked and omitted spans in a row group: each takes some hundred bytes while it waits here
 MAX_SPANS = 500_000
-# rows of events in a row group at most: each takes a kilobyte while it waits here
+# rows of events in a row group: each takes a kilobyte while it waits here
 MAX_EVENTS = 20_000
 
 Spans = list[tuple[int, int]]
 
 
-class Peers(NamedTuple):
-    """The values that all frames of a connection share."""
+class ConnectionColumns(NamedTuple):
+    """The columns whose values all frames of a connection share."""
 
     connection: int
     node: int | None
@@ -43,8 +44,8 @@ class Peers(NamedTuple):
     dialect: str = c.KAFKA
 
 
-class Shape(NamedTuple):
-    """The values that all frames of a kind, api and version share."""
+class FrameType(NamedTuple):
+    """The columns whose values all frames of one kind, sender, API and version share."""
 
     kind: str
     made_by: str
@@ -53,12 +54,12 @@ class Shape(NamedTuple):
     api_version: int | None
 
 
-class Numbers(NamedTuple):
-    """A row's own numbers. `peers`, `shape` and `client_id` are indices into `SharedTables`."""
+class RowNumbers(NamedTuple):
+    """The numbers of one row. The first three are indices into `SharedDictionaries`."""
 
-    peers: int
-    shape: int
-    client_id: int
+    columns_index: int
+    frame_type_index: int
+    client_id_index: int
     sequence: int
     exchange: int | None
     mono_ns: int
@@ -72,48 +73,53 @@ class Numbers(NamedTuple):
     transfer_ns: int | None
 
 
-WIDTH = len(Numbers._fields)
+WIDTH = len(RowNumbers._fields)
 
 
-class Table:
-    """Distinct values, each with the index that rows store in its place."""
+class Dictionary:
+    """Distinct values, each with the index that rows hold in its place. `widest`: the characters of the longest."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
-        # characters of the longest
         self.widest = 0
-        self._numbers: dict[Any, int] = {}
+        self._indices: dict[Any, int] = {}
 
-    def number(self, value: Any) -> int:
-        """The value's index; a new value is appended."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self.values)
+    def index_of(self, value: Any) -> int:
+        """The index of a value; a new value is added."""
+        index = self._indices.get(value)
+        if index is None:
+            index = self._indices[value] = len(self.values)
             self.values.append(value)
             self.widest = max(self.widest, _width(value))
-        return found
+        return index
 
 
-class SharedTables:
-    """The tables of shared values of one range; new for each range, so that they can't grow for ever."""
+class SharedDictionaries:
+    """The dictionaries of one range's rows. Each range has new ones, so that they can't grow for ever."""
 
     def __init__(self) -> None:
-        self.peers = Table()
-        self.shapes = Table()
-        self.client_ids = Table()
+        self.connections = Dictionary()
+        self.frame_types = Dictionary()
+        self.client_ids = Dictionary()
 
 
 class FrameRows:
-    """The rows of the next row group of frames. All of its rows have one clock.
+    """The rows of the next row group of frames. All rows have one offset between wall clock and monotonic clock.
 
-    `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `note` adds the
-    values that few rows have. `is_data`: whether they are frames of the APIs that carry records.
+    To add a row, extend `numbers` by one `RowNumbers` (or a plain tuple like it), and `body` by the frame's bytes.
+    `set_rare_values` adds the values that few rows have. `carries_records`: True for frames of APIs that carry records.
     """
 
     def __init__(
-        self, session: str, cluster: str | None, shared: SharedTables, clock_ns: int, *, is_data: bool = True
+        self,
+        session: str,
+        cluster: str | None,
+        shared: SharedDictionaries,
+        clock_ns: int,
+        *,
+        carries_records: bool = True,
     ) -> None:
-        self._max_bytes = MAX_BYTES if is_data else MAX_CONTROL_BYTES
+        self._max_bytes = MAX_BYTES if carries_records else MAX_BYTES_WITHOUT_RECORDS
         self.session = session
         self.cluster = cluster
         self.shared = shared
@@ -130,18 +136,18 @@ class FrameRows:
         return len(self.numbers) // WIDTH
 
     def has_room(self, size: int) -> bool:
-        """True if a frame of this size fits into this row group."""
+        """True if a frame of `size` bytes fits into this row group."""
         rows, shared = len(self), self.shared
-        names = rows * (shared.peers.widest + shared.client_ids.widest)
+        names = rows * (shared.connections.widest + shared.client_ids.widest)
         is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._spans <= MAX_SPANS
         return not rows or (is_small and len(self.body) + size <= self._max_bytes)
 
-    def correct(self, name: str, value: Any) -> None:
-        """Changes a number of the newest row."""
-        self.numbers[Numbers._fields.index(name) - WIDTH] = value
+    def correct_newest(self, name: str, value: Any) -> None:
+        """Changes a number of the newest row. `name`: a field of `RowNumbers`."""
+        self.numbers[RowNumbers._fields.index(name) - WIDTH] = value
 
-    def note(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
-        """Adds the rare values of the newest row, whose `stored` bytes are the last of the body."""
+    def set_rare_values(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
+        """Adds the rare values of the newest row; the last `stored` bytes of `body` are its bytes."""
         row = len(self) - 1
         self._spans += len(masked) + len(omitted)
         if omitted:
@@ -156,7 +162,7 @@ class FrameRows:
         """The rows as an Arrow table of the frames' schema."""
         schema = c.frames_schema()
         rows = len(self)
-        number = {name: self.numbers[index::WIDTH] for index, name in enumerate(Numbers._fields)}
+        number = {name: self.numbers[index::WIDTH] for index, name in enumerate(RowNumbers._fields)}
         stored = _replaced(number["size"], self._stored)
         at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
         columns: dict[str, Any] = {
@@ -168,24 +174,24 @@ class FrameRows:
             c.MASKED: _sparse(self._masked, rows, schema.field(c.MASKED).type),
             c.OMITTED: _sparse(self._omitted, rows, schema.field(c.OMITTED).type),
             c.NOTE: _sparse(self._notes, rows, pa.string()),
-            c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id"], pa.string()),
+            c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id_index"], pa.string()),
         }
         for values, index, names in (
-            (self.shared.peers.values, number["peers"], Peers._fields),
-            (self.shared.shapes.values, number["shape"], Shape._fields),
+            (self.shared.connections.values, number["columns_index"], ConnectionColumns._fields),
+            (self.shared.frame_types.values, number["frame_type_index"], FrameType._fields),
         ):
             for position, name in enumerate(names):
                 column = [value[position] for value in values]
                 if name == c.CLUSTER:
                     column = [value or self.cluster for value in column]
                 columns[name] = _taken(column, index, schema.field(name).type)
-        for name in Numbers._fields[3:]:
+        for name in RowNumbers._fields[3:]:
             columns.setdefault(name, pa.array(number[name], schema.field(name).type))
         return pa.Table.from_arrays([columns[field.name] for field in schema], schema=schema)
 
 
 class EventRows:
-    """The rows of the next row group of events."""
+    """The rows of the next row group of events. `cluster`: that of events that belong to no cluster of their own."""
 
     def __init__(self, session: str, cluster: str | None) -> None:
         self.session = session
@@ -214,7 +220,7 @@ class EventRows:
         detail: str | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Adds one event; the arguments are its columns, None where they don't apply."""
+        """Adds one event. The arguments are its columns; None where they don't apply."""
         at_ns = mono_ns + clock_ns
         at = at_ns // 1000
         self._details += len(detail or "")
@@ -249,7 +255,7 @@ def _replaced(values: list[int], rare: dict[int, int]) -> list[int]:
 
 
 def _binary(sizes: list[int], body: bytearray) -> Any:
-    """A binary column over the buffer itself, without a copy."""
+    """A binary column that uses the buffer without a copy."""
     ends = pc.cumulative_sum(pa.array([0, *sizes], pa.int32()))
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(body)])
 

@@ -1,11 +1,12 @@
-"""Segments of a session's log made into Parquet files, each frame exactly once, through any crash.
+"""Compacts one session: makes Parquet files of the segments of its log, each frame exactly once, through any crash.
 
-One segment is one range: its rows are those of the frames whose last byte stands in it, and its files are named after
-the segment, so a second run makes the same files. The order of steps makes it safe: first all files of the range and
-their folders, then the state that the next range starts from, then the removal of the segment. After a crash before the
-state was written the range is made again and its files are replaced; after a later crash only the segment is removed.
+Used by `compactor`. The rows of one segment are a *range*: the frames whose last byte stands in the segment. The files
+of a range are named after the segment, so a second run makes the same files. The steps have a safe order: first all
+files of the range and their folders are published, then the state from which the next range starts is written, then the
+segment is removed. After a crash before the state was written, the range is made again and replaces its files. After a
+later crash, only the removal is done again.
 
-A part of the log that is missing or unreadable becomes a row of `events`, with its size; `assembly` finds out what each
+A part of the log that is missing or unreadable becomes a row of `events`, with its size. `assembly` finds out what each
 connection has lost.
 """
 
@@ -20,7 +21,7 @@ from proxy.files import Folder
 from proxy.wire.errors import in_bytes
 from recorder.capture import session as sessions
 from recorder.capture.assembly import Assembly
-from recorder.capture.lock import WRITER_LOCK, Lock, take_writers
+from recorder.capture.lock import WRITER_LOCK, Lock, take_writer_lock
 from recorder.capture.progress import Progress, state_name, states, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.resuming import Resuming
@@ -37,9 +38,14 @@ class Compaction:
     """The compaction of one session. The caller holds the session's compactor lock.
 
     Args:
-        session: its folder.
-        before_step: called with the name of each step of the protocol.
-        idle: called when a live session's log has been read to its end; waits for more.
+        folder: the capture.
+        session: the session's folder.
+        before_step: called before each step, with the step's name.
+        idle: called when the log of a live session has been read to its end, in order to wait. None: don't wait.
+
+    Attributes:
+        frames, bytes: the number of frames in published rows, and their bytes.
+        lost_parts: descriptions of the lost parts of the log.
     """
 
     def __init__(
@@ -54,13 +60,12 @@ class Compaction:
         self.name = session.path.name
         self.frames = 0
         self.bytes = 0
-        # descriptions of the parts of the log that are lost
         self.lost_parts: list[str] = []
         self._session = session
         self._before_step = before_step
         self._idle = idle
         self._assembly = Assembly()
-        # segments that are lost because the state to go on with is of a later one
+        # readable segments that are lost, because the state with which the compaction resumes is that of a later one
         self._unread_segments: list[int] = []
         self._writer_lock: Lock | None = None
         self._reported_at = 0.0
@@ -68,7 +73,10 @@ class Compaction:
         self._segment = 0
 
     def run(self) -> bool:
-        """Compacts the log; follows a live session if `idle` is given. Returns True if the session is finished."""
+        """Compacts the log, and removes the session's folder at its end. Returns False if the session is still written.
+
+        With `idle`, it waits for the end of a live session.
+        """
         progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).resume()
         self.frames, self.bytes = progress.frames, progress.bytes
         remove_unpublished(self.folder, self.name)
@@ -76,27 +84,30 @@ class Compaction:
             reader = self._next_readable(progress.segment)
             if reader is None:
                 if self._writer_has_ended():
-                    # killed between two segments, or before the first: only the end is to be written
+                    # the writer was killed between two segments, or before the first: only the end is missing
                     progress = self._publish_end(progress)
                 elif not self._wait():
                     return False
                 continue
-            done = self._compact(reader, progress)
-            if done is None:
+            new_progress = self._compact(reader, progress)
+            if new_progress is None:
                 return False
-            progress = done
+            progress = new_progress
         sessions.remove(self.folder, self.name, self._before_step)
         return True
 
     def close(self) -> None:
-        """Lets go of the writer's lock, if it was taken."""
+        """Releases the writer's lock, if it was taken."""
         if self._writer_lock is not None:
             self._writer_lock.release()
 
     # one range
 
     def _compact(self, reader: SegmentReader, before: Progress) -> Progress | None:
-        """Makes the files of a segment. Returns None if it is still being written and there is no `idle`."""
+        """Publishes the rows of a segment; returns the new progress.
+
+        Returns None, and publishes nothing, if the segment is still written and there is no `idle`.
+        """
         segment = self._segment = reader.head.number
         self._position = 0
         files = RangeFiles(self.folder, self.name, segment, reader.head.cluster)
@@ -117,7 +128,7 @@ class Compaction:
             reader.close()
 
     def _begin(self, files: RangeFiles, reader: SegmentReader, before: Progress) -> None:
-        """Begins the range: the start of the session, and what is missing before the segment."""
+        """Begins a range: adds the session's beginning, and the losses before the segment."""
         assembly, head = self._assembly, reader.head
         assembly.is_numbered = reader.start.format > 1
         assembly.begin_range(files, head.clock_ns)
@@ -130,21 +141,21 @@ class Compaction:
             self._add_lost_segments(before.segment + 1, head.number - 1, size)
 
     def _open(self, segment: int) -> SegmentReader | None:
-        """The reader of a segment, or None where the segment's head is damaged."""
+        """The reader of a segment; None if the segment's head is damaged."""
         try:
             return SegmentReader(self._session, segment)
         except DamagedSegmentError:
             return None
 
     def _next_readable(self, segment: int) -> SegmentReader | None:
-        """The first segment behind this one with a whole head; those without one can't be read."""
+        """The reader of the first segment behind this one whose head is whole; None if there is none."""
         behind = (number for number in segments(self._session) if number > segment)
         return next((reader for number in behind if (reader := self._open(number)) is not None), None)
 
     def _feed(self, reader: SegmentReader, segment: int) -> bool:
-        """Feeds all entries of a segment. Returns False if its end isn't written yet."""
+        """Feeds all entries of a segment to the assembly. Returns False if its end isn't written yet."""
         while True:
-            # checked before reading: entries read from a sealed segment are complete
+            # asked before reading: if the segment was sealed before, the following read finds all of its entries
             sealed = self._sealed(segment)
             limit = self._end_of(segment) if sealed else None
             if self._feed_next(reader, limit):
@@ -157,13 +168,13 @@ class Compaction:
                 return False
 
     def _feed_next(self, reader: SegmentReader, limit: int | None) -> bool:
-        """Feeds the entries that are there now, a block of them at most. Returns False if there were none."""
-        found = reader.read(limit)
-        for entry in found:
+        """Feeds the next entries, a block of them at most. Returns False if there are none now."""
+        entries = reader.read(limit)
+        for entry in entries:
             self._assembly.feed(entry)
         self._position = reader.position
         self._report()
-        return bool(found)
+        return bool(entries)
 
     def _sealed(self, segment: int) -> bool:
         """True if nothing more will be written into a segment."""
@@ -181,7 +192,7 @@ class Compaction:
         return next((number for number in segments(self._session) if number > segment), None)
 
     def _publish(self, files: RangeFiles, segment: int, *, finished: bool, log_bytes: int | None) -> Progress:
-        """Runs the protocol: files, state, removal."""
+        """Publishes the files, writes the state, and removes the segment, in this order."""
         rows = self._assembly.rows
         publish(files.finish(), self._before_step)
         counts = self.frames + rows.frames, self.bytes + rows.bytes
@@ -194,7 +205,7 @@ class Compaction:
         return progress
 
     def _publish_end(self, before: Progress) -> Progress:
-        """Publishes the session's end in a range of its own: of the unreadable last segments, or of none."""
+        """Publishes the session's end in a range of its own, which stands for the unreadable last segments, if any."""
         unread = [number for number in segments(self._session) if number > before.segment]
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
@@ -208,12 +219,12 @@ class Compaction:
         return self._publish(files, segment, finished=True, log_bytes=None)
 
     def _session_began_ns(self) -> int:
-        """When the session began, by its writer's lock file: no segment tells the time."""
+        """When the session began, by its writer's lock file; used if no segment tells the time. 0: unknown."""
         lock = self._session.stat(WRITER_LOCK)
         return 0 if lock is None else lock.st_mtime_ns
 
     def _remove_done(self, segment: int) -> None:
-        """Removes the segments and states that the state behind this segment replaces."""
+        """Removes the segments up to this one, and the older states."""
         for number in segments(self._session):
             if number <= segment:
                 self._before_step(f"remove segment {number}")
@@ -226,16 +237,16 @@ class Compaction:
     # losses
 
     def _add_unread_bytes(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
-        """Adds a segment's unreadable bytes to the losses. Returns the log's length up to its end, if that is known."""
+        """Adds a segment's unreadable bytes to the losses. Returns the log's length up to its end; None: unknown."""
         assembly, limit = self._assembly, self._end_of(segment)
         end = self._session.size(segment_name(segment)) if limit is None else limit
         rest = max(end - reader.position, 0)
         if is_last and not assembly.ended:
-            # a killed process leaves its last write torn
+            # a writer that was killed leaves its last write torn
             assembly.torn_bytes, rest = rest, 0
         if rest:
             assembly.damage()
-        lost = reader.passed_over + rest + assembly.senseless_bytes
+        lost = reader.passed_over + rest + assembly.invalid_bytes
         if lost:
             self._add_loss(
                 {"segments": [segment, segment], "log_bytes": lost}, f"{in_bytes(lost)} of segment {segment}"
@@ -248,7 +259,7 @@ class Compaction:
         self._add_loss({"segments": [first, last], "log_bytes": size}, description)
 
     def _add_losses_before(self, before: Progress) -> None:
-        """Adds the losses of the log up to this range: a damaged state, and segments that won't be read."""
+        """Adds the losses before this range: a lost state, and readable segments that won't be read."""
         if before.is_damaged:
             self._add_loss(
                 {"state": before.segment}, f"what was known of the connections behind segment {before.segment}"
@@ -258,8 +269,8 @@ class Compaction:
         self._unread_segments = []
 
     def _add_loss(self, detail: dict[str, Any], description: str) -> None:
-        """`description`: for the log of the compactor."""
-        # only numbered entries show that whole connections were lost
+        """Adds the loss of a part of the log. `detail`: of its event; `description`: for the compactor's output."""
+        # only numbered entries show whether whole connections were lost
         whole = {} if self._assembly.is_numbered else {"connections_unknown": True}
         self._assembly.events.log_lost(self._assembly.last_mono_ns, detail | whole)
         self.lost_parts.append(description)
@@ -267,9 +278,9 @@ class Compaction:
     # the writer, and the status
 
     def _writer_has_ended(self) -> bool:
-        """True if the session's writer has ended; from then on this compaction holds the writer's lock."""
+        """True if the session's writer has ended. From then on this compaction holds the writer's lock."""
         if self._writer_lock is None:
-            self._writer_lock = take_writers(self._session)
+            self._writer_lock = take_writer_lock(self._session)
         return self._writer_lock is not None
 
     def _wait(self) -> bool:

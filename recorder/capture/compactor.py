@@ -1,10 +1,10 @@
-"""Compacts a capture's sessions: one that a proxy still writes, to its end, or all that earlier proxies have left.
+"""Compacts the sessions of a capture: one to its end (`main`), or all that no other process compacts (`compact`).
 
     python -m recorder.capture.compactor FOLDER --session S --follow
 
-Runs as a process of its own, started by the proxy. The process ends with the session; if the proxy dies, the process
-finishes what is written. While it has nothing else to do, it takes over sessions that earlier proxies left. A fault of
-one session keeps no other from being compacted.
+The proxy starts this process, which ends with the session. If the proxy dies, the process finishes what is written.
+While it is idle, it compacts sessions that earlier proxies have left. `kafka-wiretap compact` calls `compact`. A fault
+of one session keeps no other from being compacted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
 from recorder.capture.compaction import Compaction
-from recorder.capture.lock import Lock, take_over
+from recorder.capture.lock import Lock, take_compactor_lock
 from recorder.capture.progress import check_states
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.session import FolderError
 from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
 from recorder.capture.storage import BeforeStep, ignore_step
 
-# how often a compactor that has caught up looks for more
+# how often a compactor that has caught up looks for new entries
 IDLE_SECONDS = 0.05
-# the traffic is more urgent than the compaction: the log can wait
+# the proxy's traffic is more urgent than the compaction
 NICENESS = 10
 
 
@@ -43,9 +43,15 @@ NICENESS = 10
 class Summary:
     """The outcome of `compact`.
 
-    `busy`: sessions that another process is compacting; `live`: still being written; `others`: another user's.
-    `failed`: sessions that are left as they are, with the reason; `damaged`: compacted sessions, with their lost parts;
-    `stuck`: folders of finished sessions that can't be removed, with the reason.
+    Attributes:
+        sessions: the sessions that were finished.
+        busy: the sessions that another process is compacting.
+        live: the sessions that are still written.
+        frames, bytes: the number of frames in published rows, and their bytes.
+        others: the sessions of other users, which were left alone.
+        failed: the sessions that are left as they are, each with the reason.
+        damaged: the compacted sessions of which parts of the log are lost, each with those parts.
+        stuck: the folders of finished sessions that can't be removed, each with the reason.
     """
 
     sessions: tuple[str, ...] = ()
@@ -60,9 +66,9 @@ class Summary:
 
 
 class Compacted(NamedTuple):
-    """The outcome for one session. `finished`: False while its writer lives, None where another process compacts it.
+    """The outcome for one session. `finished`: False while its writer lives, None if another process compacts it.
 
-    `lost_parts`: descriptions of the parts of its log that are lost.
+    `lost_parts`: descriptions of the lost parts of its log.
     """
 
     finished: bool | None
@@ -74,23 +80,25 @@ class Compacted(NamedTuple):
 def compact_session(
     folder: Path, session: str, *, before_step: BeforeStep = ignore_step, idle: Callable[[], None] | None = None
 ) -> Compacted:
-    """Compacts one session.
+    """Compacts one session. `before_step`, `idle`: see `Compaction`.
 
-    Errors: FolderError where the capture can't be written, UnknownSpoolError for another format's spool,
-    StrangeFileError where it holds a file that this program doesn't make: nothing is changed then.
+    Raises, before anything is changed:
+        FolderError: the capture can't be written.
+        UnknownSpoolError: the spool's format is newer.
+        StrangeFileError: one of the session's files is no plain file.
     """
     try:
         opened = sessions.open_session(folder, session)
     except FileNotFoundError:
-        # another process has finished and removed it in the meantime
+        # another process has finished and removed the session in the meantime
         return Compacted(True)
     with opened:
         sessions.check_ours(folder, opened)
         _check_known(opened)
         sessions.check_can_finish(folder, opened)
-        lock = _take_over(folder, opened)
+        lock = _take_lock(folder, opened)
         if lock is None:
-            # another process compacts it, or has finished and removed it in the meantime
+            # another process compacts the session, or has finished and removed it in the meantime
             return Compacted(None if session in sessions.sessions(folder) else True)
         compaction = Compaction(folder, opened, before_step=before_step, idle=idle)
         try:
@@ -111,9 +119,9 @@ def _check_known(session: Folder) -> None:
             SegmentReader(session, number).close()
 
 
-def _take_over(folder: Path, session: Folder) -> Lock | None:
+def _take_lock(folder: Path, session: Folder) -> Lock | None:
     try:
-        return take_over(session)
+        return take_compactor_lock(session)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -123,12 +131,9 @@ def _take_over(folder: Path, session: Folder) -> Lock | None:
 
 
 def compact(folder: Path, *, only_own: bool = False) -> Summary:
-    """Compacts every session of a capture that no other process is compacting. A failed session stops no other.
+    """Compacts every session of a capture that no other process is compacting. Writes nothing if there is none.
 
-    Writes nothing where there is nothing to do.
-
-    Args:
-        only_own: leave other users' sessions alone.
+    `only_own`: True: leave the sessions of other users alone.
     """
     done: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     others, failed, damaged = [], [], []
@@ -162,7 +167,7 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
 
 
 def reason(error: Exception) -> str:
-    """Why a session is left as it is, in one line. An unexpected error names the line that raised it."""
+    """Why a session is left as it is, in one line; with the line of code, if the error is unexpected."""
     if isinstance(error, OSError | UnknownSpoolError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
@@ -170,7 +175,7 @@ def reason(error: Exception) -> str:
 
 
 def idle_for(folder: Path, session: str) -> Callable[[], None]:
-    """A function for the idle compactor: takes over one session that an earlier proxy left, or waits."""
+    """The `idle` function of a `Compaction`: compacts a session that an earlier proxy left, or waits."""
     left = [name for name in sessions.sessions(folder) if name != session]
 
     def idle() -> None:
@@ -183,10 +188,10 @@ def idle_for(folder: Path, session: str) -> Callable[[], None]:
 
 
 def _take_over_left(folder: Path, session: str) -> None:
-    """Compacts another session if its writer has ended and no other process compacts it. Never raises."""
+    """Compacts a session that an earlier proxy left, unless another process does. Never raises."""
     try:
         if sessions.is_live(folder, session):
-            # another worker's: its own compactor is about to begin
+            # the session of another worker, whose own compactor is about to begin
             return
         done = compact_session(folder, session)
     except Exception as error:
@@ -206,22 +211,22 @@ def _print_line(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The process that the proxy starts. Exit code 0: the session is finished; 1: not; 3: another has it."""
+    """The process that the proxy starts. Exit code 0: the session is finished; 1: not; 3: another process has it."""
     parser = argparse.ArgumentParser(prog="recorder.capture.compactor", description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="the capture")
     parser.add_argument("--session", required=True, help="the session to compact")
     parser.add_argument("--follow", action="store_true", help="go on until the session has ended")
-    asked = parser.parse_args(arguments)
-    # Ctrl-C is for the proxy; what it wrote is finished here
+    options = parser.parse_args(arguments)
+    # Ctrl-C is for the proxy; this process goes on to the end of the log
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    idle = idle_for(asked.folder, asked.session) if asked.follow else None
+    idle = idle_for(options.folder, options.session) if options.follow else None
     try:
-        done = compact_session(asked.folder, asked.session, idle=idle)
+        done = compact_session(options.folder, options.session, idle=idle)
     except (OSError, UnknownSpoolError) as error:
         _print_line(str(error))
         return 1
-    _print_losses(asked.session, done)
+    _print_losses(options.session, done)
     return 3 if done.finished is None else int(not done.finished)
 
 

@@ -1,9 +1,10 @@
-"""One connection as the tap sees it: which bytes may be written now, which are kept back, which are masked.
+"""The tap's record of one connection: decides which bytes are written now, which are kept back, and which are masked.
 
-Entries are written in the order of arrival and with their times. Bytes are kept back for two reasons. Bytes whose frame
-isn't known yet wait for the next chunk of their own direction. A frame with secrets waits until it is whole, because
-only then are the spans known; everything of the connection waits behind it. Once more than MAX_KEPT bytes are kept
-back, the frame is masked whole, except for its head.
+Entries are written in the order of arrival, with the times of arrival. Bytes are kept back for two reasons.
+Unclassified bytes (an incomplete head, an undecided request) wait for the next chunk of their direction. A frame that
+is searched for secrets waits until it is whole, because only then are all its secrets known; all later bytes of the
+connection wait behind it. Once more than MAX_KEPT bytes wait behind such a frame, the frame is masked whole, except for
+its head.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import redaction
 from recorder.capture.backlog import NOWHERE, Backlog, PendingEntry
 from recorder.capture.claims import Accepted, Claims
+from recorder.capture.frame_filter import FrameFilter, Omission
 from recorder.capture.gap import Gap
-from recorder.capture.sieve import Cut, Sieve
 from recorder.capture.spool import EntryKind, Item
 
 # bytes that a connection may keep back: far more than any honest login, too few to hurt
 MAX_KEPT = 1024 * 1024
-# secrets in one frame: blanking more of them would stop all connections for milliseconds
-MAX_FOUND = 4096
-# a SaslHandshake request: a head with a client id, and the name of a mechanism
+# secrets in one frame: masking more of them one by one would stop all connections for milliseconds
+MAX_SECRETS = 4096
+# bytes of a SaslHandshake request: more than a head with a client id and the name of a mechanism take
 LONGEST_HANDSHAKE = 4096
-# why a conversation reads no further -> the kind of the entry that holds the unread bytes
+# the cause that ends a conversation -> the kind of the entry that holds the bytes behind it
 UNREADABLE = {
     Cause.BAD_LENGTH: EntryKind.BAD_LENGTH,
     Cause.UNEXPECTED_RESPONSE: EntryKind.UNEXPECTED_RESPONSE,
@@ -41,7 +42,7 @@ UNREADABLE = {
 
 
 class ConnectionRecorder:
-    """The tap's record of one connection. Methods that return items return them in the order to be written."""
+    """The record of one connection. Methods that return items return them in the order in which to write them."""
 
     __slots__ = (
         "_backlog",
@@ -53,16 +54,16 @@ class ConnectionRecorder:
         "_searches",
         "_secret",
         "_unframed_from",
-        "accounted",
         "checkpoint_segment",
         "cluster_and_listener",
         "connection",
         "conversation",
+        "counted_exchange",
+        "frame_filter",
         "gap",
         "opened_entry",
         "principal",
-        "resume",
-        "sieve",
+        "resume_at",
         "unwritten",
         "unwritten_opened",
     )
@@ -72,8 +73,8 @@ class ConnectionRecorder:
         self.conversation = conversation
         # the principal of the last accepted login, if there was one
         self.principal = principal
-        # None if nothing can be left out
-        self.sieve: Sieve | None = None
+        # None if nothing is left out
+        self.frame_filter: FrameFilter | None = None
         self.cluster_and_listener: tuple[str | None, str] = (None, "")
         # the connection's first entry; `unwritten_opened`: None once it is written
         self.opened_entry = opened
@@ -81,48 +82,56 @@ class ConnectionRecorder:
         self.gap: Gap | None = None
         # the log's segment for which the last checkpoint was written
         self.checkpoint_segment = 0
-        # the exchange whose response the last gap cut, and counted
-        self.accounted: Exchange | None = None
-        # per direction: bytes before this stream offset belong to a gap
-        self.resume = [0, 0]
+        # the exchange whose response was arriving when the last gap ended, and was counted as lost
+        self.counted_exchange: Exchange | None = None
+        # per direction: bytes before this stream offset belong to the last gap; 0 once that offset is reached
+        self.resume_at = [0, 0]
         # exchanges that ended in bytes that are kept back
         self.unwritten: list[Exchange] = []
         self._backlog = Backlog()
-        # each per direction: the offset from which on bytes must wait
+        # the following lists have a value for each direction. The stream offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
-        # the secret frame that begins there, if one does
+        # the mark of the frame at the barrier, if that frame is searched for secrets
         self._secret: list[Mark | None] = [None, None]
         # the end of a frame that is masked whole
         self._masked_until = [-1, -1]
-        # the search in the arriving frame
+        # the search in the frame that is arriving
         self._searches: list[Search | None] = [None, None]
-        # the offset where framing has ended
+        # the stream offset at which framing has ended
         self._unframed_from = [NOWHERE, NOWHERE]
-        # the kind of entry for bytes left when the connection ends
+        # the kind of entry for the bytes that are still kept back when the connection ends
         self._leftover_kinds = [EntryKind.UNFRAMED, EntryKind.UNFRAMED]
         self._claims = Claims()
-        # True while the bytes that wait are the beginning of a handshake, which holds no secret
+        # True while the client's bytes that wait are the beginning of a SaslHandshake, which holds no secret
         self._holds_handshake = False
 
     @property
     def is_ordinary(self) -> bool:
-        """True if chunks without marks may be written as they come."""
-        return self.sieve is None and self.settled
+        """True if the tap may write chunks without marks itself."""
+        return self.frame_filter is None and self.is_settled
 
     @property
-    def settled(self) -> bool:
-        """True if all bytes are written or given up, so that the conversation's state is also the log's."""
-        settled = self.gap is None and self.unwritten_opened is None
-        return settled and not self._backlog and self.resume == [0, 0] and self._unframed_from == [NOWHERE, NOWHERE]
+    def is_settled(self) -> bool:
+        """True if no bytes wait and no gap lasts, so that the conversation's state describes the log too."""
+        is_settled = self.gap is None and self.unwritten_opened is None
+        return (
+            is_settled and not self._backlog and self.resume_at == [0, 0] and self._unframed_from == [NOWHERE, NOWHERE]
+        )
 
     def take(
-        self, direction: Direction, offset: int, chunk: bytes, at_ns: int, step: Step, cuts: Iterable[Cut] = ()
+        self,
+        direction: Direction,
+        offset: int,
+        chunk: bytes,
+        at_ns: int,
+        step: Step,
+        omissions: Iterable[Omission] = (),
     ) -> list[Item]:
-        """The items to write after this chunk has come.
+        """Takes a chunk; returns the items that may be written now.
 
         Args:
-            offset: of the chunk in its stream.
-            cuts: the stretches to leave out.
+            offset: the stream offset of the chunk.
+            omissions: the bytes of the step that are left out.
         """
         for verdict in step.verdicts:
             self._note_login(verdict, at_ns)
@@ -135,19 +144,19 @@ class ConnectionRecorder:
         if direction is Direction.REQUEST:
             self._holds_handshake = False
         for mark in step.marks:
-            if mark.begin < mark.end and self.resume[direction] <= mark.begin < self._unframed_from[direction]:
+            if mark.begin < mark.end and self.resume_at[direction] <= mark.begin < self._unframed_from[direction]:
                 self._mask(mark, direction, step)
         if self._unframed_from[direction] != NOWHERE:
             self._mask_all(direction, self._unframed_from[direction], NOWHERE)
             self._barrier[direction] = NOWHERE
-        for cut in cuts:
-            self._leave_out(cut, direction, at_ns)
-        if direction is Direction.REQUEST and self.sieve is not None:
-            self._barrier[direction] = min(self._barrier[direction], self.sieve.undecided)
+        for omission in omissions:
+            self._leave_out(omission, direction, at_ns)
+        if direction is Direction.REQUEST and self.frame_filter is not None:
+            self._barrier[direction] = min(self._barrier[direction], self.frame_filter.undecided)
         self._backlog.join(direction, self._barrier[direction])
         items = self._release()
         if self._backlog and any(self._secret):
-            # a secret holds up the whole connection; unclassified bytes hold up only what comes behind them
+            # a frame with secrets holds up the whole connection; unclassified bytes hold up only their direction
             self.unwritten += step.finished + step.one_way
             if self._backlog.cost > MAX_KEPT:
                 self._give_up_waiting()
@@ -157,12 +166,12 @@ class ConnectionRecorder:
         return items
 
     def add(self, kind: EntryKind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:
-        """Adds an entry that holds no bytes of a stream. Returns the items to write now."""
+        """Adds a control entry. Returns the items that may be written now."""
         self._backlog.add(PendingEntry(kind, direction, offset, at_ns, data))
         return self._release()
 
     def finish(self) -> list[Item]:
-        """The items still kept back as the connection ends; bytes that may be a secret are masked."""
+        """The items that are still kept back, for the end of the connection; bytes that may be a secret are masked."""
         self._give_up_waiting()
         if self._holds_handshake:
             self._barrier[Direction.REQUEST] = NOWHERE
@@ -176,47 +185,50 @@ class ConnectionRecorder:
         return items
 
     def give_up(self) -> tuple[int, int]:
-        """Forgets all bytes that are kept back. Returns the offset behind the written bytes, per direction."""
+        """Drops all kept-back bytes, for a gap. Returns the stream offset behind the written bytes, per direction."""
         arrived = self.conversation.offsets
         self._barrier, self._secret, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
         self._searches = [None, None]
-        asked, answered = self._backlog.clear()
-        return arrived[0] if asked is None else asked, arrived[1] if answered is None else answered
+        requests, responses = self._backlog.clear()
+        return arrived[0] if requests is None else requests, arrived[1] if responses is None else responses
 
     def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
-        """The part of a chunk that comes after a gap's end, and that part's offset."""
-        until = self.resume[direction]
+        """The part of a chunk behind the last gap's end: its stream offset, and its bytes."""
+        until = self.resume_at[direction]
         if offset + len(chunk) < until:
             return until, b""
-        self.resume[direction] = 0
+        self.resume_at[direction] = 0
         lost = max(until - offset, 0)
         return offset + lost, chunk[lost:]
 
-    def _leave_out(self, cut: Cut, direction: Direction, at_ns: int) -> None:
-        if cut.is_whole and cut.begin >= self.resume[direction]:
-            # an entry before the frame's first byte says that the frame becomes no row
-            fact = json.dumps({"length": 0, "frame": True}).encode()
-            self._backlog.note(PendingEntry(EntryKind.OMITTED, direction, cut.begin, at_ns, fact))
-        self._backlog.leave_out(direction, cut.start, cut.stop)
+    def _leave_out(self, omission: Omission, direction: Direction, at_ns: int) -> None:
+        if omission.begins_no_row and omission.begin >= self.resume_at[direction]:
+            # this entry stands before the frame's first byte and says that the frame becomes no row
+            fields = json.dumps({"length": 0, "frame": True}).encode()
+            self._backlog.add_before_offset(PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, fields))
+        self._backlog.leave_out(direction, omission.start, omission.stop)
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
-        facts = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
-        self._backlog.note(
-            PendingEntry(EntryKind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode())
+        fields = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
+        self._backlog.add_before_offset(
+            PendingEntry(EntryKind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(fields).encode())
         )
 
     def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
-        """Notes a login: it counts from this offset of the broker's stream and from the client's next bytes on."""
+        """Notes an accepted principal, if there is one.
+
+        It counts from stream offset `offset` of the broker's direction on, and from the client's next bytes on.
+        """
         if accepted is None:
             return
         self.principal = accepted.name
-        if self.sieve is not None:
-            self.sieve.principal = accepted.name
+        if self.frame_filter is not None:
+            self.frame_filter.principal = accepted.name
         self._backlog.split(Direction.RESPONSE, offset)
         at_ns = self._backlog.newest(Direction.RESPONSE).at_ns
-        facts = json.dumps({"principal": accepted.name, "mechanism": accepted.mechanism}).encode()
-        self._backlog.note(PendingEntry(EntryKind.LOGIN, Direction.RESPONSE, offset, at_ns, facts))
+        fields = json.dumps({"principal": accepted.name, "mechanism": accepted.mechanism}).encode()
+        self._backlog.add_before_offset(PendingEntry(EntryKind.LOGIN, Direction.RESPONSE, offset, at_ns, fields))
 
     def _mask(self, mark: Mark, direction: Direction, step: Step) -> None:
         rule = redaction.rule(mark)
@@ -226,14 +238,14 @@ class ConnectionRecorder:
             return
         if mark.kind is FrameKind.TOKEN:
             piece = self._bytes(direction, mark.start, mark.stop)
-            self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
+            self._note_accepted(self._claims.take_bare_piece(direction, piece, is_last=mark.last), mark.end)
         if rule.searched and mark.end != self._masked_until[direction]:
             self._search(mark, direction, step, rule)
         else:
             self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
 
     def _search(self, mark: Mark, direction: Direction, step: Step, rule: redaction.Rule) -> None:
-        """Searches a piece of a frame for secrets; masks them once the whole frame has come."""
+        """Searches a piece of a frame for secrets. The frame waits for its last piece, with which they are masked."""
         assert mark.exchange is not None
         if mark.first:
             self._searches[direction] = redaction.search(mark.kind, mark.exchange)
@@ -242,31 +254,31 @@ class ConnectionRecorder:
             if search is None:
                 raise WireError("the frame's beginning is in a gap")
             search.feed(memoryview(step.data)[mark.start - step.offset : mark.stop - step.offset])
-            if len(search) > MAX_FOUND:
-                raise WireError("there are too many secrets to blank one by one")
+            if len(search) > MAX_SECRETS:
+                raise WireError("there are too many secrets to mask one by one")
             if not mark.last:
                 self._barrier[direction], self._secret[direction] = mark.begin, mark
                 return
-            found = [(mark.begin + start, mark.begin + stop) for start, stop in search.found()]
+            secrets = [(mark.begin + start, mark.begin + stop) for start, stop in search.found()]
         except WireError as error:
             self._mask_whole(mark, direction, rule.head)
             if mark.last and isinstance(error, Truncated):
-                # the frame's length is wrong: the following bytes may be the rest of the secret, and are no frame
+                # the message is longer than its frame: the bytes behind the frame may be the rest of a secret
                 self._unframed_from[direction] = mark.end
             return
-        self._backlog.mask(direction, found)
+        self._backlog.mask(direction, secrets)
         if mark.exchange.api_key == SASL_AUTHENTICATE:
             self._read_login(mark, mark.exchange, direction)
 
     def _read_login(self, mark: Mark, exchange: Exchange, direction: Direction) -> None:
         token = redaction.sasl_token(mark.kind, exchange, self._bytes(direction, mark.begin + LENGTH.size, mark.end))
         if mark.kind is FrameKind.RESPONSE:
-            self._note_accepted(self._claims.answered(token, exchange.number), mark.end)
+            self._note_accepted(self._claims.take_answer(token, exchange.number), mark.end)
         elif token is not None:
-            self._claims.asked(token, exchange.number)
+            self._claims.take_client_token(token, exchange.number)
 
     def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
-        """Masks a frame except for its head, including all bytes of it that are still to come."""
+        """Masks a frame except for its first `head` bytes, also the bytes of it that are still to come."""
         self._mask_all(direction, mark.begin + head, mark.end)
         self._masked_until[direction] = mark.end
 
@@ -278,14 +290,14 @@ class ConnectionRecorder:
         if mark.kind is not FrameKind.REQUEST:
             return
         if not mark.last:
-            # the frame names the mechanism, so its beginning is kept until its end comes
+            # kept back until the frame is whole, because the mechanism's name is read from it
             if mark.end - mark.begin <= LONGEST_HANDSHAKE:
                 self._barrier[direction] = mark.begin
                 self._holds_handshake = True
             return
         frame = self._bytes(direction, mark.begin, mark.end)
         if len(frame) == mark.end - mark.begin:
-            self._claims.begin(sasl.handshake_mechanism(frame[LENGTH.size :]))
+            self._claims.begin_login(sasl.handshake_mechanism(frame[LENGTH.size :]))
 
     def _bytes(self, direction: Direction, start: int, stop: int) -> bytes:
         """The kept-back bytes between two stream offsets."""
@@ -297,7 +309,7 @@ class ConnectionRecorder:
         )
 
     def _give_up_waiting(self) -> None:
-        """Masks the secret frames whose ends haven't come."""
+        """Masks the waiting frames whole, instead of searching them for secrets until their ends come."""
         for direction in Direction:
             mark = self._secret[direction]
             if mark is not None:
@@ -310,7 +322,7 @@ class ConnectionRecorder:
         return [item for pending in released for item in self._items(pending)]
 
     def _items(self, pending: PendingEntry) -> Iterator[Item]:
-        """The items of an entry; bytes behind the end of framing become UNFRAMED entries."""
+        """The items of an entry. Bytes behind the end of framing become UNFRAMED entries."""
         unframed_from = self._unframed_from[pending.direction] if pending.kind == EntryKind.BYTES else NOWHERE
         if pending.offset < unframed_from < pending.end:
             front, pending = pending.split(unframed_from)

@@ -1,4 +1,7 @@
-"""The rows of `events`, a table of a capture: connections that open, log in and end, gaps, nodes, clock steps."""
+"""Makes the rows of the table `events`: connections that open, log in and end; gaps; nodes; steps of the clock.
+
+Used by `assembly`.
+"""
 
 from __future__ import annotations
 
@@ -9,79 +12,85 @@ from typing import Any
 
 from proxy.conversation.exchange import Exchange
 from recorder.capture import frames as c
+from recorder.capture.closed_connections import MissedConnections
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.gap import lost_by_api
-from recorder.capture.ledger import Missed
 from recorder.capture.rows import RowSink
 
-# open exchanges that the row of a closed connection names; further ones are only counted
+# exchanges that the row of a closed connection lists; further ones are only counted
 MAX_NAMED = 1000
 
 
 class Events:
-    """Adds rows of events. `clock_ns` plus a monotonic time is the time of day."""
+    """Adds rows of events to `sink`. `clock_ns`: wall clock minus monotonic clock."""
 
     def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.sink = sink
         self.clock_ns = clock_ns
 
     def session(self, cause: str, mono_ns: int, detail: dict[str, Any]) -> None:
+        """Adds the beginning or the end of the session. `cause`: "started", ENDED or DIED."""
         self._add(c.EVENT_SESSION, None, mono_ns, detail, cause=cause)
 
-    def opened(self, track: ConnectionState, mono_ns: int) -> None:
-        self._add(c.EVENT_OPENED, track, mono_ns, track.facts)
+    def opened(self, conn: ConnectionState, mono_ns: int) -> None:
+        """Adds the opening of a connection."""
+        self._add(c.EVENT_OPENED, conn, mono_ns, conn.opening)
 
-    def login(self, track: ConnectionState, mono_ns: int, facts: dict[str, Any]) -> None:
-        self._add(c.EVENT_LOGIN, track, mono_ns, facts)
+    def login(self, conn: ConnectionState, mono_ns: int, fields: dict[str, Any]) -> None:
+        """Adds a step of a login. `fields`: those of the LOGIN entry, and who sent the frame (`by`)."""
+        self._add(c.EVENT_LOGIN, conn, mono_ns, fields)
 
-    def half_closed(self, track: ConnectionState, mono_ns: int, direction: int) -> None:
-        """Adds the end of one direction's stream. `direction`: a `Direction`."""
-        self._add(c.EVENT_HALF_CLOSED, track, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
+    def half_closed(self, conn: ConnectionState, mono_ns: int, direction: int) -> None:
+        """Adds the end of one direction's stream."""
+        self._add(c.EVENT_HALF_CLOSED, conn, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
 
     def closed(
         self,
-        track: ConnectionState,
+        conn: ConnectionState,
         mono_ns: int,
         cause: str,
         frames: int | None,
         size: int | None,
         open_exchanges: Collection[Exchange],
     ) -> None:
-        """Adds the end of a connection. `frames`, `size`: all that passed on it, recorded or lost; None if unknown."""
-        named = [
+        """Adds the end of a connection.
+
+        `frames`, `size`: all that passed, recorded or lost; None: unknown. `open_exchanges`: those without response.
+        """
+        listed = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
             for exchange in islice(open_exchanges, MAX_NAMED)
         ]
-        detail = {"open": len(open_exchanges), "exchanges": named}
-        self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=frames, size=size)
+        detail = {"open": len(open_exchanges), "exchanges": listed}
+        self._add(c.EVENT_CLOSED, conn, mono_ns, detail, cause=cause, frames=frames, size=size)
 
     def gap(
         self,
-        track: ConnectionState,
+        conn: ConnectionState,
         mono_ns: int,
         sequence: int | None,
         end: int | None,
         account: dict[str, Any] | None,
     ) -> None:
-        """Adds the gap in a connection's record; nothing if the record has none.
+        """Adds the gap in a connection's record; nothing if its record is not broken off.
 
         Args:
             sequence: the number of the first frame after the gap; None if unknown.
             end: the bytes of both directions up to the end of the gap; None if unknown.
-            account: the tap's counts of the frames that ended in the gap; None if they are lost.
+            account: the tap's account of the gap; None if it is lost.
         """
-        broken = track.broken
+        broken = conn.broken
         if broken is None:
             return
-        # `behind`: the bytes of both directions before the gap; None if they were lost with the compactor's state
+        # `behind`: the bytes of both directions before the gap; None if the compactor's state was lost
         is_known = broken["behind"] is not None
-        frames = max(sequence - track.sequence, 0) if sequence is not None and is_known else None
+        frames = max(sequence - conn.sequence, 0) if sequence is not None and is_known else None
         lost = {}
         if frames is not None and account is not None:
             lost = lost_by_api(account, broken, frames)
         self._add(
             c.EVENT_GAP,
-            track,
+            conn,
             broken["since_ns"],
             {"until_mono_ns": mono_ns, "lost": lost},
             cause=broken["reason"],
@@ -89,28 +98,29 @@ class Events:
             size=max(end - broken["behind"], 0) if end is not None and is_known else None,
         )
 
-    def connections_lost(self, mono_ns: int, cause: str, missed: Missed, ended: Sequence[int] = ()) -> None:
-        """Adds a gap of whole connections. `ended`: recorded connections whose last, lost frames it also counts."""
+    def connections_lost(self, mono_ns: int, cause: str, missed: MissedConnections, ended: Sequence[int] = ()) -> None:
+        """Adds a gap of whole connections. `ended`: connections with rows whose lost last frames `missed` includes."""
         detail: dict[str, Any] = {"connections": missed.connections}
         if ended:
             detail["ends_of"] = list(ended)
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=cause, frames=missed.frames, size=missed.bytes)
 
     def log_lost(self, mono_ns: int, detail: dict[str, Any]) -> None:
-        """Adds the loss of the part of the log that `detail` names. Gaps of connections say which frames were in it."""
+        """Adds the loss of a part of the log, which `detail` names. The gaps of connections tell its frames."""
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:
-        """Adds a step of the wall clock."""
+        """Adds a step of the wall clock by `moved_ns`."""
         self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})
 
-    def node(self, mono_ns: int, facts: dict[str, Any]) -> None:
-        self._add(c.EVENT_NODE, None, mono_ns, facts, cluster=facts.get("cluster"))
+    def node(self, mono_ns: int, fields: dict[str, Any]) -> None:
+        """Adds a broker's node that was found or has moved. `fields`: those of the NODE entry."""
+        self._add(c.EVENT_NODE, None, mono_ns, fields, cluster=fields.get("cluster"))
 
     def _add(
         self,
         kind: str,
-        track: ConnectionState | None,
+        conn: ConnectionState | None,
         mono_ns: int,
         detail: dict[str, Any],
         *,
@@ -121,8 +131,8 @@ class Events:
     ) -> None:
         rows = self.sink.events(mono_ns + self.clock_ns)
         connection = None
-        if track is not None:
-            connection, cluster = track.connection, track.facts.get("cluster")
+        if conn is not None:
+            connection, cluster = conn.connection, conn.opening.get("cluster")
         rows.add(
             kind,
             connection,

@@ -1,8 +1,8 @@
-"""The columns of a capture: names, types, the format's number, and the step up from each older number.
+"""The schemas of a capture's tables: columns, types, the format's number, and the upgrades of older formats.
 
-The one place that names them: the compactor writes by this table, the reader and Spark read by it. Importing it
-needs no pyarrow, so that the names serve where only Spark is installed. A change of meaning takes a new FORMAT and one
-upgrade step; a capture is never rewritten. The meaning of each column stands in docs/capture.md.
+The compactor writes, and the reader and Spark read, by these schemas. Importing the module needs no pyarrow, because
+Spark jobs need the names where pyarrow is missing. A change of a column's meaning takes a new FORMAT and an upgrade
+step; a capture is never rewritten. docs/capture.md explains each column.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ ORIGIN_SESSION = "origin_session"
 ORIGIN_CONNECTION = "origin_connection"
 ORIGIN_EXCHANGE = "origin_exchange"
 
-# causes of gaps: the spool's queue was full, the recorder failed, what had been recorded can't be read any more
+# causes of gaps: the tap's queue was full, the recorder failed, a part of the log is missing or unreadable
 GAP_FULL = "queue_full"
 GAP_FAULT = "recorder_fault"
 GAP_DAMAGE = "spool_damaged"
 
-# no count of frames or bytes is larger, in a log's facts and in an event's detail: sums of them are still an int64
+# the largest count of frames or bytes in a log entry and in an event's detail: sums of them are still an int64
 MAX_COUNTED = 1 << 56
 
-# the partition columns, which are folders and not in the files
+# the partition columns, which are in the names of folders and not in the files
 DATE = "date"
 HOUR = "hour"
 HOUR_NS = 3600 * 10**9
@@ -89,7 +89,7 @@ BY_CLIENT = "client"
 BY_BROKER = "broker"
 BY_PROXY = "proxy"
 
-# how a `note` begins that says of a frame that it never came whole
+# the beginning of the `note` of a frame that never came whole
 CUT = "cut: "
 
 # values of `dialect`
@@ -106,7 +106,7 @@ EVENT_GAP = "gap"
 EVENT_CLOCK = "clock"
 EVENT_NODE = "node"
 
-# column, type; `spans` are (start, length) pairs in offsets of the frame as it arrived
+# (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived
 FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
     (SESSION, "string"),
     (CLUSTER, "string"),
@@ -156,7 +156,7 @@ EVENT_COLUMNS: tuple[tuple[str, str], ...] = (
     (DETAIL, "string"),
 )
 
-# an exchange of a replay, and the recorded one that it replays
+# an exchange of a replay, and the recorded exchange that it replays
 ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
     (SESSION, "string"),
     (CONNECTION, "int64"),
@@ -166,13 +166,13 @@ ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
     (ORIGIN_EXCHANGE, "int64"),
 )
 
-# an older format's number -> what makes a table of the next number of it
+# an older format's number -> the function that makes the next format's table of its table
 Upgrade = Callable[[Any], Any]
 UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table}
 
 
 class Origin(NamedTuple):
-    """An exchange of a capture: as in its columns."""
+    """The recorded exchange that an exchange of a replay replays: session, connection and number, as in its columns."""
 
     session: str
     connection: int
@@ -180,11 +180,11 @@ class Origin(NamedTuple):
 
 
 class UnknownFormatError(ValueError):
-    """A file whose format number this program doesn't know: it was written by a newer one, or is no capture."""
+    """A file that is no part of a capture, or that a program with a newer format has written."""
 
 
 class DamagedFileError(ValueError):
-    """A file of a capture that can't be read. Says which and why, in one line."""
+    """A file of a capture that can't be read. The message says why, in one line; a reader adds the file's path."""
 
 
 def frames_schema() -> Any:
@@ -203,25 +203,25 @@ def origins_schema() -> Any:
 
 
 def schema_of(kind: str) -> Any:
-    """The pyarrow schema of a table, by its folder's name; of any other folder: that of `frames`."""
+    """The pyarrow schema of the table with this folder name; for any other name, that of `frames`."""
     return {EVENTS_FOLDER: events_schema, ORIGINS_FOLDER: origins_schema}.get(kind, frames_schema)()
 
 
 def format_of(metadata: Mapping[bytes, bytes] | None) -> int:
-    """The format number in a Parquet schema's metadata. Raises UnknownFormatError where there is none."""
-    found = (metadata or {}).get(FORMAT_KEY, b"")
-    if not found.isdigit():
+    """The format number in a Parquet schema's metadata. Raises UnknownFormatError if there is none."""
+    number = (metadata or {}).get(FORMAT_KEY, b"")
+    if not number.isdigit():
         raise UnknownFormatError("this Parquet file has no format number: it is no part of a capture")
-    return int(found)
+    return int(number)
 
 
 def newer(number: int, newest: int = FORMAT) -> str:
-    """What is said of a file whose format number is above `newest`."""
+    """The message for a file whose format number is above `newest`."""
     return f"capture format {number}, this program knows up to {newest}: use a newer kafka-wiretap"
 
 
 def upgraded(table: Any, number: int, steps: Mapping[int, Upgrade] = UPGRADES, newest: int = FORMAT) -> Any:
-    """The table as the newest format has it. Raises UnknownFormatError for a number above `newest`."""
+    """A table of format `number`, upgraded to the newest format. Raises UnknownFormatError for a number above it."""
     if number > newest:
         raise UnknownFormatError(newer(number, newest))
     for step in range(number, newest):

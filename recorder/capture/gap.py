@@ -1,8 +1,10 @@
-"""A stretch of a connection that isn't recorded, and the account of what was lost in it.
+"""Counts what is lost in a gap: a stretch of a connection that is not recorded.
 
-The tap's half: while a gap lasts, the tap sees exchanges end but writes nothing; the account goes into the entry that
-ends the gap. The tap can't know which requests had been written before, so it names those that were in flight or kept
-back, and counts later ones. The compactor's half: its own conversation's numbers show which of the named ones it has.
+The tap's half is `Gap`. While a gap lasts, the tap sees exchanges end, and writes nothing. The counts (the *account*)
+go into the entry that ends the gap. The tap doesn't know which requests were written before the gap. So the account
+lists by number the requests that were in flight or kept back, and counts the later ones by API.
+
+The compactor's half is `lost_by_api`: the compactor's conversation tells which of the listed requests the log holds.
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ from typing import Any
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Exchange
 
-# the account's name for an api that the catalog doesn't know, and for frames of no exchange
+# stands in an account for an API that the catalog doesn't know, and for frames without an exchange
 OTHER = "other"
 
-# the counts of an account, by api; sizes don't count the length's 4 bytes
+# the counts of an account, by API; the sizes leave out each frame's length field (4 bytes)
 _COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
 
 
 class Gap:
-    """Counts what ends on a connection while nothing of it is written.
+    """Counts the exchanges that end on a connection while nothing of it is written.
 
-    `offsets`: per direction, the end of written bytes. `accounted`: the exchange whose response the last gap counted.
+    Args:
+        offsets: for each direction, the stream offset behind the bytes that were written before the gap.
+        reason: the `cause` of the gap's event, such as `frames.GAP_FULL`.
+        counted_exchange: the exchange whose response the previous gap has counted already.
     """
 
     def __init__(
@@ -33,45 +38,45 @@ class Gap:
         offsets: tuple[int, int],
         reason: str,
         at_ns: int,
-        accounted: Exchange | None = None,
+        counted_exchange: Exchange | None = None,
     ) -> None:
         self.conversation = conversation
-        self._accounted = accounted
+        self._counted_exchange = counted_exchange
         self.offsets = offsets
         self.reason = reason
         self.at_ns = at_ns
-        # requests below this number may have been written before
+        # requests below this number may have been written before the gap
         self._first = conversation.next_exchange
         self._early_requests: dict[int, tuple[str, int]] = {}
-        # responses that were whole before the gap; they had been kept back, and may have been written since
+        # responses that were whole, but kept back, when the gap began
         self._early_responses: dict[int, tuple[str, int]] = {}
         self._requests, self._request_bytes = Counter[str](), Counter[str]()
         self._responses, self._response_bytes = Counter[str](), Counter[str]()
 
-    def saw(self, finished: Iterable[Exchange], one_way: Iterable[Exchange]) -> None:
+    def count_ended(self, finished: Iterable[Exchange], one_way: Iterable[Exchange]) -> None:
         """Counts exchanges that ended in the gap: with their response, or with their request if it has none."""
         for exchange in finished:
-            if exchange is not self._accounted:
+            if exchange is not self._counted_exchange:
                 self._responses[exchange.api or OTHER] += 1
                 self._response_bytes[exchange.api or OTHER] += exchange.response_size
-            self._request(exchange)
+            self._count_request(exchange)
         for exchange in one_way:
-            self._request(exchange)
+            self._count_request(exchange)
 
-    def note_unwritten(self, ended: Iterable[Exchange]) -> None:
-        """Notes exchanges that ended before the gap, in bytes that may not have been written."""
+    def count_unwritten(self, ended: Iterable[Exchange]) -> None:
+        """Counts exchanges that ended before the gap in bytes that were kept back: the bytes may not be written."""
         for exchange in ended:
-            if exchange.awaits and exchange is not self._accounted:
+            if exchange.awaits and exchange is not self._counted_exchange:
                 self._early_responses[exchange.number] = exchange.api or OTHER, exchange.response_size
-            self._request(exchange)
+            self._count_request(exchange)
 
     def account(self) -> dict[str, Any]:
-        """The losses, ready for JSON, for the entry that ends the gap. Frames still arriving count as lost."""
+        """The losses as JSON values (`entry_json.AccountJson`). Frames that are still arriving count as lost."""
         conversation = self.conversation
         answering, asking = conversation.responses_side.open_exchange, conversation.requests_side.open_exchange
-        self.saw([answering] if answering else [], [asking] if asking and not asking.awaits else [])
+        self.count_ended([answering] if answering else [], [asking] if asking and not asking.awaits else [])
         for exchange in conversation.in_flight:
-            self._request(exchange)
+            self._count_request(exchange)
         return {
             "reason": self.reason,
             "since_ns": self.at_ns,
@@ -83,7 +88,7 @@ class Gap:
             "response_bytes": dict(self._response_bytes),
         }
 
-    def _request(self, exchange: Exchange) -> None:
+    def _count_request(self, exchange: Exchange) -> None:
         api = exchange.api or OTHER
         if exchange.number < self._first:
             self._early_requests[exchange.number] = api, exchange.request_size
@@ -93,14 +98,15 @@ class Gap:
 
 
 def lost_by_api(account: dict[str, Any], broken: dict[str, Any], frames: int) -> dict[str, Any]:
-    """Lost requests and responses by api, with their sizes; accounts of old logs have no sizes.
+    """API -> the numbers of lost requests and responses, and their sizes; accounts of old logs have no sizes.
 
     Args:
-        account: of the entry that ended the gap.
-        broken: what the compactor knows of the gap's beginning. `next_exchange`: the number of the first request that
-            the log lacks; `next_response`: of the first request whose response the log lacks; `cut`: the api of a
-            request that was cut off there ("" for an unknown one), and `cut_size`.
-        frames: the number of all lost frames; those of no exchange are counted as `other`.
+        account: that of the entry that ended the gap.
+        broken: the beginning of the gap (`ConnectionState.broken`). `next_exchange`: the number of the first request
+            that the log lacks; `next_response`: the number of the first request whose response the log lacks; `cut`:
+            the API of the request that was arriving ("" for an unknown API, None if there was none); `cut_size`: its
+            size.
+        frames: the number of all lost frames; those that the account lacks are counted as `frames` of `other`.
     """
     counts = {name: Counter(account.get(name, {})) for name in _COUNTED}
     early = [(api, *size) for number, api, *size in account["early"] if number >= broken["next_exchange"]]

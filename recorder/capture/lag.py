@@ -1,8 +1,8 @@
-"""How far the compactor is behind. Computed whenever it is asked for, so the lag grows while no compactor runs.
+"""How far the compactor is behind the log. Computed whenever it is asked for, so the lag grows while no compactor runs.
 
-The log notes when its entries arrived, in steps of a fraction of a second. The compactor reports the position up to
-which it has read; entries behind that position are unread. The position of a compactor that has ended is ignored: the
-next one reads that segment again, from its beginning.
+Used by the tap, for the metrics. `ArrivalTimes` knows when the log's entries arrived, in steps of a fraction of a
+second. The compactor reports the position up to which it has read (`status`); entries behind that position are unread.
+The position of a compactor that has ended is ignored: the next one reads that segment again, from its beginning.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from proxy.files import Folder
 from proxy.threads import NoThread, start_thread
 from recorder.capture.status import Status, read_status
 
-# entries within this time are one step: the lag is exact to it
+# entries that arrive within this time are one step; the lag is no more exact than a step
 FINEST_NS = 250_000_000
-# with more steps (the compactor is dead), every other one is left out and steps become twice as long; once the
-# compactor has caught up, steps are fine again
+# with more steps, because the compactor is far behind, steps are joined in pairs, and new ones become twice as long.
+# New steps have their first length again once the compactor has caught up
 MAX_STEPS = 2_048
-# how long reading the newest report may take: it is a file, and a disk that hangs must not delay the metrics page
-REPORT_SECONDS = 0.25
+# how long `StatusReader.newest` waits for the status file: a disk that hangs must not delay the metrics page
+READ_SECONDS = 0.25
 
 
-class Unread(NamedTuple):
-    """The unread entries: their bytes, and when the oldest one arrived (None if there are none)."""
+class UnreadEntries(NamedTuple):
+    """The entries that the compactor has not read: their bytes, and when the oldest arrived (None: there is none)."""
 
     size: int
     since_ns: int | None
 
 
-class Trail:
+class ArrivalTimes:
     """The arrival times of a log's entries. Offsets count from the log's beginning, over all segments.
 
     One thread appends; any thread may call `unread`.
@@ -41,15 +41,15 @@ class Trail:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # segment -> the offset of its beginning
+        # segment -> the log offset of its beginning
         self._segments: dict[int, int] = {}
-        # for each step: the offset behind its last entry, and when its first entry arrived
+        # for each step: the log offset behind its last entry, and when its first entry arrived
         self._ends: list[int] = []
         self._arrivals: list[int] = []
         self._finest_ns = FINEST_NS
 
     def begin(self, segment: int, offset: int) -> None:
-        """Notes that a segment begins at this offset."""
+        """Notes that a segment begins at this log offset."""
         with self._lock:
             self._segments[segment] = offset
 
@@ -64,18 +64,18 @@ class Trail:
             if len(self._ends) > MAX_STEPS:
                 self._thin_out()
 
-    def unread(self, segment: int, position: int) -> Unread:
-        """The entries behind a position in a segment. Earlier segments are forgotten."""
+    def unread(self, segment: int, position: int) -> UnreadEntries:
+        """The entries behind a position in a segment. Forgets the segments before it."""
         with self._lock:
             self._forget_before(segment)
             read = self._read(segment, position)
             first = bisect_right(self._ends, read)
             if first == len(self._ends):
-                return Unread(0, None)
-            return Unread(self._ends[-1] - read, self._arrivals[first])
+                return UnreadEntries(0, None)
+            return UnreadEntries(self._ends[-1] - read, self._arrivals[first])
 
     def _read(self, segment: int, position: int) -> int:
-        """The log offset of a position; the earliest known offset if the segment is forgotten (an outdated report)."""
+        """The log offset of a position; the earliest known offset if the segment is forgotten (an outdated status)."""
         if segment in self._segments:
             return self._segments[segment] + position
         return min(self._segments.values(), default=0)
@@ -97,8 +97,8 @@ class Trail:
             self._finest_ns = FINEST_NS
 
 
-class Reports:
-    """The compactor's reports; a thread reads the newest one whenever it is asked for."""
+class StatusReader:
+    """Reads the compactor's status file, in a thread."""
 
     def __init__(self, session: Folder) -> None:
         self._session = session
@@ -108,7 +108,7 @@ class Reports:
         self._done.set()
 
     def newest(self) -> Status:
-        """The newest report, or the one before if reading takes too long."""
+        """The status in the file; if reading takes too long, the one that was read last."""
         with self._lock:
             if self._done.is_set():
                 self._done.clear()
@@ -116,7 +116,7 @@ class Reports:
                     start_thread(self._read, "compactor's report")
                 except NoThread:
                     self._done.set()
-        self._done.wait(REPORT_SECONDS)
+        self._done.wait(READ_SECONDS)
         return self._newest
 
     def _read(self) -> None:
@@ -126,30 +126,32 @@ class Reports:
             self._done.set()
 
 
-class Lag:
+class CompactorMetrics:
     """The compactor's metrics: how far it is, how far it is behind, how often it was restarted."""
 
-    def __init__(self, session: Folder, trail: Trail, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self._reports = Reports(session)
-        self._trail = trail
+    def __init__(
+        self, session: Folder, arrival_times: ArrivalTimes, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._status_reader = StatusReader(session)
+        self._arrival_times = arrival_times
         self._clock = clock
         self._restarts = 0
         # when a compactor ended last
         self._ended_ns = -1
-        # the greatest counts so far: a restarted compactor counts unpublished frames again
+        # the greatest counts so far: a restarted compactor counts frames again that were not published
         self._frames = self._bytes = 0
 
     def compactor_ended(self) -> None:
-        """Notes a restart: the next compactor begins at the last published segment."""
+        """Notes a restart: the next compactor begins behind the last published segment."""
         self._ended_ns = self._clock()
         self._restarts += 1
 
     def counters(self) -> Mapping[str, float]:
         """The metrics by the names of the metrics' table. Called in any thread."""
-        report = self._reports.newest()
-        self._frames, self._bytes = max(self._frames, report.frames), max(self._bytes, report.bytes)
-        position = report.position if report.at_ns > self._ended_ns else 0
-        unread = self._trail.unread(report.segment, position)
+        status = self._status_reader.newest()
+        self._frames, self._bytes = max(self._frames, status.frames), max(self._bytes, status.bytes)
+        position = status.position if status.at_ns > self._ended_ns else 0
+        unread = self._arrival_times.unread(status.segment, position)
         lag_ns = 0 if unread.since_ns is None else max(self._clock() - unread.since_ns, 0)
         return {
             "compacted_frames": self._frames,

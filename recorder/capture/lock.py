@@ -1,4 +1,4 @@
-"""The locks for writing and for compacting a session. They are flocks, which end with their process.
+"""The locks of a session: one for its writer, one for its compactor. They are flocks, which end with their process.
 
     writer.lock         held by the proxy that writes the session, afterwards by the compactor that finishes it
     compactor.lock      held by the process that compacts it
@@ -28,7 +28,7 @@ class Lock:
 
     @classmethod
     def take(cls, session: Folder, name: str) -> Lock | None:
-        """The lock, or None while another has it. OSError where the folder can't be written."""
+        """The lock of this file; None if another process holds it. Raises OSError if the folder can't be written."""
         descriptor = session.open(name, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,8 +44,8 @@ class Lock:
             self._descriptor = -1
 
 
-def take_over(session: Folder) -> Lock | None:
-    """The lock for compacting a session, valid while the folder is open; None if another process has it."""
+def take_compactor_lock(session: Folder) -> Lock | None:
+    """The lock for compacting a session, valid while `session` is open; None if another process holds it."""
     lock = Lock.take(session, COMPACTOR_LOCK)
     if lock is not None and not session.lock():
         lock.release()
@@ -53,8 +53,8 @@ def take_over(session: Folder) -> Lock | None:
     return lock
 
 
-def take_writers(session: Folder) -> Lock | None:
-    """The writer's lock, once no proxy writes the session any more; None while one does."""
+def take_writer_lock(session: Folder) -> Lock | None:
+    """The writer's lock; None while a proxy writes the session."""
     lock = Lock.take(session, WRITER_LOCK)
     if lock is not None and _is_written(session):
         lock.release()
@@ -68,7 +68,7 @@ def is_live(session: Folder) -> bool:
 
 
 def lock_segment(descriptor: int) -> None:
-    """Marks a segment as being written, for as long as the descriptor is open."""
+    """Locks a segment as being written, for as long as the descriptor is open. Without effect if there are no locks."""
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -1,14 +1,16 @@
-"""Many small files of a capture made into few large ones, in another folder: what Spark reads of a long recording.
+"""Makes few large files of a capture's many small files, in another folder, for Spark to read a long recording.
 
-A proxy publishes a file a minute and worker. Here the files of one session and hour become one of about a GiB: its name
-tells the first and the last segment, as all names do, so the result is a capture like any other. An hour waits until it
-is over and nothing was published into it for a while. What comes later all the same (a gap is told in the hour in which
-it began, once it has ended) becomes a further file: a session's segments come in order, so what stands behind the last
-one that is merged is new.
+Used by `kafka-wiretap compact --merge`. A proxy publishes a file for each minute and worker. The files of one session
+and hour become large files of about FILE_BYTES. A file's name has the first and the last of its segments, as in any
+capture, so the result is a capture like any other.
 
-A merged file is hidden until it was read back and holds as many rows and bytes as its parts. So a crash leaves whole
-files, and the next run makes the missing ones. The capture itself is not changed: to merge within it would show each
-row twice to readers that list it meanwhile.
+An hour is merged once it is over and nothing was published into it for QUIET_NS. Later files of the hour become a
+further large file: a gap's event, for example, is published when the gap has ended, into the hour in which it began. A
+session's segments are published in order, so all files behind the last merged segment are new.
+
+A large file is hidden until it was read back and holds as many rows and bytes as its small files. So a crash leaves
+whole files, and the next run makes the missing ones. The capture itself is not changed: a reader that lists the capture
+during a merge within it would see rows twice.
 """
 
 from __future__ import annotations
@@ -32,40 +34,45 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import KINDS, hidden, hour_folders, range_name
 from recorder.capture.reader import READING, CaptureFile, files, groups_between, row_groups, rows_of
 from recorder.capture.remote import size_of
-from recorder.capture.rows import DATA
+from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.capture.storage import RangeFile, ignore_step, publish, remove_unpublished
 
-# bytes of small files in a large one, about
+# about the bytes of small files in a large one
 FILE_BYTES = 1 << 30
-# rows in a large one, about: `inspect` sorts the heads of a file in memory, with 400 bytes each
+# about the rows in a large file: `inspect` sorts the heads of a file in memory, with 400 bytes each
 FILE_ROWS = 1_000_000
-# A listing of a folder that changes may lack a file and show a later one, so nothing is merged before it is so old.
+# A listing of a folder that changes may lack a file and show a later one, so nothing is merged before it is so old
 QUIET_NS = 600 * 10**9
 TABLES = (*KINDS, c.ORIGINS_FOLDER)
 
 
 class CannotMerge(Exception):
-    """The folders don't fit each other. The message is one line."""
+    """The folders can't be merged. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The outcome. `small`, `large`: how many files were made into how many; `there`: files that were merged before.
+    """The outcome of `merge`.
 
-    `waiting`: hours that may still grow; `failed`: why files of a session and hour could not be merged, a line each.
+    Attributes:
+        small_files, large_files: how many small files were made into how many large ones.
+        frames: the number of frames in the new large files.
+        merged_before: the number of small files that an earlier run has merged.
+        waiting: the hours that may still get files.
+        failed: a line for each session and hour of which a file can't be read.
     """
 
-    small: int = 0
-    large: int = 0
+    small_files: int = 0
+    large_files: int = 0
     frames: int = 0
-    there: int = 0
+    merged_before: int = 0
     waiting: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
-    """The files of one table, hour (counted since 1970) and session."""
+class SessionHour(NamedTuple):
+    """One session's part of an hour (counted since 1970) of a table (`kind`)."""
 
     kind: str
     hour: int
@@ -77,58 +84,60 @@ class Place(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """Small files of one session and hour, in the order of the log, that become one."""
+    """Small files of one session and hour that become one large file, in the order of the log."""
 
     kind: str
     files: tuple[CaptureFile, ...]
 
     @property
     def hour(self) -> int:
-        """Counted since 1970."""
+        """The hour, counted since 1970."""
         return self.files[0].hour_ns // c.HOUR_NS
 
     @property
     def name(self) -> str:
-        """The large file's."""
+        """The large file's name."""
         return range_name(self.files[0].session, self.files[0].first, self.files[-1].last)
 
     def path(self, out: Path) -> Path:
-        """The large file's in the folder `out`."""
+        """The large file's path in the folder `out`."""
         return out.joinpath(self.kind, *hour_folders(self.hour), self.name)
 
 
 def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int | None = None) -> Merged:
     """Makes large files in `out` of all files of `folder` that are not merged there yet.
 
-    A file that can't be read keeps its session and hour from being merged, and nothing else. `now_ns`: since 1970, by
-    default the clock's. Errors: CannotMerge before anything is written; OSError.
+    A file that can't be read keeps its large file, and the later ones of its session and hour, from being made.
+    `now_ns`: since 1970; None: the clock's. Errors: CannotMerge, for wrong folders before anything is written; OSError.
     """
     now_ns = time.time_ns() if now_ns is None else now_ns
     _check_apart(folder, out)
-    found = _places(folder)
-    due = {place: small for place, small in found.items() if _is_due(place, small, now_ns)}
-    waiting = tuple(sorted({str(place) for place in found.keys() - due.keys()}))
+    groups = _by_session_hour(folder)
+    due = {session_hour: small for session_hour, small in groups.items() if _is_due(session_hour, small, now_ns)}
+    waiting = tuple(sorted({str(session_hour) for session_hour in groups.keys() - due.keys()}))
     if not due:
         return Merged(waiting=waiting)
-    with _made(out) as held:
+    with _open_output(out) as held:
         if not held.lock():
             raise CannotMerge(f"another process is merging into {out}")
-        for session in {place.session for place in due}:
-            # of a killed run, whose files may have had other sizes and so other names
+        for session in {session_hour.session for session_hour in due}:
+            # a run that was killed may have left hidden files, of other sizes and therefore with other names
             remove_unpublished(out, session, TABLES)
-        ends = {place: large[-1].last for place, large in _places(out).items()}
-        new = {place: _behind(ends.get(place, 0), small) for place, small in due.items()}
-        done = [_merge_place(place, small, out, file_bytes) for place, small in new.items()]
-    there = sum(map(len, due.values())) - sum(map(len, new.values()))
-    failed = tuple(why for one in done for why in one.failed)
-    small, large, frames = (
-        sum(counts) for counts in zip(*((one.small, one.large, one.frames) for one in done), strict=True)
+        ends = {session_hour: large[-1].last for session_hour, large in _by_session_hour(out).items()}
+        new = {session_hour: _files_behind(ends.get(session_hour, 0), small) for session_hour, small in due.items()}
+        outcomes = [_merge_files(session_hour, small, out, file_bytes) for session_hour, small in new.items()]
+    return Merged(
+        small_files=sum(outcome.small_files for outcome in outcomes),
+        large_files=sum(outcome.large_files for outcome in outcomes),
+        frames=sum(outcome.frames for outcome in outcomes),
+        merged_before=sum(map(len, due.values())) - sum(map(len, new.values())),
+        waiting=waiting,
+        failed=tuple(reason for outcome in outcomes for reason in outcome.failed),
     )
-    return Merged(small, large, frames, there, waiting, failed)
 
 
-def _made(out: Path) -> Folder:
-    """The folder, made if it is missing. Errors: CannotMerge."""
+def _open_output(out: Path) -> Folder:
+    """Opens the output folder, which is made if it is missing. Errors: CannotMerge."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         return Folder.at(out)
@@ -136,35 +145,35 @@ def _made(out: Path) -> Folder:
         raise CannotMerge(f"{out} can't be written: {error.strerror}") from error
 
 
-def _places(folder: Path) -> dict[Place, list[CaptureFile]]:
-    """All files, by place; those of a place in the order of their segments."""
-    found: dict[Place, list[CaptureFile]] = defaultdict(list)
+def _by_session_hour(folder: Path) -> dict[SessionHour, list[CaptureFile]]:
+    """All files of a capture by table, hour and session, each list in the order of the segments."""
+    groups: dict[SessionHour, list[CaptureFile]] = defaultdict(list)
     for kind in TABLES if folder.exists() else ():
         for file in files(folder, kind):
-            found[Place(kind, file.hour_ns // c.HOUR_NS, file.session)].append(file)
-    return found
+            groups[SessionHour(kind, file.hour_ns // c.HOUR_NS, file.session)].append(file)
+    return groups
 
 
-def _is_due(place: Place, small: Iterable[CaptureFile], now_ns: int) -> bool:
-    """True if the hour is over, and its files are old: while files appear, a listing may lack one of them."""
+def _is_due(session_hour: SessionHour, small: Iterable[CaptureFile], now_ns: int) -> bool:
+    """True if the hour is over and its newest file is older than QUIET_NS."""
     newest = max(Path(str(file.path)).stat().st_mtime_ns for file in small)
-    return place.hour < now_ns // c.HOUR_NS and newest < now_ns - QUIET_NS
+    return session_hour.hour < now_ns // c.HOUR_NS and newest < now_ns - QUIET_NS
 
 
-def _behind(end: int, small: Sequence[CaptureFile]) -> list[CaptureFile]:
-    """The files behind a segment. Errors: CannotMerge for a file that begins before it and ends behind it."""
+def _files_behind(end: int, small: Sequence[CaptureFile]) -> list[CaptureFile]:
+    """The files behind segment `end`. Errors: CannotMerge for a file with segments on both sides of it."""
     for file in small:
         if file.first <= end < file.last:
             raise CannotMerge(f"a part of {file.path} is merged already: choose another folder")
     return [file for file in small if file.first > end]
 
 
-def _merge_place(place: Place, small: Sequence[CaptureFile], out: Path, file_bytes: int) -> Merged:
-    """Merges the files in their order, up to the first that can't be read: what is behind it waits for it."""
+def _merge_files(session_hour: SessionHour, small: Sequence[CaptureFile], out: Path, file_bytes: int) -> Merged:
+    """Merges the files in order, up to the first bundle with a file that can't be read."""
     count = large = frames = 0
     try:
-        for bundle in _bundles(place.kind, small, file_bytes):
-            frames += _make(bundle, out)
+        for bundle in _bundles(session_hour.kind, small, file_bytes):
+            frames += _write_bundle(bundle, out)
             count, large = count + len(bundle.files), large + 1
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         return Merged(count, large, frames, failed=(str(error),))
@@ -172,7 +181,7 @@ def _merge_place(place: Place, small: Sequence[CaptureFile], out: Path, file_byt
 
 
 def _bundles(kind: str, small: Sequence[CaptureFile], file_bytes: int) -> Iterator[Bundle]:
-    """The files, in bundles of about so many bytes."""
+    """The files in bundles of about `file_bytes`."""
     taken: list[CaptureFile] = []
     size = rows = 0
     for file in small:
@@ -187,7 +196,7 @@ def _bundles(kind: str, small: Sequence[CaptureFile], file_bytes: int) -> Iterat
 
 
 def _check_apart(folder: Path, out: Path) -> None:
-    """Raises CannotMerge if the folders overlap, or `out` is recorded into."""
+    """Raises CannotMerge if one folder is in the other, or if a proxy records into `out`."""
     ours, theirs = folder.resolve(), out.resolve()
     if ours == theirs or ours in theirs.parents or theirs in ours.parents:
         raise CannotMerge(f"{out} and {folder} must be apart: merged rows beside the others would count twice")
@@ -195,11 +204,11 @@ def _check_apart(folder: Path, out: Path) -> None:
         raise CannotMerge(f"{out} is the folder of a recording: choose another one")
 
 
-def _make(bundle: Bundle, out: Path) -> int:
-    """Writes and publishes the large file. Returns its rows if they are frames."""
+def _write_bundle(bundle: Bundle, out: Path) -> int:
+    """Writes and publishes a bundle's large file. Returns the number of its frames."""
     file = RangeFile(out, bundle.kind, bundle.hour, bundle.name, c.schema_of(bundle.kind))
     try:
-        written = _written(bundle, file)
+        written = _copy_rows(bundle, file)
         file.close()
         _compare(written, bundle, out)
         publish([file], ignore_step)
@@ -210,56 +219,56 @@ def _make(bundle: Bundle, out: Path) -> int:
 
 
 class Tally(NamedTuple):
-    """What a file holds: rows, and of frames the bytes that arrived and that were kept."""
+    """The contents of a file: its rows, and of frames the bytes that arrived (`size`) and that were kept (`stored`)."""
 
     rows: int = 0
     size: int = 0
     stored: int = 0
 
     def plus(self, table: Any) -> Tally:
-        """The sum with a table's."""
+        """This tally plus that of a table."""
         sums = (pc.sum(table[name]).as_py() or 0 if name in table.column_names else 0 for name in (c.SIZE, c.STORED))
         return Tally(self.rows + len(table), *(own + other for own, other in zip(self[1:], sums, strict=True)))
 
 
-def _written(bundle: Bundle, file: RangeFile) -> Tally:
-    """Writes the rows of the bundle's files; what they hold, as read."""
-    groups = _Groups(file)
-    found = Tally()
+def _copy_rows(bundle: Bundle, file: RangeFile) -> Tally:
+    """Writes the rows of the bundle's small files into the large one. Returns the tally of the small files."""
+    groups = _RowGroups(file)
+    tally = Tally()
     for small in bundle.files:
         for table in _tables(small, c.schema_of(bundle.kind).names):
-            found = found.plus(table)
+            tally = tally.plus(table)
             groups.add(table)
     groups.finish()
-    return found
+    return tally
 
 
 def _tables(file: CaptureFile, names: Sequence[str]) -> Iterator[Any]:
-    """A file's row groups, one by one: each has an allowance of its own."""
+    """A file's row groups as tables, one by one. Each has an allowance of its own."""
     for number in groups_between(file, 0, 1 << 62):
         yield from row_groups(file, names, allowance=Allowance(READING, DEFAULT_BUDGET), only=number)
 
 
 def _compare(written: Tally, bundle: Bundle, out: Path) -> None:
-    """Reads the hidden file back. Raises CannotMerge if it holds anything else."""
+    """Reads the hidden large file back. Raises CannotMerge if its tally is not `written`."""
     path = bundle.path(out)
     made = bundle.files[0]._replace(last=bundle.files[-1].last, path=path.with_name(hidden(path.name)))
-    found = Tally()
+    tally = Tally()
     names = [name for name in (c.SESSION, c.SIZE, c.STORED) if name in c.schema_of(bundle.kind).names]
     for table in _tables(made, names):
-        found = found.plus(table)
-    if found != written:
-        raise CannotMerge(f"{path} was written wrongly ({found} instead of {written}): is the disk sound?")
+        tally = tally.plus(table)
+    if tally != written:
+        raise CannotMerge(f"{path} was written wrongly ({tally} instead of {written}): is the disk sound?")
 
 
-def parted(frames: Any) -> tuple[Any, Any]:
-    """The rows of the APIs that carry records, and the others."""
-    is_data = pc.is_in(frames[c.API], pa.array(sorted(DATA)))
-    return frames.filter(is_data), frames.filter(pc.invert(is_data))
+def split_by_records(frames: Any) -> tuple[Any, Any]:
+    """Two tables: the frames of APIs that carry records, and the others."""
+    carries_records = pc.is_in(frames[c.API], pa.array(sorted(RECORD_APIS)))
+    return frames.filter(carries_records), frames.filter(pc.invert(carries_records))
 
 
-class _Groups:
-    """The row groups of a large file: frames with records apart from others, as the compactor writes them."""
+class _RowGroups:
+    """Writes the row groups of a large file. Frames of APIs that carry records have their own, as in small files."""
 
     def __init__(self, file: RangeFile) -> None:
         self._file = file
@@ -268,27 +277,27 @@ class _Groups:
     def add(self, table: Any) -> None:
         """Adds the rows of a row group."""
         if c.API not in table.column_names:
-            self._add(table, is_data=False)
+            self._add(table, carries_records=False)
             return
-        data, control = parted(table)
-        self._add(data, is_data=True)
-        self._add(control, is_data=False)
+        data, control = split_by_records(table)
+        self._add(data, carries_records=True)
+        self._add(control, carries_records=False)
 
     def finish(self) -> None:
-        """Writes what waits."""
-        for is_data in self._waiting:
-            self._write(is_data)
+        """Writes the rows that wait."""
+        for carries_records in self._waiting:
+            self._write(carries_records)
 
-    def _add(self, table: Any, *, is_data: bool) -> None:
-        most = columns.MAX_BYTES if is_data else columns.MAX_CONTROL_BYTES
-        waiting = self._waiting[is_data]
+    def _add(self, table: Any, *, carries_records: bool) -> None:
+        most = columns.MAX_BYTES if carries_records else columns.MAX_BYTES_WITHOUT_RECORDS
+        waiting = self._waiting[carries_records]
         together = [*waiting, table]
-        if sum(one.nbytes for one in together) > most or sum(map(len, together)) > columns.MAX_ROWS:
-            self._write(is_data)
+        if sum(waiting_table.nbytes for waiting_table in together) > most or sum(map(len, together)) > columns.MAX_ROWS:
+            self._write(carries_records)
         if len(table):
-            self._waiting[is_data].append(table)
+            self._waiting[carries_records].append(table)
 
-    def _write(self, is_data: bool) -> None:
-        if waiting := self._waiting[is_data]:
+    def _write(self, carries_records: bool) -> None:
+        if waiting := self._waiting[carries_records]:
             self._file.write(pa.concat_tables(waiting))
-            self._waiting[is_data] = []
+            self._waiting[carries_records] = []

@@ -1,7 +1,8 @@
-"""The origins of a replay's exchanges: which exchange of another capture each of them replays.
+"""Writes and reads the table `origins`: which exchange of another capture each exchange of a replay replays.
 
-A table of its own beside `frames` and `events`, so that readers of these need not know it. What plays writes it, in a
-thread, some rows at a time: never in the way, as all of a recording. A crash loses the rows of the last minute.
+Used by the player of a replay, and by `inspect`. The table is separate from `frames` and `events`, so that their
+readers need not know it. A thread writes a file of rows at a time, so that the player never waits. A crash loses the
+rows of the last minute.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from recorder.capture.partitions import range_name
 from recorder.capture.reader import files, row_groups
 from recorder.capture.storage import RangeFile, ignore_step, publish
 
-# rows of a file, and how long they may wait for others
+# a file is written when so many rows wait, or after so many seconds
 MAX_ROWS, MAX_SECONDS = 100_000, 60.0
-# rows that wait for a slow disk, some 200 bytes each; what is more is not kept
+# rows that may wait for a slow disk, of some 200 bytes each; further rows are lost
 MAX_WAITING = 1_000_000
 _NAMES = [name for name, _ in c.ORIGIN_COLUMNS]
 
@@ -33,7 +34,8 @@ class Origins:
     Resource handling: a thread runs until `close`.
 
     Attributes:
-        lost: rows that are not kept; `error`: the last reason.
+        lost: the number of rows that were not written.
+        error: the reason of the newest loss; "" if there is none, or if too many rows waited.
     """
 
     def __init__(self, folder: Path, session: str) -> None:
@@ -48,7 +50,7 @@ class Origins:
         self._thread.start()
 
     def add(self, connection: int, exchange: int, origin: Origin) -> None:
-        """An exchange of this session replays `origin`. Never waits."""
+        """Adds the origin of an exchange of this session. Never waits."""
         if len(self._rows) >= MAX_WAITING:
             self.lost += 1
             return
@@ -57,7 +59,7 @@ class Origins:
             self._due.set()
 
     def close(self, within: float) -> None:
-        """Writes what waits. Blocks `within` seconds at most; what is not written by then is lost."""
+        """Writes the waiting rows. Blocks `within` seconds at most; rows that are not written by then are lost."""
         self._is_closing = True
         self._due.set()
         self._thread.join(within)
@@ -73,7 +75,7 @@ class Origins:
         self._write()
 
     def _write(self) -> None:
-        """Writes the rows that wait by now. Others may come meanwhile: they stand behind them."""
+        """Writes the rows that wait now. Rows that are added meanwhile stand behind them, and stay."""
         rows = self._rows[:]
         if not rows:
             return
@@ -101,9 +103,9 @@ class Origins:
 
 
 def origin_of(folder: Path, session: str, connection: int, exchange: int, *, most: int) -> Origin | None:
-    """The origin of an exchange; None for one that a replay made of its own, and in captures of no replay.
+    """The origin of an exchange; None if the exchange has none, or the capture is not that of a replay.
 
-    `most`: bytes of memory that a file's rows may take. Errors: as of `reader.row_groups`.
+    `most`: bytes of memory that the rows of one file may take. Errors: as of `reader.row_groups`.
     """
     where = (pc.field(c.CONNECTION) == connection) & (pc.field(c.EXCHANGE) == exchange)
     for file in files(folder, c.ORIGINS_FOLDER):

@@ -1,9 +1,8 @@
-"""Checks that a column's pages hold no more than the footer of their Parquet file says.
+"""Reads the page headers of a Parquet column, and checks that the pages hold no more than the file's footer says.
 
-A reader decompresses a page to as many bytes, and as many values, as the page's own header claims; the footer has the
-sums of both for the column. A reader that plans its memory by the footer must know that the pages agree with it. So the
-headers of the pages, and nothing else of them, are read here.
-Source: parquet-format's `parquet.thrift` (PageHeader), and Thrift's compact protocol, in which it is written.
+Used by `row_group` and `body_stream`. A page decompresses to as many bytes and values as its own header claims. The
+footer has the sums of both for the column. A reader that computes its memory from the footer must know that the pages
+agree. Source: parquet-format's `parquet.thrift` (PageHeader), which is written in Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -13,29 +12,33 @@ from typing import Any, BinaryIO, NamedTuple
 
 from recorder.capture.frames import DamagedFileError
 
-# Thrift's types: what a field is, in the low half of its first byte
+# Thrift's types, in the low half of a field's first byte
 STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
 INTEGERS = (4, 5, 6)
 # field ids of PageHeader: both sizes of the page, and the structs for data pages (v1, v2)
 UNFOLDED, COMPRESSED = 2, 3
 DATA_PAGE = 5
 DATA_PAGE_HEADERS = (DATA_PAGE, 8)
-# field ids in those structs; the encoding's is that of version 1
+# field ids in the structs for data pages; ENCODING is that of version 1
 NUM_VALUES, ENCODING = 1, 2
-# bytes of a header at most: more than one with the least and the greatest value of its page takes
+# bytes of a header: more than one with the smallest and the largest value of its page takes
 LONGEST_HEADER = 1 << 16
-# bits of a number, which come in groups of seven
+# bits of a varint, which has groups of seven
 LONGEST_VARINT = 63
-# nested structs, and elements of one list: real headers have two levels and no lists
+# levels of nested structs, and elements of a list: real headers have two levels and no lists
 DEEPEST, MAX_ELEMENTS = 8, 1000
 
 Struct = dict[int, Any]
 
 
 class Page(NamedTuple):
-    """One page, as its header says: where its bytes begin, how many there are, what they unfold to, and their values.
+    """One page, by its header.
 
-    `encoding`: of the values, by Parquet's number; None for a dictionary, and for pages of version 2.
+    Attributes:
+        at, stored: the offset of its bytes in the file, and their number.
+        unfolded: the number of bytes to which it decompresses.
+        values: the number of its values; 0 for a dictionary page.
+        encoding: Parquet's number of the values' encoding; None for a dictionary page, and for pages of version 2.
     """
 
     at: int
@@ -46,7 +49,7 @@ class Page(NamedTuple):
 
 
 def pages(file: BinaryIO, column: Any) -> Iterator[Page]:
-    """The pages of `column`, pyarrow's description of it from the footer. Errors: DamagedFileError."""
+    """The pages of a column. `column`: the footer's description, by pyarrow. Errors: DamagedFileError."""
     at = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
     end = at + column.total_compressed_size
     while at < end:
@@ -83,15 +86,15 @@ def _number(struct: Any, field: int) -> int:
 def _header(file: BinaryIO, at: int) -> tuple[Struct, int]:
     """The page header at an offset, and its size."""
     file.seek(at)
-    reader = _Compact(file.read(LONGEST_HEADER))
+    reader = _CompactReader(file.read(LONGEST_HEADER))
     try:
         return reader.struct(0), reader.at
     except IndexError:
         raise DamagedFileError("a page's header that does not end") from None
 
 
-class _Compact:
-    """Reads Thrift's compact protocol: integers and structs as values, everything else as None."""
+class _CompactReader:
+    """Reads Thrift's compact protocol. Integers and structs become values, everything else None."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0

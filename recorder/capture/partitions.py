@@ -1,6 +1,9 @@
-"""The layout of a capture's tables: a folder for each hour (UTC) in which rows arrived, with files of each session.
+"""The layout of a capture's tables: a folder for each hour (UTC) of arrival, with files of each session.
 
-Folders may come from anywhere: links in the place of folders are not followed (`proxy.files`).
+    <table>/date=<date>/hour=<hour>/<session>-<first segment>-<last segment>.parquet
+
+Used by all modules that write or list Parquet files. A capture may come from anywhere, so links in the place of folders
+are not followed (`proxy.files`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ def hour_folders(hour: int) -> tuple[str, str]:
 
 
 def hours(capture: Folder, kind: str) -> Iterator[tuple[str, str, Folder]]:
-    """The partitions of `frames` or `events`: date, hour, and the folder, which is open until the next partition."""
+    """The partitions of a table (`kind`): date, hour, and the folder, which is open until the next partition."""
     if capture.stat(kind) is None:
         return
     with capture.folder(kind) as whole:
@@ -40,9 +43,10 @@ def _partitions(folder: Folder, column: str) -> list[str]:
 
 
 class SessionFile(NamedTuple):
-    """A file of a session's rows. `folder`: of its hour, open until the next file; `last`: its last segment.
+    """A file of a session's rows. `kind`: its table; `last`: its last segment.
 
-    `is_hidden`: True if the file is still being made, or a crash has left it half written.
+    `folder`: that of its hour, open until the next file. `is_hidden`: True if the file is still being made, or a crash
+    has left it half written.
     """
 
     kind: str
@@ -53,17 +57,17 @@ class SessionFile(NamedTuple):
 
 
 def range_name(session: str, first: int, last: int | None = None) -> str:
-    """The name of the files of the rows of segments `first` to `last`, or of the first alone."""
+    """The file name for the rows of segments `first` to `last`; `last` None: of `first` alone."""
     return f"{session}-{first:08d}-{first if last is None else last:08d}.parquet"
 
 
 def hidden(name: str) -> str:
-    """The name of such a file while it is made."""
+    """The name of a file while it is made."""
     return "." + name
 
 
 def files_of(capture: Folder, session: str, kinds: Iterable[str] = KINDS) -> Iterator[SessionFile]:
-    """All files in all partitions of these tables that have the name of a file of this session's rows."""
+    """The files of a session's rows, in all partitions of these tables, by their names."""
     ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
     for kind in kinds:
         for *_, hour in hours(capture, kind):

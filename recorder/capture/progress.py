@@ -1,9 +1,11 @@
-"""The compactor's state files: each holds the state after a segment. The next segment starts from the newest one.
+"""The compactor's state files: each holds the state after one segment, from which the next segment is compacted.
+
+Used by `compaction` and `resuming`.
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
 
-A file is written whole or not at all. The newest one counts, if segments and rows agree with it (`resuming`). A damaged
-file costs the state of the connections that were open.
+A file is written whole or not at all. The newest one counts if segments and rows are consistent with it (`resuming`).
+If a file is damaged, the state of the connections that were open is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from msgspec.json import Decoder
 
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
-from recorder.capture.facts import SavedSession, SenselessEntryError, checked
+from recorder.capture.entry_json import InvalidEntryError, SavedSession, decode_checked
 from recorder.capture.segments import NUMBER, numbered
 from recorder.capture.spool import UnknownSpoolError, short_name
 
@@ -31,8 +33,8 @@ STATE_MAGIC = b"KWSTATE\n"
 _HEAD = struct.Struct(">8sHI")
 # bytes of the checksum
 _CRC = 4
-# bytes of a state and of its JSON: far more than any has. A state holds the bytes of unfinished frames, and a kilobyte
-# or two for each connection; a forged one may be a sparse file, which takes no room on the disk
+# the most bytes of a state file, and of its JSON: far more than any has. A state holds the bytes of incomplete frames,
+# and a kilobyte or two for each connection. A forged file may be sparse, so that it takes no room on the disk
 MAX_STATE, MAX_JSON = 1 << 30, 1 << 28
 _NAME = re.compile(rf"({NUMBER})\.state")
 _SESSION = Decoder(SavedSession)
@@ -42,10 +44,15 @@ State = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`segment`: the last one whose files are published. `frames` and `bytes`: of the rows made so far.
+    """How far the compaction of a session is.
 
-    `log_bytes`: the log's length up to the end of that segment; None if unknown. `is_damaged`: True if the state after
-    that segment is lost.
+    Attributes:
+        segment: the last segment whose rows are published.
+        finished: True if the rows tell the session's end.
+        cluster: the cluster in the segment's head.
+        frames, bytes: the number of frames in rows so far, and their bytes.
+        log_bytes: the log's length up to the end of `segment`; None: unknown.
+        is_damaged: True if the state after `segment` is lost.
     """
 
     segment: int = 0
@@ -58,17 +65,17 @@ class Progress:
 
 
 def state_name(segment: int) -> str:
-    """The name of the file with the state after a segment."""
+    """The name of the state file of a segment."""
     return f"{segment:08d}.state"
 
 
 def states(session: Folder) -> list[int]:
-    """The segments that have state files, oldest first."""
+    """The numbers of the segments that have state files, in order."""
     return numbered(session, _NAME)
 
 
 def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> None:
-    """Writes the state after `progress.segment`, synced: a restart begins there. Raises OSError."""
+    """Writes and syncs the state file of `progress.segment`. Raises OSError."""
     blob = bytearray()
     text = json.dumps({"progress": asdict(progress), "assembly": assembly.state(blob)}).encode()
     content = _HEAD.pack(STATE_MAGIC, STATE_FORMAT, len(text)) + text + blob
@@ -76,68 +83,70 @@ def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> N
 
 
 def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
-    """Restores the state after a segment.
+    """Reads the state file of a segment. Restores `assembly`, and returns the progress.
 
-    Errors: SenselessEntryError for a state that is damaged or of another segment, after which the assembly must not be
-    used; UnknownSpoolError for a newer format; OSError.
+    Raises:
+        InvalidEntryError: the state is damaged, or that of another segment. The assembly must not be used any more.
+        UnknownSpoolError: the state is of a newer format.
+        OSError: the file can't be read.
     """
     state_json, blob = _read(session, segment)
     try:
         assembly.restore(state_json["assembly"], blob)
     except ValueError as error:
-        raise SenselessEntryError(f"no session's state: {error}") from error
+        raise InvalidEntryError(f"not the state of a session: {error}") from error
     progress = Progress(**state_json["progress"])
     return replace(progress, cluster=short_name(progress.cluster))
 
 
 def check_states(session: Folder) -> None:
-    """Raises UnknownSpoolError where a state is of a newer format, and OSError."""
+    """Raises UnknownSpoolError if a state is of a newer format; OSError if a state can't be read."""
     for number in states(session):
-        with suppress(SenselessEntryError):
+        with suppress(InvalidEntryError):
             _read(session, number)
 
 
 def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     size = session.size(state_name(segment))
     if not _HEAD.size + _CRC <= size <= MAX_STATE:
-        raise SenselessEntryError("too short or too long for a state")
+        raise InvalidEntryError("too short or too long for a state")
     magic, number, length = _HEAD.unpack(session.read(state_name(segment), _HEAD.size))
     if magic != STATE_MAGIC or not 0 < length <= MAX_JSON:
-        raise SenselessEntryError("not a state file")
+        raise InvalidEntryError("not a state file")
     content = memoryview(session.read(state_name(segment), size))
     body, crc = content[:-_CRC], content[-_CRC:]
     if crc32c(body).to_bytes(_CRC, "big") != crc:
-        raise SenselessEntryError("the state is torn")
+        raise InvalidEntryError("the state is torn")
     if not 1 <= number <= STATE_FORMAT:
         named = session.path / state_name(segment)
         raise UnknownSpoolError(f"{named}: state format {number}, this program knows up to {STATE_FORMAT}")
     text = bytes(body[_HEAD.size : _HEAD.size + length])
     for step in range(number, STATE_FORMAT):
         text = UPGRADES[step](text)
-    state_json: State = checked(_SESSION, text)
+    state_json: State = decode_checked(_SESSION, text)
     if state_json["progress"]["segment"] != segment:
-        raise SenselessEntryError("the state of another segment")
+        raise InvalidEntryError("the state of another segment")
     blob = body[_HEAD.size + length :]
-    parts = (part for track in state_json["assembly"]["tracks"] for part in track["parts"] if part is not None)
+    parts = (part for saved in state_json["assembly"]["tracks"] for part in saved["parts"] if part is not None)
     if sum(size for _, size in parts) > len(blob):
-        raise SenselessEntryError("unfinished frames of more bytes than there are")
+        raise InvalidEntryError("unfinished frames of more bytes than there are")
     return state_json, blob
 
 
 def _from_format_1(text: bytes) -> bytes:
-    """Upgrades the JSON of format 1, which had neither numbers of entries nor the log's length."""
+    """The JSON of format 2, made of that of format 1, which had neither numbers of entries nor the log's length."""
     try:
         state_json = json.loads(text)
         state_json["progress"]["log_bytes"] = None
         state_json["assembly"] |= {"since_ns": 0, "begun": True, "is_numbered": False, "closed": None}
-        for track in state_json["assembly"]["tracks"]:
-            track |= {"next_entry": 0, "reached": None, "late": [0, 0]}
-            if track["broken"] is not None:
-                track["broken"]["offsets"] = None
+        for saved in state_json["assembly"]["tracks"]:
+            saved |= {"next_entry": 0, "reached": None, "late": [0, 0]}
+            if saved["broken"] is not None:
+                saved["broken"]["offsets"] = None
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise SenselessEntryError("not a state of format 1") from error
+        raise InvalidEntryError("not a state of format 1") from error
     return json.dumps(state_json).encode()
 
 
-# a format's number -> the upgrade of its JSON to the next format
+# a format's number -> the function that makes the next format's JSON of its JSON
 UPGRADES: Mapping[int, Callable[[bytes], bytes]] = {1: _from_format_1}

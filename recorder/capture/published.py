@@ -1,4 +1,7 @@
-"""A session's published Parquet files: which segments have become rows, and whether the rows tell the end."""
+"""What a session's published Parquet files tell: which segments have become rows, and whether the session has ended.
+
+Used by `resuming`.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ from recorder.capture.reader import CaptureFile, row_groups
 _END = (pc.field(c.KIND) == c.EVENT_SESSION) & pc.field(c.CAUSE).isin([ENDED, DIED])
 
 
-def published(folder: Path, session: str) -> set[int]:
-    """The segments of a session whose rows are visible."""
+def published_segments(folder: Path, session: str) -> set[int]:
+    """The numbers of the segments whose rows are published."""
     with Folder.at(folder) as capture:
         return {file.last for file in files_of(capture, session) if not file.is_hidden}
 
 
 def has_ended(folder: Path, session: str) -> bool:
-    """True if the newest rows of a session tell its end; unreadable files don't."""
-    newest = max(published(folder, session), default=0)
+    """True if the rows of the session's newest segment tell its end. Files that can't be read count as telling none."""
+    newest = max(published_segments(folder, session), default=0)
     with Folder.at(folder) as capture:
         events = [file for file in files_of(capture, session) if file.kind == c.EVENTS_FOLDER and not file.is_hidden]
         return any(_tells_end(file) for file in events if file.last == newest)

@@ -1,7 +1,7 @@
-"""The Parquet files of one range: one for each hour (UTC) in which frames or events of it arrived.
+"""Writes the Parquet files of one range (the rows of one segment): one for each table and hour (UTC) of arrival.
 
-Frames of the APIs that carry records have row groups of their own: nearly all bytes are theirs, and whoever asks for
-other frames need not read them.
+Used by `compaction`. Frames of the APIs that carry records have row groups of their own: nearly all bytes are theirs,
+and a reader of other frames need not read them.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows, FrameRows, SharedTables
+from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.partitions import range_name
 from recorder.capture.storage import RangeFile
 
 
 class RangeFiles:
-    """Collects rows, writes a row group whenever one is full, and returns the files once all rows are there."""
+    """Collects rows, writes each row group when it is full, and returns the files at the end (`finish`)."""
 
     def __init__(self, folder: Path, session: str, segment: int, cluster: str | None) -> None:
-        self.shared = SharedTables()
+        self.shared = SharedDictionaries()
         self.cluster = cluster
         self._folder = folder
         self._session = session
@@ -27,23 +27,23 @@ class RangeFiles:
         self._events: dict[int, EventRows] = {}
         self._files: dict[tuple[str, int], RangeFile] = {}
 
-    def frames(self, at_ns: int, clock_ns: int, size: int, *, is_data: bool) -> FrameRows:
-        """The row group for a frame of this size and time; a full row group is written first.
+    def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+        """The row group for a frame of `size` bytes that arrived at `at_ns` (wall clock). Writes a full one first.
 
-        `is_data`: as of `FrameRows`.
+        `carries_records`: True for frames of APIs that carry records.
         """
         hour = at_ns // c.HOUR_NS
-        group = self._groups.get((hour, is_data))
+        group = self._groups.get((hour, carries_records))
         if group is not None and group.has_room(size) and group.clock_ns == clock_ns:
             return group
         if group is not None:
             self._write(c.FRAMES_FOLDER, hour, group)
-        group = FrameRows(self._session, self.cluster, self.shared, clock_ns, is_data=is_data)
-        self._groups[hour, is_data] = group
+        group = FrameRows(self._session, self.cluster, self.shared, clock_ns, carries_records=carries_records)
+        self._groups[hour, carries_records] = group
         return group
 
     def events(self, at_ns: int) -> EventRows:
-        """The rows of the hour of `at_ns` (wall clock)."""
+        """The row group for an event at `at_ns` (wall clock). Writes a full one first."""
         hour = at_ns // c.HOUR_NS
         rows = self._events.get(hour)
         if rows is not None and not rows.is_full:
@@ -54,7 +54,7 @@ class RangeFiles:
         return rows
 
     def finish(self) -> list[RangeFile]:
-        """Writes the remaining rows. The caller closes and publishes the returned files."""
+        """Writes the remaining rows; returns the files, for the caller to publish."""
         for (hour, _), group in self._groups.items():
             if len(group):
                 self._write(c.FRAMES_FOLDER, hour, group)
@@ -63,7 +63,7 @@ class RangeFiles:
         return list(self._files.values())
 
     def discard(self) -> None:
-        """Removes the unpublished files."""
+        """Removes the files, none of which has been published."""
         for file in self._files.values():
             file.discard()
 

@@ -1,8 +1,9 @@
-"""Reads rows out of a capture, a row group at a time, whatever format number their files have.
+"""Lists the Parquet files of a capture, and reads their rows, a row group at a time.
 
-A row group has bounded bytes (`columns.MAX_BYTES`) and a larger frame is a row group of its own, so memory is bounded
-by the larger of the two. A file of another program need not keep to these bounds, so an allowance limits the memory of
-each file. Bodies are read only on request.
+Used by all readers without Spark, and by Python workers of Spark. Files of all format numbers up to today's can be
+read. The bytes of a row group are bounded (`columns.MAX_BYTES`; a larger frame is a row group of its own), and so is
+the memory of a reader. A file of another program may exceed these bounds, so an allowance limits the memory for each
+file. The frames' bytes (*bodies*) are read only on request.
 """
 
 from __future__ import annotations
@@ -22,30 +23,30 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import hours
-from recorder.capture.remote import Place, S3Path, file_system_of, published, reason_of
+from recorder.capture.remote import Place, S3Path, file_system_of, published_files, reason_of
 from recorder.capture.row_group import RowGroup, opened
 
 Row = dict[str, Any]
 
 HEADS = tuple(name for name, _ in c.FRAME_COLUMNS if name != c.FRAME)
 ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
-# columns of frames and of events that all readers rely on
+# columns of frames and events that must have a value in each row, because readers rely on it
 _NEVER_NULL = (c.SESSION, c.SEQUENCE, c.DIALECT, c.KIND, c.MADE_BY, c.AT_NS, c.SIZE)
 # the microseconds since 1970 of the years 1 to 9999
 _FIRST_US, _LAST_US = (
     (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) for moment in (datetime.min, datetime.max)
 )
-# a row's place in its file, by which `Bodies` finds its body
+# two columns that are made on request: the number of a row's row group, and of the row in it, for `Bodies`
 GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
-# Rows in the order of arrival alternate between the row groups of two kinds of frames, where one of a kind ends between
-# two of each.
+# row groups that `Bodies` keeps: in the order of arrival, rows alternate between row groups with and without records,
+# and at the end of one, between two of each
 MAX_GROUPS = 4
 
 
 class CaptureFile(NamedTuple):
-    """One Parquet file of a capture: the partition it lies in, and its session's segments `first` to `last`."""
+    """One Parquet file of a capture: its partition (date, hour), its session, and the segments `first` to `last`."""
 
     date: str
     hour: int
@@ -56,36 +57,36 @@ class CaptureFile(NamedTuple):
 
     @property
     def hour_ns(self) -> int:
-        """When the hour of its partition begins, in ns since 1970."""
+        """When the hour of the partition begins, in ns since 1970."""
         day = datetime.fromisoformat(self.date) - datetime(1970, 1, 1)
         return (day.days * 24 + self.hour) * c.HOUR_NS
 
 
 def hour_may_hold(begin_ns: int, since_ns: int | None, until_ns: int | None) -> bool:
-    """True if the hour that begins then may hold rows from the one moment to the other (None: no bound)."""
+    """True if the hour that begins at `begin_ns` may hold rows between two moments; None: no bound."""
     return (since_ns is None or since_ns < begin_ns + c.HOUR_NS) and (until_ns is None or begin_ns <= until_ns)
 
 
 def files(folder: Place, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
-    """The published files of a table: by session, and in a session in the order of the log.
+    """The published files of a table (`kind`), sorted by session, and within a session in the order of the log.
 
     Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file;
     OSError of a store.
     """
     if isinstance(folder, S3Path):
-        return _in_order([_described(*one) for one in published(folder, kind)])
+        return _in_order([_described(*parts) for parts in published_files(folder, kind)])
     try:
         with Folder.at(folder) as capture:
-            found = [_described(date, hour, path) for date, hour, path in _published(capture, kind)]
+            described = [_described(date, hour, path) for date, hour, path in _published(capture, kind)]
     except FileNotFoundError:
         return []
     except StrangeFileError as error:
         raise DamagedFileError(str(error)) from error
-    return _in_order(found)
+    return _in_order(described)
 
 
-def _in_order(found: list[CaptureFile]) -> list[CaptureFile]:
-    return sorted(found, key=lambda file: (file.session, file.first, file.date, file.hour))
+def _in_order(captured: list[CaptureFile]) -> list[CaptureFile]:
+    return sorted(captured, key=lambda file: (file.session, file.first, file.date, file.hour))
 
 
 def row_groups(
@@ -99,10 +100,11 @@ def row_groups(
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
     Args:
-        columns: of the schema; GROUP and ROW too.
-        where: a pyarrow expression over any columns but `frame`.
-        allowance: pays for the memory of all wanted rows; each row group must fit while it is read. Default: a new one.
-        only: the number of the one row group that is read; None: all.
+        columns: names of columns in the schema, or GROUP and ROW.
+        where: a pyarrow expression that is true for the wanted rows, over any columns but `frame`; None: all rows.
+        allowance: pays for the memory of all wanted rows; each row group must fit into it while it is read. None: a new
+            one.
+        only: the number of the only row group to read; None: all.
     Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
@@ -111,9 +113,9 @@ def row_groups(
 
 
 def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[bytes | None]:
-    """The bodies of a row group, from row `first` on, each read when it is asked for: in little memory.
+    """The bodies of a row group, from row `first` on, each read when it is asked for; they take little memory.
 
-    Resource handling: the file is open until the last body was taken, or the iterator is closed.
+    Resource handling: the file is open until the last body was taken or the iterator is closed.
     Errors: as of `row_groups`.
     """
     with _errors_of(file), file.path.open("rb") as raw, opened(file.path) as parquet:
@@ -129,18 +131,18 @@ def file_at(path: Place) -> CaptureFile:
 def groups_between(file: CaptureFile, start: int, end: int, where: Any = None) -> list[int]:
     """The numbers of the row groups whose first byte is from `start` on and before `end`.
 
-    `where`: only those that may hold rows for which this pyarrow expression is true, by the footer's statistics.
+    `where`: a pyarrow expression; row groups are left out if the footer's statistics exclude that it is true for a row.
     Errors: DamagedFileError.
     """
     with _errors_of(file), opened(file.path) as parquet:
         footer = parquet.metadata
         begins = [_first_byte(footer.row_group(at)) for at in range(footer.num_row_groups)]
-        found = [at for at, begin in enumerate(begins) if start <= begin < end]
-        return found if where is None else _possible(file, found, where)
+        groups = [at for at, begin in enumerate(begins) if start <= begin < end]
+        return groups if where is None else _possible(file, groups, where)
 
 
 def _possible(file: CaptureFile, groups: list[int], where: Any) -> list[int]:
-    """Those of the row groups that may hold wanted rows."""
+    """Those of the row groups that may hold rows for which `where` is true."""
     import pyarrow.dataset as ds
 
     system, name = file_system_of(file.path)
@@ -149,7 +151,7 @@ def _possible(file: CaptureFile, groups: list[int], where: Any) -> list[int]:
 
 
 def rows_of(file: CaptureFile) -> int:
-    """How many rows the footer says the file has. Errors: as of `row_groups`."""
+    """The number of a file's rows, by its footer. Errors: as of `row_groups`."""
     with _errors_of(file), opened(file.path) as parquet:
         return int(parquet.metadata.num_rows)
 
@@ -161,7 +163,7 @@ def _first_byte(group: Any) -> int:
 
 
 def first_times(file: CaptureFile) -> list[int]:
-    """The smallest `mono_ns` of each row group, as the footer has it; where it has none, of all times the first."""
+    """The smallest `mono_ns` of each row group, by the footer's statistics; without statistics, the smallest int64."""
     with _errors_of(file), opened(file.path) as parquet:
         footer = parquet.metadata
         return [_first_time(footer.row_group(at)) for at in range(footer.num_row_groups)]
@@ -175,15 +177,15 @@ def _first_time(group: Any) -> int:
 
 
 def last_ns(folder: Place, *, most: int = DEFAULT_BUDGET) -> int:
-    """When the capture's last frame arrived, in ns since 1970; 0 without one.
+    """When the capture's last frame arrived, in ns since 1970; 0 if there is no frame.
 
-    `most`: bytes of memory for what is read of a file. Errors: as of `row_groups`.
+    `most`: bytes of memory for the rows of one file. Errors: as of `row_groups`.
     """
-    found = files(folder)
-    newest = max(((file.date, file.hour) for file in found), default=None)
+    captured = files(folder)
+    newest = max(((file.date, file.hour) for file in captured), default=None)
     times = (
         pc.max(group[c.AT_NS]).as_py()
-        for file in found
+        for file in captured
         if (file.date, file.hour) == newest
         for group in row_groups(file, [c.AT_NS], allowance=Allowance(READING, most))
     )
@@ -191,9 +193,9 @@ def last_ns(folder: Place, *, most: int = DEFAULT_BUDGET) -> int:
 
 
 class Bodies:
-    """The bodies of a file's rows, one by one. Only the row groups used last are in memory.
+    """The bodies of a file's rows, one by one. Keeps the row groups that were used last, MAX_GROUPS at most, in memory.
 
-    `allowance`: pays for their memory. Resource handling: `close` gives it back; the file is opened for each row group.
+    `allowance` pays for them. Resource handling: `close` gives the memory back. The file is open only while it is read.
     """
 
     def __init__(self, file: CaptureFile, allowance: Allowance) -> None:
@@ -210,7 +212,7 @@ class Bodies:
         self._allowance.give_back(column.nbytes)
 
     def of(self, row: Row) -> bytes | None:
-        """The body of a row with its GROUP and ROW. Errors: as of `row_groups`."""
+        """The body of a row that has GROUP and ROW; None if it was not recorded. Errors: as of `row_groups`."""
         group = row[GROUP]
         column = self._columns.pop(group, None)
         if column is None:
@@ -222,10 +224,10 @@ class Bodies:
     def _read(self, group: int) -> Any:
         path = self._file.path
         with _errors_of(self._file), path.open("rb") as raw, opened(path) as parquet:
-            found = RowGroup(parquet, raw, group, self._allowance)
-            while self._columns and (len(self._columns) == MAX_GROUPS or self._allowance.left < found.bodies_size):
+            row_group = RowGroup(parquet, raw, group, self._allowance)
+            while self._columns and (len(self._columns) == MAX_GROUPS or self._allowance.left < row_group.bodies_size):
                 self._forget_oldest()
-            column = found.stored_bodies()
+            column = row_group.stored_bodies()
             self._allowance.take(column.nbytes)
             return column
 
@@ -238,7 +240,7 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
         raise UnknownFormatError(f"{file.path}: {error}") from error
     except OverBudget as error:
         raise OverBudget(f"{file.path}: {error.reason}") from error
-    # a footer's names that are not UTF-8 are pyarrow's to decode
+    # pyarrow raises UnicodeDecodeError for names in a footer that are not UTF-8
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, DamagedFileError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else " ".join(str(error).split())
         raise DamagedFileError(f"{file.path} can't be read: {reason}") from error
@@ -281,14 +283,14 @@ def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
     for date, hour, hour_folder in hours(capture, kind):
         for name in hour_folder.names():
             if name.endswith(".parquet") and not name.startswith((".", "_")):
-                # raises for anything but a plain file: opening a FIFO would wait for ever
+                # `size` raises for anything but a plain file: opening a FIFO would wait for ever
                 hour_folder.size(name)
                 yield date, hour, hour_folder.path / name
 
 
 def _described(day: str, hour: str, path: Place) -> CaptureFile:
     try:
-        # Spark takes no names that are not UTF-8
+        # raises UnicodeEncodeError (a ValueError) for names that are not UTF-8, which Spark can't read
         path.name.encode()
         session, first, last = path.stem.rsplit("-", 2)
         datetime.fromisoformat(f"{day}T{hour}:00:00")
@@ -298,17 +300,17 @@ def _described(day: str, hour: str, path: Place) -> CaptureFile:
 
 
 def _check_columns(path: Place, schema: Any) -> None:
-    """Raises DamagedFileError unless the file has the columns of its kind."""
+    """Raises DamagedFileError unless the file has the columns of its table."""
     for field in c.schema_of(path.parents[2].name):
-        found = schema.field(field.name).type if field.name in schema.names else None
+        stored = schema.field(field.name).type if field.name in schema.names else None
         # texts may be stored as dictionaries
-        kind = found.value_type if found and pa.types.is_dictionary(found) else found
+        kind = stored.value_type if stored and pa.types.is_dictionary(stored) else stored
         if kind != field.type:
-            raise DamagedFileError(f"its column {field.name} is {found or 'missing'}")
+            raise DamagedFileError(f"its column {field.name} is {stored or 'missing'}")
 
 
 def _check_complete(heads: Any) -> None:
-    """Raises DamagedFileError if a column that is never null has nulls."""
+    """Raises DamagedFileError if a column of _NEVER_NULL has nulls, or a span has."""
     lacking = [name for name in _NEVER_NULL if name in heads.column_names and heads.column(name).null_count]
     lacking += [name for name in (c.MASKED, c.OMITTED) if name in heads.column_names and _has_holes(heads.column(name))]
     if lacking:
@@ -318,11 +320,11 @@ def _check_complete(heads: Any) -> None:
 def _has_holes(spans: Any) -> bool:
     """True if a span, its start or its length is null."""
     chunks = (chunk.flatten() for chunk in spans.chunks)
-    return any(one.null_count or any(part.null_count for part in one.flatten()) for one in chunks)
+    return any(flat.null_count or any(part.null_count for part in flat.flatten()) for flat in chunks)
 
 
 def _check_times(heads: Any) -> None:
-    """Raises DamagedFileError if a time is beyond the calendar."""
+    """Raises DamagedFileError if a time is not in the years 1 to 9999."""
     if c.AT in heads.column_names:
         ends = pc.min_max(heads[c.AT].cast(pa.int64()))
         first, last = ends["min"].as_py(), ends["max"].as_py()

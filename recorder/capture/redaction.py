@@ -1,11 +1,13 @@
-"""Which bytes of a frame must be masked before the frame reaches the log.
+"""Decides which bytes of a frame must be masked before the frame reaches the log.
 
-Secrets are bare login tokens, and the fields of known messages that the `.kafka` files mark `secret`. Unreadable bytes
-count as secrets too: while a login may be under way, in an API that may carry secrets, and where framing has ended.
-Opaque frames are no exception. Values of Kafka configs that are known to be no passwords are not masked
-(`proxy.wire.plain_settings`). Values are blanked, their lengths are not, so that a masked frame can still be decoded. A
-frame with more bytes than its message is unreadable: the surplus may be a secret. Source: Kafka's own `toString`
-masking, docs/proxy.md "Secrets".
+Used by `connection_recorder`. Secrets are bare login tokens, and the fields of known messages that the `.kafka` files
+mark `secret`. Opaque frames are masked whole, except for their heads, in three cases: while a login may be under way,
+if their API may carry secrets, and if they may be no Kafka frames at all. So are bytes behind the end of framing.
+Values of Kafka configs that are known to be no passwords are not masked (`proxy.wire.plain_settings`).
+
+Masking replaces values by zeros and keeps their lengths, so that a masked frame can still be decoded. A frame with more
+bytes than its message counts as unreadable, because the surplus may be a secret.
+Source: Kafka's own `toString` masking, docs/proxy.md "Secrets".
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 
-# the first bytes of a frame, which never hold a secret: from its length to its correlation id, both included
+# bytes at a frame's beginning that never hold a secret: from its length field to its correlation id, both included
 REQUEST_HEAD = 12
 RESPONSE_HEAD = 8
-# a token's length; also that of a frame without a readable head
+# the length field alone, for tokens and for frames without a readable head
 TOKEN_HEAD = 4
 
 HEADS = {
@@ -34,26 +36,26 @@ HEADS = {
     FrameKind.BYTES: TOKEN_HEAD,
 }
 
-# the first bytes of an unframed rest that are not masked: none, but in Kafka 0.7, which has no secrets, 12
+# bytes at the beginning of an unframed rest that are not masked: Kafka 0.7 has no secrets
 UNFRAMED_HEADS = {Dialect.KAFKA: 0, Dialect.KAFKA_07: REQUEST_HEAD}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The bytes of a frame to mask: all after its first `head` bytes, or, if `searched`, the secrets found in it."""
+    """The bytes of a frame to mask: all behind its first `head` bytes; if `searched`, only the secrets in them."""
 
     head: int
     searched: bool = False
 
 
-# the two kinds of frame that hold messages, as the catalog names them
+# the kinds of frames that hold messages -> the catalog's names for them
 _MESSAGES: dict[FrameKind, MessageKind] = {FrameKind.REQUEST: "request", FrameKind.RESPONSE: "response"}
 _WHOLE = {kind: Rule(head) for kind, head in HEADS.items()}
 _SEARCHED = {kind: Rule(HEADS[kind], searched=True) for kind in _MESSAGES}
 
 
 def rule(mark: Mark) -> Rule | None:
-    """How to mask the frame that a conversation has marked; None: not at all."""
+    """The rule for a marked frame; None: it is not masked."""
     exchange = mark.exchange
     if exchange is None:
         # a token, or a frame without a readable head
@@ -62,19 +64,19 @@ def rule(mark: Mark) -> Rule | None:
         return None
     kind, key, version = _MESSAGES[mark.kind], exchange.api_key, exchange.api_version
     if exchange.opaque is not None or not exchange.route.known:
-        hidden = mark.before_login or exchange.is_unidentified or catalog.may_hold_secrets(kind, key)
-        return _WHOLE[mark.kind] if hidden else None
+        may_hold_secret = mark.before_login or exchange.is_unidentified or catalog.may_hold_secrets(kind, key)
+        return _WHOLE[mark.kind] if may_hold_secret else None
     assert version is not None, "the dialect of 0.7 has no marks"
     return _SEARCHED[mark.kind] if catalog.secrets(kind, key, version) else None
 
 
 def search(kind: FrameKind, exchange: Exchange) -> Search:
-    """A search for the secrets in a frame whose rule is `searched`."""
+    """A new search for the secrets in a frame whose rule is `searched`."""
     return _codec(kind, exchange).search()
 
 
 def sasl_token(kind: FrameKind, exchange: Exchange, frame: bytes) -> bytes | None:
-    """The token in a SaslAuthenticate frame, given without its length. None: unreadable, or its error code is not 0."""
+    """The token in a SaslAuthenticate frame without length field. None: unreadable, or an error code other than 0."""
     try:
         if kind is FrameKind.REQUEST:
             body = request_head(frame).body
@@ -87,6 +89,6 @@ def sasl_token(kind: FrameKind, exchange: Exchange, frame: bytes) -> bytes | Non
 
 
 def _codec(kind: FrameKind, exchange: Exchange) -> Codec:
-    found = catalog.codec(_MESSAGES[kind], exchange.api_key, exchange.api_version or 0)
-    assert found is not None, "only known messages are searched"
-    return found
+    codec = catalog.codec(_MESSAGES[kind], exchange.api_key, exchange.api_version or 0)
+    assert codec is not None, "only known messages are searched"
+    return codec

@@ -1,10 +1,11 @@
-"""A capture in an S3 bucket, `s3://bucket/folder`, as far as readers need it: what files there are, and their bytes.
+"""Lists and reads the files of a capture in an S3 bucket, `s3://bucket/folder`.
 
-pyarrow speaks S3. Credentials are those of the surroundings, as of Amazon's own tools: AWS_ACCESS_KEY_ID and so on, a
-profile, a machine's role. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another store than Amazon's. Each process opens
-a connection of its own, when it needs one.
+Used by `reader` and by commands that take such URLs. pyarrow speaks S3. It finds credentials as Amazon's own tools do:
+AWS_ACCESS_KEY_ID and so on, a profile, a machine's role. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another store
+than Amazon's. Each process opens its own connection, when it needs one.
 
-A path is as much of `pathlib.Path` as readers use. Published files never change, so a size is asked for once.
+`S3Path` has the part of `pathlib.Path` that readers use. Published files never change, so a size is asked for only
+once.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from typing import Any
 from recorder.capture import frames as c
 
 SCHEME = "s3://"
-# a store that does not answer is given up after so many seconds, and so many tries
+# how long a request waits for a store that does not answer, and how often it is tried
 _PATIENCE_S, _TRIES = 10, 3
-# bytes that are fetched at a time, where a reader goes through the heads of pages
+# bytes that are fetched at a time while a reader goes from page header to page header
 _FETCHED = 1 << 20
-# what AWS's library says before, and around, the reason
+# an error text of AWS's library, around the reason
 _REASON = re.compile(r".*AWS Error (?P<kind>\w+) during \w+ operation: (?P<why>.*?)( \(Request ID: .*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Path:
-    """A folder or a file in a bucket. `key`: the bucket, and the names below it."""
+    """A folder or a file in a bucket. `key`: the bucket's name, and the names below it."""
 
     key: PurePosixPath
 
@@ -58,20 +59,20 @@ class S3Path:
 
     @property
     def parents(self) -> list[S3Path]:
-        """The folder, its folder, and so on."""
-        return [S3Path(one) for one in self.key.parents]
+        """The folder, that folder's folder, and so on."""
+        return [S3Path(key) for key in self.key.parents]
 
     def absolute(self) -> S3Path:
-        """Itself: a URL stands for itself everywhere."""
+        """This path: a URL is always absolute."""
         return self
 
     def open(self, _mode: str = "rb") -> Any:
-        """The file, for reading. Errors: OSError."""
+        """The file, opened for reading. Errors: OSError."""
         return io.BufferedReader(_Blocks(file_system().open_input_file(str(self.key))), 1)
 
 
 class _Blocks(io.RawIOBase):
-    """A stored file in blocks: the one that was read last is kept, because a reader goes from header to header."""
+    """A file in a store, fetched in blocks. Keeps the last block, because a reader goes from header to header."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._at, self._size = file, 0, file.size()
@@ -86,27 +87,27 @@ class _Blocks(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As of any file."""
+        """Sets the position; returns it."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def tell(self) -> int:
-        """Where the next byte comes from."""
+        """The position of the next byte."""
         return self._at
 
     def readinto(self, target: Any) -> int:
-        """The next bytes, up to the end of a block."""
+        """Reads the next bytes, at most up to the end of a block; returns their number."""
         number, begin = divmod(self._at, _FETCHED)
         if number != self._number and self._at < self._size:
             self._file.seek(number * _FETCHED)
             self._number, self._block = number, self._file.read(_FETCHED)
-        found = self._block[begin : begin + len(target)] if number == self._number else b""
-        target[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        chunk = self._block[begin : begin + len(target)] if number == self._number else b""
+        target[: len(chunk)] = chunk
+        self._at += len(chunk)
+        return len(chunk)
 
     def close(self) -> None:
-        """Ends the connection's use of the file."""
+        """Closes the file."""
         self._file.close()
         super().close()
 
@@ -116,19 +117,19 @@ _SIZES: dict[str, int] = {}
 
 
 def is_url(place: str) -> bool:
-    """True of a place behind a URL, False of a path on this machine."""
+    """True for a URL, False for a path on this machine."""
     return "://" in place
 
 
 def place_at(text: str) -> Place:
-    """The place of a path or of an `s3://` URL."""
+    """The `Path` or `S3Path` of a path or an `s3://` URL."""
     if not text.startswith(SCHEME):
         return Path(text)
     return S3Path(PurePosixPath(text.removeprefix(SCHEME)))
 
 
 def size_of(place: Place) -> int:
-    """The bytes of a file. Errors: OSError."""
+    """The size of a file in bytes. Errors: OSError."""
     if isinstance(place, Path):
         return place.stat().st_size
     if str(place) not in _SIZES:
@@ -138,14 +139,14 @@ def size_of(place: Place) -> int:
 
 
 def file_system_of(place: Place) -> tuple[Any, str]:
-    """pyarrow's file system of a place, and what the place is called there."""
+    """pyarrow's file system of a place, and the place's name in it."""
     import pyarrow.fs as fs
 
     return (file_system(), str(place.key)) if isinstance(place, S3Path) else (fs.LocalFileSystem(), str(place))
 
 
 def file_system() -> Any:
-    """pyarrow's S3."""
+    """pyarrow's S3 file system."""
     return _opened(os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
 
 
@@ -161,8 +162,8 @@ def _opened(endpoint: str | None) -> Any:
     )
 
 
-def published(capture: S3Path, kind: str) -> Iterator[tuple[str, str, S3Path]]:
-    """The files of a table: date, hour, path; hour by hour, never the whole tree. Errors: OSError."""
+def published_files(capture: S3Path, kind: str) -> Iterator[tuple[str, str, S3Path]]:
+    """The published files of a table (`kind`): date, hour, path. Lists one hour at a time. Errors: OSError."""
     for day in _listed(capture / kind, f"{c.DATE}="):
         for hour in _listed(S3Path(PurePosixPath(day.path)), f"{c.HOUR}="):
             for file in _listed(S3Path(PurePosixPath(hour.path)), ""):
@@ -176,12 +177,12 @@ def published(capture: S3Path, kind: str) -> Iterator[tuple[str, str, S3Path]]:
 def _listed(folder: S3Path, begins: str) -> list[Any]:
     import pyarrow.fs as fs
 
-    found = file_system().get_file_info(fs.FileSelector(str(folder.key), allow_not_found=True))
-    return sorted((one for one in found if one.base_name.startswith(begins)), key=lambda one: one.base_name)
+    infos = file_system().get_file_info(fs.FileSelector(str(folder.key), allow_not_found=True))
+    return sorted((info for info in infos if info.base_name.startswith(begins)), key=lambda info: info.base_name)
 
 
 def reason_of(error: OSError) -> str:
-    """What a store, or the way to it, said: in one line, without the library's words around it."""
+    """The reason of an error of a store or of the network, in one line, without the library's words around it."""
     text = " ".join(str(error).split())
-    found = _REASON.fullmatch(text)
-    return f"{found['kind'].lower().replace('_', ' ')}: {found['why']}" if found else text
+    match = _REASON.fullmatch(text)
+    return f"{match['kind'].lower().replace('_', ' ')}: {match['why']}" if match else text

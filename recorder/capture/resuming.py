@@ -1,8 +1,9 @@
-"""Determines the segment behind which the compaction of a session resumes, and the state that it resumes with.
+"""Determines the segment behind which the compaction of a session resumes, and the state with which it resumes.
 
-Compares three things: the state files, the segments that still exist, and the ranges whose rows are published (a range
-is the rows of one segment, and has its number). A state file may be damaged or forged. So a state that contradicts
-segments or rows is ignored: only published rows make the compactor skip earlier segments (`Resumed.unread`).
+Used by `compaction`. Compares the state files, the segments that still exist, and the published ranges (a range is the
+rows of one segment, and has its number). A state file may be damaged or forged, so a state that contradicts segments or
+rows is ignored. If the newest usable state is that of a later segment, earlier segments may be skipped that are
+readable and have not become rows: they are lost (`Resumed.unread`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import NamedTuple
 
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
-from recorder.capture.facts import SenselessEntryError
+from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.progress import Progress, read_state, states
-from recorder.capture.published import has_ended, published
+from recorder.capture.published import has_ended, published_segments
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.spool import DamagedSegmentError
 
@@ -35,7 +36,7 @@ class Resuming:
         self._session = session
         self._states = states(session)
         self._segments = segments(session)
-        self._published = published(folder, session.path.name)
+        self._published = published_segments(folder, session.path.name)
 
     def resume(self) -> Resumed:
         """Resumes with the newest consistent state; if there is none, without a state, behind the published rows.
@@ -48,7 +49,7 @@ class Resuming:
             assembly = Assembly()
             try:
                 progress = read_state(self._session, number, assembly)
-            except SenselessEntryError:
+            except InvalidEntryError:
                 continue
             if self._is_consistent(progress):
                 return Resumed(progress, assembly, self._unread(number))

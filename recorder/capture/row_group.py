@@ -1,9 +1,10 @@
 """Reads a row group of an untrusted Parquet file within an allowance of memory.
 
-A few kilobytes of Parquet may hold a hundred million rows, one text a million times, or a page that decompresses to
-gigabytes. So the memory of the columns is computed before they are read: from the footer, after a check that their
-pages agree with it. Texts and dictionaries of bodies are read as they are stored, each value once. They become plain
-columns only after the size of these is known.
+Used by `reader`. A few kilobytes of Parquet may hold a hundred million rows, one text a million times, or a page that
+decompresses to gigabytes. So the memory of the columns is computed before they are read: from the footer, after a check
+that the pages agree with it (`pages`). Texts, and bodies that are stored with a dictionary, are read as dictionary
+columns, which hold each value once. They become plain columns only after the size of the plain column has been
+computed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from recorder.capture.frames import DamagedFileError
 from recorder.capture.pages import check_pages
 from recorder.capture.remote import Place, file_system_of
 
-# Memory of a value besides its bytes: a number, an index or an offset, and whether it is null.
+# memory of a value besides its bytes: a number, an index or an offset, and whether it is null
 VALUE = 9
-# Memory of a list's element as a Python value: a dict of two numbers.
+# memory of a list's element as a Python value: a dict of two numbers
 ELEMENT = 300
 TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS, *c.ORIGIN_COLUMNS) if kind == "string")
 DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
@@ -36,12 +37,12 @@ def opened(path: Place) -> Any:
     """The file opened for `RowGroup`: a pyarrow ParquetFile, to be closed."""
     system, name = file_system_of(path)
     with pq.ParquetFile(name, filesystem=system) as parquet:
-        # Not `footer.schema`: that and the footer keep each other until the collector comes, which for two objects it
-        # does not, although a footer of eighty row groups takes 2 MB.
+        # not `footer.schema`: the schema and the footer refer to each other, so that only the garbage collector frees
+        # them. It does not run for two objects, although a footer of eighty row groups takes 2 MB
         footer, present = parquet.metadata, set(parquet.schema_arrow.names)
     wanted = [*TEXTS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
-    texts = [one for one in wanted if one in present]
-    # a column of its own costs a request each: neighbours come together
+    texts = [column for column in wanted if column in present]
+    # from a store, each column would be a request of its own; `pre_buffer` fetches neighbouring columns together
     remote = not isinstance(path, Path)
     return pq.ParquetFile(name, filesystem=system, metadata=footer, read_dictionary=texts, pre_buffer=remote)
 
@@ -52,19 +53,19 @@ def _has_dictionary(footer: Any, name: str) -> bool:
 
 
 def _columns(group: Any, names: Iterable[str]) -> list[Any]:
-    """The footer's columns of these fields; a list's field has several."""
-    wanted, found = {*names}, (group.column(at) for at in range(group.num_columns))
-    return [column for column in found if column.path_in_schema.split(".")[0] in wanted]
+    """The footer's descriptions of the columns of these fields; the field of a list has several columns."""
+    wanted, columns = {*names}, (group.column(at) for at in range(group.num_columns))
+    return [column for column in columns if column.path_in_schema.split(".")[0] in wanted]
 
 
 class RowGroup:
-    """One row group. `allowance` pays for tables that are kept; tables that are only read must fit into it, too."""
+    """One row group. `allowance` pays for the tables that are kept (`keep`); all other tables must fit into it, too."""
 
     def __init__(self, parquet: Any, file: BinaryIO, number: int, allowance: Allowance) -> None:
         self._parquet, self._file, self._number, self._allowance = parquet, file, number, allowance
 
     def heads(self, names: Sequence[str]) -> Any:
-        """These columns, none of them `frame`, as a table. Errors: OverBudget, DamagedFileError, pyarrow's."""
+        """These columns as a table; none of them may be `frame`. Errors: OverBudget, DamagedFileError, pyarrow's."""
         table = self._read(names)
         for at, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):
@@ -72,27 +73,27 @@ class RowGroup:
         return table
 
     def bodies(self, rows: Any) -> Any:
-        """The column `frame` of these rows; None: of all. Errors: as `heads`."""
+        """The column `frame` of these rows (indices; None: all rows). Errors: as of `heads`."""
         column = self.stored_bodies()
         if rows is not None:
             column = column.take(rows)
         return self._written_out(column) if pa.types.is_dictionary(column.type) else column
 
     def stored_bodies(self) -> Any:
-        """The column `frame` as it is stored: a dictionary holds each body once. Errors: as `heads`."""
+        """The column `frame` as it is stored: a dictionary holds each body once. Errors: as of `heads`."""
         column = self._read([c.FRAME])[c.FRAME]
         if pa.types.is_dictionary(column.type):
-            # bodies are looked up by their index in the dictionary
+            # checks the indices into the dictionary, by which bodies are looked up
             column.validate(full=True)
         return column
 
     @property
     def bodies_size(self) -> int:
-        """The memory that `stored_bodies` takes, in bytes, as the footer says."""
+        """The bytes of memory that `stored_bodies` takes, by the footer."""
         return _memory(_columns(self._parquet.metadata.row_group(self._number), [c.FRAME]))
 
     def streamed_bodies(self, first: int) -> Iterator[bytes | None]:
-        """The column `frame` from row `first` on, body by body, in little memory. Errors: as `heads`."""
+        """The column `frame` from row `first` on, body by body, in little memory. Errors: as of `heads`."""
         footer = self._parquet.metadata.row_group(self._number)
         (column,) = _columns(footer, [c.FRAME])
         self._check([column])
@@ -104,7 +105,7 @@ class RowGroup:
         return (body.as_py() for body in self.stored_bodies()[first:])
 
     def keep(self, table: Any) -> Any:
-        """Returns the table; the allowance pays for it. Errors: OverBudget."""
+        """Has the allowance pay for a table, and returns the table. Errors: OverBudget."""
         elements = sum(_elements(column) for column in table.columns)
         self._allowance.take(table.nbytes + ELEMENT * elements)
         return table

@@ -1,7 +1,7 @@
-"""Makes rows of frames: the numbers of each frame, in the row group of its hour.
+"""Makes the rows of frames, and adds each to the row group of its hour.
 
-`run` is the common case (frames of exchanges, nothing masked, no note), in which a busy compactor spends its time;
-`add` takes any frame.
+Used by `streams`. A busy compactor spends its time in `RowMaker.add_run`, for the common case: frames of exchanges,
+nothing masked, no note. `RowMaker.add_frame` takes any frame.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from proxy.wire.apis import api_name
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows, FrameRows, Shape, SharedTables, Spans
+from recorder.capture.columns import EventRows, FrameRows, FrameType, SharedDictionaries, Spans
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.cutting import FrameSpan
+from recorder.capture.frame_spans import FrameSpan
 
-# added to a route's `api_and_version` (32 bits): tells the response's shape from the request's
+# added to a route's `api_and_version` (32 bits), in keys of responses
 _RESPONSE = 1 << 32
 # the APIs whose frames hold the records of topics
-DATA = frozenset(
+RECORD_APIS = frozenset(
     filter(
         None,
         (
             *map(api_name, (keys.PRODUCE, keys.FETCH, keys.SHARE_FETCH)),
-            *(asked.api for asked in RequestType if asked is not RequestType.OFFSETS),
+            *(request.api for request in RequestType if request is not RequestType.OFFSETS),
         ),
     )
 )
-# peers may send any api and version; the shapes of so many routes are remembered
-MAX_SHAPES = 4096
+# peers may send any API and version; the frame types of so many routes are remembered
+MAX_FRAME_TYPES = 4096
 
 
 class RowSink(Protocol):
-    """The destination of rows: the files of a range."""
+    """The destination of rows: `ranges.RangeFiles`."""
 
-    shared: SharedTables
+    shared: SharedDictionaries
 
-    def frames(self, at_ns: int, clock_ns: int, size: int, *, is_data: bool) -> FrameRows:
-        """The row group for a frame of this size and time (wall clock); `is_data`: its API is one of DATA."""
+    def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+        """The row group for a frame of this size and wall-clock time. `carries_records`: its API is in RECORD_APIS."""
 
     def events(self, at_ns: int) -> EventRows:
-        """The rows of the hour of this time (wall clock)."""
+        """The row group for an event of this wall-clock time."""
 
 
 class RowMaker:
-    """Makes rows for one range. `frames` and `bytes` count them."""
+    """Makes the rows of one range. `frames`, `bytes`: the number of rows so far, and of the frames' bytes."""
 
     def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.frames = 0
@@ -56,58 +56,64 @@ class RowMaker:
         self._shared = sink.shared
         self._sink = sink
         self._clock_ns = clock_ns
-        # the current row groups by `is_data`, and the monotonic times of their hour
+        # the current row groups, by `carries_records`; the monotonic times at which their hour begins and ends
         self._groups: dict[bool, FrameRows] = {}
         self._from = self._until = 0
-        # a route's `api_and_version`, with _RESPONSE for responses -> index of the Shape
-        self._shapes: dict[int, int] = {}
+        # a route's `api_and_version`, plus _RESPONSE for responses -> the index of its FrameType
+        self._frame_types: dict[int, int] = {}
 
     def set_clock(self, clock_ns: int) -> None:
-        """Sets wall clock minus monotonic clock for all further rows; a row group has one such offset."""
+        """Sets wall clock minus monotonic clock for all further rows. They begin new row groups."""
         self._clock_ns = clock_ns
         self._groups.clear()
 
-    def describe(self, track: ConnectionState) -> None:
-        """Enters the shared values of a connection's frames: at the start of a range, and after a change."""
-        track.peers = self._shared.peers.number(track.described())
-        track.usual_client_number = self._shared.client_ids.number(track.usual_client_id)
+    def update_shared_values(self, conn: ConnectionState) -> None:
+        """Renews the indices of a connection's shared values: at the start of a range, and after a change."""
+        conn.columns_index = self._shared.connections.index_of(conn.shared_columns())
+        conn.usual_client_index = self._shared.client_ids.index_of(conn.usual_client_id)
 
-    def run(self, track: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
-        """Adds rows for the common case: whole frames of exchanges at their places in `data`."""
-        if len(run) == 1:  # as most have, and `groupby` takes half as long as the row
-            self._part(track, direction, data, run, mono_ns, _is_data(run[0]))
+    def add_run(self, conn: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
+        """Adds rows for the common case: whole frames of exchanges, one behind the other in `data`."""
+        if len(run) == 1:  # the most frequent case; `groupby` would take half as long as the row
+            self._part(conn, direction, data, run, mono_ns, _is_data(run[0]))
             return
-        for is_data, part in groupby(run, _is_data):
-            self._part(track, direction, data, [*part], mono_ns, is_data)
+        for carries_records, part in groupby(run, _is_data):
+            self._part(conn, direction, data, [*part], mono_ns, carries_records)
 
     def _part(
-        self, track: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int, is_data: bool
+        self,
+        conn: ConnectionState,
+        direction: int,
+        data: bytes,
+        run: list[FrameSpan],
+        mono_ns: int,
+        carries_records: bool,
     ) -> None:
         size = run[-1].stop - run[0].start
-        group = self._groups.get(is_data)
+        group = self._groups.get(carries_records)
         if group is None or not (self._from <= mono_ns < self._until and group.has_room(size)):
-            group = self._find_group(mono_ns, size, is_data)
-        (self._responses if direction else self._requests)(track, data, run, mono_ns, group)
+            group = self._find_group(mono_ns, size, carries_records)
+        (self._responses if direction else self._requests)(conn, data, run, mono_ns, group)
         self.frames += len(run)
         self.bytes += size - 4 * len(run)
 
     def _requests(
-        self, track: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
+        self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
-        numbers, body, shapes = group.numbers, group.body, self._shapes
-        sequence, usual = track.sequence, track.usual_client
+        numbers, body, frame_types = group.numbers, group.body, self._frame_types
+        sequence, usual = conn.sequence, conn.usual_client
         for _, exchange, start, stop in run:
             assert exchange is not None
             frame = data[start + 4 : stop]
-            shape = shapes.get(exchange.route.api_and_version)
+            frame_type = frame_types.get(exchange.route.api_and_version)
             if frame.startswith(usual, CLIENT_ID_SIZE_AT):
-                client = track.usual_client_number
+                client = conn.usual_client_index
             else:
-                client = self._unusual_client(track, exchange, frame)
-                usual = track.usual_client
+                client = self._unusual_client(conn, exchange, frame)
+                usual = conn.usual_client
             numbers += (
-                track.peers,
-                self._shape(exchange, c.BY_CLIENT) if shape is None else shape,
+                conn.columns_index,
+                self._frame_type_index(exchange, c.BY_CLIENT) if frame_type is None else frame_type,
                 client,
                 sequence,
                 exchange.number,
@@ -123,21 +129,21 @@ class RowMaker:
             )
             body += frame
             sequence += 1
-        track.sequence = sequence
+        conn.sequence = sequence
 
     def _responses(
-        self, track: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
+        self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
-        numbers, body, shapes = group.numbers, group.body, self._shapes
-        sequence = track.sequence
+        numbers, body, frame_types = group.numbers, group.body, self._frame_types
+        sequence = conn.sequence
         for _, exchange, start, stop in run:
             assert exchange is not None
-            shape = shapes.get(exchange.route.api_and_version | _RESPONSE)
+            frame_type = frame_types.get(exchange.route.api_and_version | _RESPONSE)
             latency, queued, transfer = timings(exchange)
             numbers += (
-                track.peers,
-                self._shape(exchange, c.BY_BROKER) if shape is None else shape,
-                self._client_of(track, exchange.number) if track.clients else track.usual_client_number,
+                conn.columns_index,
+                self._frame_type_index(exchange, c.BY_BROKER) if frame_type is None else frame_type,
+                self._client_of(conn, exchange.number) if conn.clients else conn.usual_client_index,
                 sequence,
                 exchange.number,
                 mono_ns,
@@ -152,11 +158,11 @@ class RowMaker:
             )
             body += data[start + 4 : stop]
             sequence += 1
-        track.sequence = sequence
+        conn.sequence = sequence
 
-    def add(
+    def add_frame(
         self,
-        track: ConnectionState,
+        conn: ConnectionState,
         direction: int,
         kind: FrameKind,
         exchange: Exchange | None,
@@ -167,77 +173,97 @@ class RowMaker:
         omitted: Spans,
         note: str | None,
     ) -> None:
-        """Adds a row for any frame. `first_ns`: when the first byte came, for frames without an exchange.
+        """Adds a row for any frame.
 
-        `omitted`: spans of the frame as it arrived that `frame` lacks.
+        Args:
+            frame: its bytes, without the length field and without omitted bytes.
+            first_ns: when its first byte arrived; used for frames without an exchange.
+            omitted: the spans of the frame, as it arrived, that `frame` lacks.
         """
         size = len(frame) + sum(length for _, length in omitted)
-        group = self._find_group(mono_ns, len(frame), exchange is not None and exchange.api in DATA)
+        group = self._find_group(mono_ns, len(frame), exchange is not None and exchange.api in RECORD_APIS)
         if exchange is None:
-            group.numbers += self._ownerless(track, direction, kind, size, mono_ns, first_ns)
+            group.numbers += self._ownerless(conn, direction, kind, size, mono_ns, first_ns)
             group.body += frame
         else:
-            # as it would stand in a stream: behind its length
+            # `frame` lacks the length field, so the span begins 4 bytes before it
             alone = [FrameSpan(kind, exchange, -4, size)]
-            (self._responses if direction else self._requests)(track, frame, alone, mono_ns, group)
-            self._correct(track, direction, exchange, masked, group)
-        group.note(len(frame), masked, omitted, note)
+            (self._responses if direction else self._requests)(conn, frame, alone, mono_ns, group)
+            self._correct(conn, direction, exchange, masked, group)
+        group.set_rare_values(len(frame), masked, omitted, note)
         self.frames += 1
         self.bytes += size
 
     def _correct(
-        self, track: ConnectionState, direction: int, exchange: Exchange, masked: Spans, group: FrameRows
+        self, conn: ConnectionState, direction: int, exchange: Exchange, masked: Spans, group: FrameRows
     ) -> None:
-        """Corrects the newest row where the assumptions of the common case don't hold."""
+        """Corrects the newest row: the sender of an own answer, and a client id whose bytes are masked."""
         if direction and exchange.own_answer is not None:
-            group.correct("shape", self._shape(exchange, c.BY_PROXY))
+            group.correct_newest("frame_type_index", self._frame_type_index(exchange, c.BY_PROXY))
         if not direction and masked and masked[0][0] <= CLIENT_ID_SIZE_AT:
             # masked bytes are zeros, which read as an empty client id
-            track.hide_client(exchange)
-            group.correct("client_id", self._shared.client_ids.number(None))
+            conn.hide_client(exchange)
+            group.correct_newest("client_id_index", self._shared.client_ids.index_of(None))
 
-    def _find_group(self, mono_ns: int, size: int, is_data: bool) -> FrameRows:
+    def _find_group(self, mono_ns: int, size: int, carries_records: bool) -> FrameRows:
         if not self._from <= mono_ns < self._until:
             self._groups.clear()
         at_ns = mono_ns + self._clock_ns
-        self._groups[is_data] = group = self._sink.frames(at_ns, self._clock_ns, size, is_data=is_data)
+        self._groups[carries_records] = group = self._sink.frames(
+            at_ns, self._clock_ns, size, carries_records=carries_records
+        )
         self._from = mono_ns - at_ns % c.HOUR_NS
         self._until = self._from + c.HOUR_NS
         return group
 
     def _ownerless(
-        self, track: ConnectionState, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int
+        self, conn: ConnectionState, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int
     ) -> tuple[Any, ...]:
         """The numbers of a frame without an exchange."""
-        shape = self._shared.shapes.number(Shape(kind.value, _sender(direction), None, None, None))
-        nobody = self._shared.client_ids.number(None)
-        sequence = track.sequence
-        track.sequence += 1
-        return (track.peers, shape, nobody, sequence, None, mono_ns, first_ns, None, None, size, None, None, None, None)
+        frame_type = self._shared.frame_types.index_of(FrameType(kind.value, _sender(direction), None, None, None))
+        nobody = self._shared.client_ids.index_of(None)
+        sequence = conn.sequence
+        conn.sequence += 1
+        return (
+            conn.columns_index,
+            frame_type,
+            nobody,
+            sequence,
+            None,
+            mono_ns,
+            first_ns,
+            None,
+            None,
+            size,
+            None,
+            None,
+            None,
+            None,
+        )
 
-    def _shape(self, exchange: Exchange, made_by: str) -> int:
+    def _frame_type_index(self, exchange: Exchange, made_by: str) -> int:
         kind = c.REQUEST if made_by == c.BY_CLIENT else c.RESPONSE
-        shape = Shape(kind, made_by, exchange.api_key, exchange.api, exchange.api_version)
-        number = self._shared.shapes.number(shape)
-        if made_by != c.BY_PROXY and len(self._shapes) < MAX_SHAPES:
-            self._shapes[exchange.route.api_and_version | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
+        frame_type = FrameType(kind, made_by, exchange.api_key, exchange.api, exchange.api_version)
+        number = self._shared.frame_types.index_of(frame_type)
+        if made_by != c.BY_PROXY and len(self._frame_types) < MAX_FRAME_TYPES:
+            self._frame_types[exchange.route.api_and_version | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 
-    def _unusual_client(self, track: ConnectionState, exchange: Exchange, frame: bytes) -> int:
-        number = self._shared.client_ids.number(track.note_client(exchange, frame))
-        track.usual_client_number = self._shared.client_ids.number(track.usual_client_id)
+    def _unusual_client(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+        number = self._shared.client_ids.index_of(conn.note_client(exchange, frame))
+        conn.usual_client_index = self._shared.client_ids.index_of(conn.usual_client_id)
         return number
 
-    def _client_of(self, track: ConnectionState, number: int) -> int:
-        if track.has_usual_client(number):
-            return track.usual_client_number
-        return self._shared.client_ids.number(track.clients[0][1])
+    def _client_of(self, conn: ConnectionState, number: int) -> int:
+        if conn.has_usual_client(number):
+            return conn.usual_client_index
+        return self._shared.client_ids.index_of(conn.clients[0][1])
 
 
 def _is_data(frame: FrameSpan) -> bool:
     exchange = frame.exchange
     assert exchange is not None
-    return exchange.route.api in DATA
+    return exchange.route.api in RECORD_APIS
 
 
 def _sender(direction: int) -> str:

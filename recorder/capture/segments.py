@@ -1,7 +1,7 @@
-"""Reads one segment of the log, which may still grow.
+"""Reads the entries of one segment of the log, which may still grow; and lists a session's segments.
 
-`pass_over` skips unreadable bytes: the reader goes to the next whole entry, and counts the bytes between. Memory and
-work are bounded by the segment's size, whatever its lengths say.
+Used by `compaction`. `pass_over` skips unreadable bytes up to the next whole entry, and counts them. Memory and work
+are bounded by the segment's size, whatever the length fields in it say.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from collections.abc import Iterator
 
 from proxy.files import Folder
 from recorder.capture import spool
-from recorder.capture.blocks import BUFFER, LARGE, BlockFile, is_cached
+from recorder.capture.direct_io import BUFFER, MIN_DIRECT_BYTES, DirectFile, is_cached
 from recorder.capture.spool import Entry, EntryKind, SegmentStart, UnknownSpoolError
 
-# the fields behind an entry's checksum and length: kind and direction, any number, few spans, a connection that counts
-# from 0 or is -1. A lookahead, so that matches may overlap
+# matches where an entry is likely, at the fields behind its checksum and length: kind, direction, any number, few
+# spans, and a connection that is small or -1. It is a lookahead, so that matches may overlap
 _LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(EntryKind), re.DOTALL)
-# bytes before these fields, and their size
+# the bytes of an entry before the fields that _LIKELY matches, and the bytes that it matches
 _BEFORE, _WITHIN = 8, 11
-# size of the first stretch that is searched for an entry; each next one is twice as long
+# bytes of the first stretch that is searched for an entry; each next stretch is twice as long
 _STRETCH = 4096
-# limits for one segment: damaged places to skip, and readings of its bytes while searching for entries. Real damage is
-# in few places; a forged segment must not keep the compactor busy
+# limits for one segment: how many damaged places are skipped, and how often its size is read in the search for entries.
+# Real damage is in few places, and a forged segment must not keep the compactor busy
 MAX_PLACES, MAX_READINGS = 256, 4
 
-# a segment's number in names: from 1 on, in one notation, and no larger than heads and states can hold
+# a segment's number in names: 1 or more, in eight digits or as many as it needs, and within the limits of heads
 NUMBER = r"(?!0{8})(?:[0-9]{8}|[1-9][0-9]{8,17})"
 _NAME = re.compile(rf"({NUMBER})\.log")
 
 
 def segment_name(number: int) -> str:
-    """The name of a session's segment of that number."""
+    """The file name of the segment with this number."""
     return f"{number:08d}.log"
 
 
@@ -43,28 +43,32 @@ def segments(session: Folder) -> list[int]:
 
 
 def numbered(session: Folder, names: re.Pattern[str]) -> list[int]:
-    """The numbers (first group) of the files with such names, in order."""
+    """The numbers in the names of the files that match `names`, in order. The number is the pattern's first group."""
     return sorted(int(match[1]) for name in session.names() if (match := names.fullmatch(name)))
 
 
 class SegmentReader:
     """Reads one segment, a block at a time.
 
-    `position`: of the next entry. `passed_over`: unreadable bytes before it.
+    `position`: the offset of the next entry; `passed_over`: the number of unreadable bytes that were skipped.
     """
 
-    # large enough that a block's cost is its entries', small enough to hold several sessions' in memory
+    # large enough that the cost of reading is that of the entries, small enough for several sessions in memory
     BLOCK = 4 * 1024 * 1024
 
     def __init__(self, session: Folder, number: int) -> None:
-        """Raises DamagedSegmentError where the head isn't whole, UnknownSpoolError where it is of another segment, and
-        OSError: FileNotFoundError where the segment is gone.
+        """Opens the segment, and reads its head.
+
+        Raises:
+            DamagedSegmentError: the head isn't whole.
+            UnknownSpoolError: the format is newer, or the head is that of another segment.
+            OSError: FileNotFoundError if the segment is gone.
         """
         self._session = session
         self._name = segment_name(number)
         self._file = open(session.open(self._name), "rb", buffering=0)  # noqa: SIM115
-        self._blocks: BlockFile | None = None
-        self._may_go_past = True
+        self._direct_file: DirectFile | None = None
+        self._may_read_direct = True
         self._places = self._readings = 0
         self.passed_over = 0
         try:
@@ -87,48 +91,49 @@ class SegmentReader:
         return os.fstat(self._file.fileno()).st_size
 
     def read(self, limit: int | None = None) -> list[Entry]:
-        """The next whole entries, a block of them at most; empty if there are no more for now.
+        """The next whole entries, a block of them at most; empty if there are none for now.
 
-        `limit`: the offset where the segment's entries end, if that is known.
+        `limit`: the offset at which the segment's entries end; None: unknown.
         """
         block = self._read(self.BLOCK, limit)
         if len(block) >= 8 and len(block) < (size := spool.size_at(block, 0)) <= spool.MAX_ENTRY:
             block = self._read(size, limit)
-        found = []
+        entries = []
         at = 0
         for entry, end in self._entries(block):
-            found.append(entry)
+            entries.append(entry)
             at = end
         self.position += at
-        return found
+        return entries
 
     def pass_over(self, limit: int | None = None) -> bool:
-        """Skips unreadable bytes. Returns False if no entry follows. Only for segments that are no longer written.
+        """Skips unreadable bytes up to the next whole entry. Returns False if there is none, and skips nothing then.
 
-        In format 1 entries have no numbers, which tell the connections that have lost entries: nothing is skipped.
+        Only for segments that are no longer written. Nothing is skipped in format 1: without entry numbers, it would be
+        unknown which connections have lost entries.
         """
         if self.start.format == 1 or self._places == MAX_PLACES:
             return False
         self._places += 1
         end = self._end(limit)
-        found = next((at for at in self._likely(self.position + 1, end) if self._is_entry(at, end)), None)
-        if found is None:
+        following = next((at for at in self._likely(self.position + 1, end) if self._is_entry(at, end)), None)
+        if following is None:
             return False
-        self.passed_over += found - self.position
-        self.position = found
+        self.passed_over += following - self.position
+        self.position = following
         return True
 
     def close(self) -> None:
-        """Closes the file; no entry can be read any more."""
+        """Closes the segment's file."""
         self._file.close()
-        if self._blocks is not None:
-            self._blocks.close()
+        if self._direct_file is not None:
+            self._direct_file.close()
 
     def _entries(self, buffer: bytes) -> Iterator[tuple[Entry, int]]:
         return spool.entries(buffer, 0, self.start.seed, numbered=self.start.format > 1)
 
     def _end(self, limit: int | None) -> int:
-        # a damaged length asks for anything: no more is read than there is
+        # a damaged length field may claim anything, so no more is read than there is
         return self.size if limit is None else min(self.size, limit)
 
     def _likely(self, at: int, end: int) -> Iterator[int]:
@@ -139,7 +144,7 @@ class SegmentReader:
             if len(stretch) <= _BEFORE + _WITHIN:
                 return
             if not stretch.strip(b"\0"):
-                # no entry begins in nothing but zeros
+                # no entry begins within zeros; a sparse file may have gigabytes of them
                 at = max(at, self._data_from(at + len(stretch), end) - len(stretch))
             else:
                 for match in _LIKELY.finditer(stretch, _BEFORE):
@@ -148,11 +153,11 @@ class SegmentReader:
             size = min(size * 2, self.BLOCK)
 
     def _data_from(self, at: int, end: int) -> int:
-        """The offset from which on there may be data: holes of a sparse file are skipped."""
+        """The first offset from `at` on that is not in a hole of a sparse file; `end` if there is none."""
         try:
             return min(os.lseek(self._file.fileno(), at, os.SEEK_DATA), end)
         except OSError as error:
-            # ENXIO: there is no data any more; any other error: the file system doesn't know the call
+            # ENXIO: no data follow; any other error: the file system doesn't know the call
             return end if error.errno == errno.ENXIO else at
 
     def _is_entry(self, at: int, end: int) -> bool:
@@ -164,21 +169,23 @@ class SegmentReader:
 
     def _read(self, size: int, limit: int | None) -> bytes:
         size = max(0, min(size, self._end(limit) - self.position))
-        if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
-            # written past the page cache, or evicted: this is its only reading
-            block = self._past_cache(size)
+        if MIN_DIRECT_BYTES <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
+            # these bytes will be read only once, so they need not enter the cache
+            block = self._read_direct(size)
             if block is not None:
                 return block
         return os.pread(self._file.fileno(), size, self.position)
 
-    def _past_cache(self, size: int) -> bytes | None:
-        """The next `size` bytes, read past the page cache; None if the file system can't do that."""
-        if not self._may_go_past:
+    def _read_direct(self, size: int) -> bytes | None:
+        """The next `size` bytes, read with direct I/O; None if the file system has none."""
+        if not self._may_read_direct:
             return None
         try:
-            self._blocks = self._blocks or BlockFile(self._session.open(self._name, os.O_RDONLY | os.O_DIRECT))
-            return self._blocks.read(self.position, size)
+            self._direct_file = self._direct_file or DirectFile(
+                self._session.open(self._name, os.O_RDONLY | os.O_DIRECT)
+            )
+            return self._direct_file.read(self.position, size)
         except OSError:
-            # some file systems allow to open, but not to read; a broken disk fails through the cache too
-            self._may_go_past = False
+            # some file systems allow to open with O_DIRECT, but not to read. A broken disk fails through the cache too
+            self._may_read_direct = False
             return None

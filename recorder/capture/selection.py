@@ -1,7 +1,8 @@
-"""Which traffic is recorded, by the heads of its frames: the settings, and their meaning for one frame.
+"""The settings that select what is recorded, and the test whether they select a connection or a name.
 
-A list selects the names that one of its patterns matches. A pattern that begins with `!` excludes names, and wins.
-`*`, `?` and `[...]` work as in a shell. Payloads don't matter: nothing behind a frame's head is read.
+Used by the tap and by `frame_filter`. A list of patterns selects the names that one of its patterns matches. A pattern
+that begins with `!` excludes the names that it matches, whatever the other patterns say. `*`, `?` and `[...]` work as
+in a shell.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fnmatch import fnmatchcase, translate
 from functools import partial
 from typing import Annotated, Any
 
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
 from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, shown, text
 from proxy.wire.apis import api_keys, api_name
@@ -23,7 +24,7 @@ from proxy.wire.kafka07 import RequestType
 FULL, HEAD = "full", "head"
 # the name of APIs that the catalog doesn't know, as in the metrics
 OTHER = "other"
-# peers choose client ids and principals: so many results are cached, for names of at most this length
+# the number of names whose results are cached, and the characters of the longest of them: peers choose the names
 MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 _NOT = "!"
 
@@ -31,30 +32,30 @@ _NOT = "!"
 def _patterns(read: Callable[[Any], str], raw: Any) -> tuple[str, ...]:
     parts = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
-        raise Misread("names nothing" if parts == [] else "is no list of patterns")
+        raise InvalidValue("names nothing" if parts == [] else "is no list of patterns")
     return each(parts, read)
 
 
 def _pattern(part: Any) -> str:
     try:
         pattern = text(part)
-    except Misread as error:
-        raise Misread(f"has {shown(part)}, which {error}") from error
+    except InvalidValue as error:
+        raise InvalidValue(f"has {shown(part)}, which {error}") from error
     if pattern == _NOT:
-        raise Misread("has '!', which leaves out nothing")
+        raise InvalidValue("has '!', which leaves out nothing")
     return pattern
 
 
 def _api(part: Any) -> str:
-    found = _pattern(part)
-    pattern = found.removeprefix(_NOT)
-    known = [*filter(None, map(api_name, api_keys())), *(asked.api for asked in RequestType), OTHER]
+    pattern = _pattern(part)
+    name_pattern = pattern.removeprefix(_NOT)
+    known = [*filter(None, map(api_name, api_keys())), *(request_type.api for request_type in RequestType), OTHER]
     names = {name.lower(): name for name in known}
-    if not any(fnmatchcase(name, pattern.lower()) for name in names):
-        near = get_close_matches(pattern.lower(), names, n=1, cutoff=0.5)
+    if not any(fnmatchcase(name, name_pattern.lower()) for name in names):
+        near = get_close_matches(name_pattern.lower(), names, n=1, cutoff=0.5)
         hint = f", but {names[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
-        raise Misread(f"has '{cut(pattern)}', which is no API{hint}")
-    return found
+        raise InvalidValue(f"has '{cut(name_pattern)}', which is no API{hint}")
+    return pattern
 
 
 def _bodies(raw: Any) -> str | int:
@@ -62,8 +63,8 @@ def _bodies(raw: Any) -> str | int:
         return str(raw)
     try:
         size: int = SIZE.read(raw)
-    except Misread as error:
-        raise Misread('is neither "full" nor "head" nor a size') from error
+    except InvalidValue as error:
+        raise InvalidValue('is neither "full" nor "head" nor a size') from error
     return size
 
 
@@ -77,7 +78,7 @@ BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+class SelectionSettings:
     """The settings that select what is recorded."""
 
     apis: Annotated[
@@ -139,12 +140,12 @@ class Selected:
 
 
 class Patterns:
-    """A list of patterns, which every frame's names are matched against. None matches everything."""
+    """A list of patterns, compiled. `patterns`: None matches every name; `lower`: True: case does not matter."""
 
     def __init__(self, patterns: Iterable[str] | None, *, lower: bool = False) -> None:
-        given = [one.lower() if lower else one for one in patterns or ()]
-        wanted = [one for one in given if not one.startswith(_NOT)]
-        unwanted = [one.removeprefix(_NOT) for one in given if one.startswith(_NOT)]
+        given = [pattern.lower() if lower else pattern for pattern in patterns or ()]
+        wanted = [pattern for pattern in given if not pattern.startswith(_NOT)]
+        unwanted = [pattern.removeprefix(_NOT) for pattern in given if pattern.startswith(_NOT)]
         self._lower = lower
         self._wanted = re.compile("|".join(map(translate, wanted)) if wanted else "")
         self._unwanted = re.compile("|".join(map(translate, unwanted))) if unwanted else None
@@ -167,15 +168,15 @@ class Patterns:
 
 
 class Selection:
-    """The compiled settings. `body_limit`: bytes of a frame, behind its length, to keep at most; None: all."""
+    """The settings, compiled. `body_limit`: the most bytes of a frame behind its length field to keep; None: all."""
 
-    def __init__(self, chosen: Selected) -> None:
-        self._clusters = Patterns(chosen.clusters)
-        self._listeners = Patterns(chosen.listeners)
-        self.apis = Patterns(chosen.apis, lower=True)
-        self.client_ids = Patterns(chosen.client_ids)
-        self.principals = Patterns(chosen.principals)
-        self.body_limit = None if chosen.bodies == FULL else 0 if chosen.bodies == HEAD else int(chosen.bodies)
+    def __init__(self, settings: SelectionSettings) -> None:
+        self._clusters = Patterns(settings.clusters)
+        self._listeners = Patterns(settings.listeners)
+        self.apis = Patterns(settings.apis, lower=True)
+        self.client_ids = Patterns(settings.client_ids)
+        self.principals = Patterns(settings.principals)
+        self.body_limit = None if settings.bodies == FULL else 0 if settings.bodies == HEAD else int(settings.bodies)
 
     @property
     def selects_everything(self) -> bool:
@@ -188,5 +189,5 @@ class Selection:
         )
 
     def selects(self, cluster: str | None, listener: str) -> bool:
-        """True if a connection is recorded at all."""
+        """True if connections of this cluster to this listener are recorded at all."""
         return self._clusters.matches(cluster or "") and self._listeners.matches(listener)

@@ -1,4 +1,6 @@
-"""A session's folder in a capture: names, begins, opens, checks and removes it; and the settings of a recording.
+"""The folder of a session in a capture: makes, opens, checks and removes it. Also the settings of a recording.
+
+Used by the tap and the compactor.
 
     FOLDER/_spool/<session>/00000001.log ...   segments
                             writer.lock        held by the proxy as long as the session lives
@@ -6,11 +8,11 @@
                             00000001.state     the compactor's state after that segment
                             status.json        how far the compactor is
                             .<file>            one of these files while it is made
-           _spool/.<session>                   a session that is about to begin
+           _spool/.<session>                   a session while its folder is made
            _spool/.<session>.done              a finished session while it is removed (.1.done, … if that name is taken)
 
-A capture may come from anywhere: other files in it are not opened, written or removed, and links are not followed
-(`proxy.files`). Names that start with `_` or `.` are invisible to Spark.
+A capture may come from anywhere. So files with other names are not opened, written or removed, and links are not
+followed (`proxy.files`). Spark ignores names that start with `_` or `.`.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ from recorder.capture import lock as locks
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
 from recorder.capture.partitions import KINDS, files_of
 from recorder.capture.segments import NUMBER
-from recorder.capture.selection import Selected
+from recorder.capture.selection import SelectionSettings
 from recorder.capture.status import STATUS_FILE
 
 SPOOL_FOLDER = "_spool"
 
-# so short that the names of a session's Parquet files fit into a file system's 255 bytes
+# short enough that the names of a session's Parquet files fit into the 255 bytes of a file system
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 # the files that this program makes in a session's folder
 _OURS = re.compile(
@@ -55,15 +57,15 @@ class FolderError(OSError):
 
 
 class WhenFull(StrEnum):
-    """What happens to traffic that comes faster than it can be recorded: it passes unrecorded, or waits."""
+    """What happens to traffic that comes faster than it can be recorded: DROP: it passes unrecorded; WAIT: it waits."""
 
     DROP = "drop"
     WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSettings(Selected):
-    """How to record. Sizes in bytes. `cluster`: the cluster's name in all rows."""
+class RecordSettings(SelectionSettings):
+    """How to record. Sizes are in bytes. `cluster`: the cluster of all rows whose connection names none."""
 
     cluster: str | None = None
     queue: Annotated[int, Key(LIMIT, "queue", "The most bytes that wait in memory to be written.", "64MiB")] = 64 * MIB
@@ -97,7 +99,7 @@ class RecordSettings(Selected):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSettings(RecordSettings):
-    """What a proxy records, and where."""
+    """What a proxy records, into which folder, and whether a compactor runs beside it."""
 
     folder: Annotated[Path, Key(FOLDER, "folder", "Record every frame into this folder.", "capture")]
     compactor: Annotated[
@@ -117,13 +119,13 @@ def new_session() -> str:
 
 
 def open_session(folder: Path, session: str) -> Folder:
-    """A session's folder, held open. FileNotFoundError if it is missing, ValueError for a wrong name."""
+    """A session's folder, opened. Raises FileNotFoundError if it is missing, ValueError for a wrong name."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         return spool.folder(_checked_name(session))
 
 
 def sessions(folder: Path) -> list[str]:
-    """The sessions of a capture that have something in the spool, oldest first."""
+    """The names of the sessions that have a folder in the spool, oldest first."""
     try:
         with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
             return [name for name in spool.names() if is_name(name) and spool.is_folder(name)]
@@ -143,10 +145,7 @@ def is_own(folder: Path, session: str) -> bool:
 
 
 def is_live(folder: Path, session: str) -> bool:
-    """True if a proxy writes the session, or its compactor holds the writer's lock to finish the session.
-
-    Changes nothing.
-    """
+    """True if a proxy writes the session, or its compactor holds the writer's lock. Changes nothing."""
     try:
         with open_session(folder, session) as opened:
             return locks.is_live(opened)
@@ -155,7 +154,7 @@ def is_live(folder: Path, session: str) -> bool:
 
 
 def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
-    """Makes a session's folder; the writer's lock is held before other processes can see the folder.
+    """Makes a session's folder. Returns it and the writer's lock, held before other processes can see the folder.
 
     Errors: FolderError if the session exists, OSError if the folder can't be written.
     """
@@ -173,9 +172,9 @@ def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
 
 
 def check_ours(folder: Path, session: Folder) -> None:
-    """Checks that every file that a session's compactor would touch is a plain file. Changes nothing.
+    """Checks that all files that the session's compactor would read, replace or remove are plain files.
 
-    Errors: StrangeFileError.
+    Changes nothing. Errors: StrangeFileError.
     """
     for name in session.names():
         if is_ours(name):
@@ -209,12 +208,12 @@ def _check_may_write(folder: Folder) -> None:
 
 
 def is_ours(name: str) -> bool:
-    """True if this program makes files of that name in a session's folder."""
+    """True if this program makes files with that name in a session's folder."""
     return bool(_OURS.fullmatch(name))
 
 
 def remove(folder: Path, session: str, before_step: Callable[[str], None]) -> None:
-    """Hides a finished session's folder, then removes it: half a folder would look like a session that never began."""
+    """Removes a finished session's folder. Hides it first: half a folder would look like a session without frames."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         before_step("remove session")
         hidden = _free_name(spool, _checked_name(session))
@@ -233,12 +232,15 @@ def _free_name(spool: Folder, session: str) -> str:
 
 
 def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSError]:
-    """Removes hidden folders of finished sessions; `only_own`: only this user's folders. Returns errors by path."""
+    """Removes the hidden folders of finished sessions. `only_own`: only those of this user.
+
+    Returns path -> error, for each folder that can't be removed.
+    """
     stuck: dict[str, OSError] = {}
     with suppress(FileNotFoundError), Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         for name in spool.names():
-            found = spool.stat(name) if name.startswith(".") and name.endswith(_DONE) else None
-            if found is not None and S_ISDIR(found.st_mode) and not (only_own and found.st_uid != os.geteuid()):
+            status = spool.stat(name) if name.startswith(".") and name.endswith(_DONE) else None
+            if status is not None and S_ISDIR(status.st_mode) and not (only_own and status.st_uid != os.geteuid()):
                 try:
                     _remove_hidden(spool, name)
                 except OSError as error:
@@ -247,7 +249,7 @@ def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSEr
 
 
 def _remove_hidden(spool: Folder, hidden: str) -> None:
-    """Removes this program's files, and then the folder if it is empty. Another process may do so at the same time."""
+    """Removes this program's files, and then the folder if it is empty. Other processes may do so at the same time."""
     with suppress(FileNotFoundError), spool.folder(hidden) as gone:
         for name in gone.names():
             if is_ours(name) and gone.is_file(name):
@@ -257,7 +259,7 @@ def _remove_hidden(spool: Folder, hidden: str) -> None:
 
 
 def is_name(text: str) -> bool:
-    """True if the text may name a session: it is safe in file names, and in a shell without quotes."""
+    """True if the text may be a session's name: it is safe in file names, and in a shell without quotes."""
     return _NAME.fullmatch(text) is not None
 
 

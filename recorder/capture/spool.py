@@ -1,21 +1,24 @@
-"""The log's format: segments of entries, each with a checksum, written by appending alone.
+"""The log's format: segments of entries, each with a checksum, only ever appended to.
 
     segment   head, entry, entry, ...
     head      MAGIC, format (uint16), length (uint32), JSON, CRC-32C of all before
     entry     CRC-32C of the rest, length of the rest, kind, direction, number, spans, connection, stream offset,
               monotonic ns; (start, length) of each masked span, in offsets of the bytes; the bytes
 
-Knows bytes, never files or frames. All numbers are big-endian. The log of a process that was killed ends wherever its
-last write ended. A reader must notice every missing part, so the log describes itself. The entries of a connection
-are numbered (modulo 2**16). A segment's head tells where the segment before it ends and how long the log is so far. The
-first entry of a segment (*roll*) lists the open connections, and the totals of the closed ones. An entry's checksum is
-seeded with its segment head's, so bytes of another segment, or of a recorded stream, never pass for an entry.
+Knows bytes, never files or frames. All numbers are big-endian. If the writer is killed, the log ends wherever the last
+write ended.
 
-Writes go to the page cache, which survives the process, or past it to the disk. Nothing is synced: a crash of the
-machine may cost the end of a recording, but a sync for each write would slow down every recording.
+A reader can notice every missing part. The entries of a connection are numbered (modulo 2**16). A segment's head tells
+where the segment before it ends, and how long the log is so far. A segment's first entry (INVENTORY) lists the open
+connections and the totals of the closed ones. An entry's checksum is seeded with the checksum of its segment's head, so
+bytes of another segment, or of a recorded stream, never pass for an entry.
 
-Format 1 has no numbers (zeros) and no rolls; its heads' checksums cover the JSON alone, and its entries' checksums have
-no seed. Heads look the same in all formats from 2 on: that tells a newer log from a damaged one.
+Writes go to the page cache, which survives the process, or to the disk. Nothing is synced: a crash of the machine may
+cost the end of a recording, but a sync for each write would slow down every recording.
+
+Format 1 has no entry numbers (the field is 0) and no inventories. Its heads' checksums cover the JSON alone, and its
+entries' checksums have no seed. The heads of all formats from 2 on have one layout, so that a reader can tell a newer
+log from a damaged one.
 """
 
 from __future__ import annotations
@@ -32,27 +35,27 @@ from crc32c import crc32c
 
 SPOOL_FORMAT = 2
 MAGIC = b"KWSPOOL\n"
-# connection number of entries that belong to no connection: they have no numbers
+# the connection of entries that belong to none
 NO_CONNECTION = -1
 
 _HEAD = struct.Struct(">8sHI")
 _CRC = struct.Struct(">I")
 _ENTRY = struct.Struct(">IIBBHIqqq")
-# the same fields without checksum and length
+# the fields of _ENTRY without checksum and length
 _FIXED = struct.Struct(">BBHIqqq")
 _SPAN = struct.Struct(">II")
 # entry numbers wrap around at this
 NUMBERS = 1 << 16
 # the number of an entry in a log whose entries have none
 UNNUMBERED = -1
-# limit of times in ns and of stream offsets: the sum of two is still an int64, and a time in the calendar
+# the largest time in ns and the largest stream offset: the sum of two is still an int64, and a time in the calendar
 MAX_NUMBER = (1 << 62) - 1
-# bytes of an entry: chunks are far smaller, and a roll of three million connections is as large
+# bytes of an entry at most: chunks are far smaller, and an inventory of three million connections is as large
 MAX_ENTRY = 64 * 1024 * 1024
 
-# letters of a name that is on every row of a connection or of a segment: it must not fill the memory
+# characters of a name that stands on every row of a connection or of a segment: it must not fill the memory
 LONGEST_NAME = 1024
-# masked spans of an entry. Each takes two bytes or more of a chunk, its own and a gap; a chunk has at most 512 KiB
+# masked spans of an entry at most. Each takes two bytes of a chunk, its own and one between; a chunk has 512 KiB
 MAX_SPANS = 1 << 20
 
 # connections that are open at a time: each takes a port and two descriptors in the proxy, and memory in a reader
@@ -62,26 +65,26 @@ Spans = tuple[tuple[int, int], ...]
 
 
 class EntryKind(IntEnum):
-    """The kinds of entries; behind each kind, the meaning of its offset and its bytes (JSON: see `facts`)."""
+    """The kinds of entries, each with the meaning of its offset and its bytes. The JSON's schemas: `entry_json`."""
 
     OPENED = 1  # JSON: client, listener, node, upstream, tls, limits of frames
-    BYTES = 2  # arrived at `offset`
-    OMITTED = 3  # arrived at `offset`, left out by a setting; JSON: length
-    HOLE = 4  # the record breaks off; JSON: reason, offsets of both directions
-    MADE = 5  # a frame the proxy wrote, with its length; `offset` holds the correlation id
-    LOGIN = 6  # a token or a frame begins at `offset`; JSON: token, mechanism, ended
-    END_OF_STREAM = 7  # no more bytes from this direction
-    RESYNC = 8  # the record goes on after a hole; JSON: state of the conversation, the losses
-    CLOSED = 9  # JSON: cause, totals, and the losses if the record had broken off
+    BYTES = 2  # bytes that arrived at `offset`
+    OMITTED = 3  # bytes that arrived at `offset` are left out by a setting; JSON: their number
+    GAP = 4  # a gap begins; JSON: reason, offsets of both directions. Without a connection: connections without entries
+    OWN_ANSWER = 5  # the proxy's own answer, its length field included; `offset` holds the correlation id
+    LOGIN = 6  # JSON: a verdict on the frames from `offset` on, or the principal that the broker has accepted
+    END_OF_STREAM = 7  # no more bytes come in this direction
+    RESYNC = 8  # a gap ends; JSON: state of the conversation, the losses
+    CLOSED = 9  # JSON: cause, totals, and the losses of a gap that has not ended
     CLOCK = 10  # `offset` holds wall clock minus monotonic clock, from here on
     NODE = 11  # JSON: node_id, upstream, listener
-    END = 12  # the session was closed in order; JSON: as a roll
-    UNFRAMED = 13  # arrived at `offset`, behind the end of framing
-    # arrived at `offset` and could not be read; the kind names the cause
+    END = 12  # the session was closed in order; JSON: an inventory
+    UNFRAMED = 13  # bytes that arrived at `offset`, where nothing tells frames apart any more
+    # bytes that arrived at `offset` and could not be read; the kind names the cause
     BAD_LENGTH = 14
     UNEXPECTED_RESPONSE = 15
     UNSUPPORTED_VERSION = 16
-    ROLL = 17  # a segment begins; JSON: open connections with the number of their next entry, totals of the closed ones
+    INVENTORY = 17  # a segment begins; JSON: open connections with the numbers of their next entries, closed totals
     CHECKPOINT = 18  # a connection is open; JSON: all that a reader needs to go on after losses
 
 
@@ -91,8 +94,8 @@ LEFT_OVER = (EntryKind.UNFRAMED, EntryKind.BAD_LENGTH, EntryKind.UNEXPECTED_RESP
 OF_STREAMS = (EntryKind.BYTES, *LEFT_OVER)
 
 
-# kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry without its number, as a plain tuple.
-# There is an item for each chunk, and a named tuple takes six times as long to make
+# an entry before it has a number: kind, direction, connection, offset, monotonic ns, bytes, masked spans. It is a plain
+# tuple: each chunk makes one, and a named tuple takes six times as long
 Item = tuple[int, int, int, int, int, bytes, Spans]
 # the positions in an item
 KIND: Final = 0
@@ -105,7 +108,7 @@ SPANS: Final = 6
 
 
 class Entry(NamedTuple):
-    """One entry. `offset`: in the stream of `direction`; `spans`: (start, length) of what is masked in `data`."""
+    """One entry. `offset`: a stream offset of `direction`; `spans`: (start, length) of each masked part of `data`."""
 
     kind: int
     direction: int
@@ -118,7 +121,7 @@ class Entry(NamedTuple):
 
 
 def data_size(items: Iterable[Item]) -> int:
-    """The sum of the lengths of the items' bytes."""
+    """The sum of the sizes of the items' bytes."""
     return sum(map(len, map(itemgetter(DATA), items)))
 
 
@@ -127,15 +130,19 @@ class DamagedSegmentError(ValueError):
 
 
 class UnknownSpoolError(ValueError):
-    """A spool that this program can't finish, because of its format or name: it is left as it is."""
+    """A spool that this program can't compact, because of its format or name; it is left as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentHead:
-    """`clock_ns`: wall clock minus monotonic clock at its start. `previous_end`: where the segment before it ends.
+    """The head of a segment.
 
-    `age_seconds`: the segment's greatest age before it is made into Parquet; `log_bytes`: of all segments before it.
-    Both are None in logs that don't have them.
+    Attributes:
+        clock_ns: wall clock minus monotonic clock when the segment began.
+        mono_ns: the monotonic time at which the segment began.
+        previous_end: the offset at which the entries of the segment before it end.
+        age_seconds: the age at which a segment is closed and made into Parquet; None in older logs.
+        log_bytes: the size of all segments before it; None in older logs.
     """
 
     session: str
@@ -149,7 +156,7 @@ class SegmentHead:
 
 
 class SegmentStart(NamedTuple):
-    """A segment's head, its format, the offset of its first entry, and the seed of its entries' checksums."""
+    """A segment's head, its format, the offset of its first entry (`begin`), and the seed of its entries' checksums."""
 
     head: SegmentHead
     format: int
@@ -158,7 +165,7 @@ class SegmentStart(NamedTuple):
 
 
 def encode_head(head: SegmentHead) -> tuple[bytes, int]:
-    """A segment's first bytes, and the seed of its entries' checksums."""
+    """The bytes of a segment's head, and the seed of the checksums of the segment's entries."""
     text = json.dumps(asdict(head)).encode()
     encoded = _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text
     crc = crc32c(encoded)
@@ -183,7 +190,7 @@ def decode_head(segment: bytes) -> SegmentStart:
     return SegmentStart(_head(segment[_HEAD.size : end]), number, end + _CRC.size, 0 if number == 1 else crc)
 
 
-# the types of a JSON number that may be missing
+# the types that JSON's `age_seconds` may have
 _AGES = (int, float, type(None))
 
 
@@ -219,7 +226,7 @@ def entry_head(
     number: int = 0,
     seed: int = 0,
 ) -> bytes:
-    """The bytes before an entry's data; the data are written separately, without a copy."""
+    """The bytes of an entry before its data. The data are written separately, without a copy."""
     rest = _FIXED.pack(kind, direction, number, len(spans), connection, offset, mono_ns)
     if spans:
         rest += b"".join(_SPAN.pack(start, length) for start, length in spans)
@@ -228,14 +235,14 @@ def entry_head(
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes that an entry takes in the log."""
+    """The bytes that an entry takes in the log."""
     return _ENTRY.size + len(entry.spans) * _SPAN.size + len(entry.data)
 
 
 def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True) -> Iterator[tuple[Entry, int]]:
-    """The whole entries from offset `at` on, each with the offset behind it, up to the first that isn't whole.
+    """The whole entries from offset `at` on, each with the offset behind it. Stops at the first entry that isn't whole.
 
-    An entry with a right checksum and impossible fields doesn't count as whole.
+    An entry with impossible fields isn't whole either. `numbered`: False for format 1.
     """
     end_of_buffer, fixed = len(buffer), _ENTRY.size
     view = memoryview(buffer)
@@ -254,14 +261,14 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
             return
         if not numbered:
             number = UNNUMBERED
-            # in format 1 a clock stands on connection 0
+            # in format 1, CLOCK entries have connection 0
             connection = NO_CONNECTION if kind == EntryKind.CLOCK else connection
         yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked, number), end
         at = end
 
 
 def size_at(buffer: bytes, at: int) -> int:
-    """The size of the entry at `at`; the size of an entry's head if the length is not in the buffer."""
+    """The size that the entry at `at` claims; if its length field is not in the buffer, that of the smallest entry."""
     if len(buffer) - at < 8:
         return _ENTRY.size
     return 8 + int.from_bytes(buffer[at + 4 : at + 8], "big")

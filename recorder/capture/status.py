@@ -1,4 +1,4 @@
-"""The progress of a session's compactor, in a file beside the log: only for information."""
+"""The status file, in which a session's compactor tells how far it is. The proxy's metrics read it (`lag`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import asdict, astuple, dataclass
 from proxy.files import Folder
 
 STATUS_FILE = "status.json"
-# far more than a status takes
+# bytes of the file that are read: far more than a status takes
 _MAX_SIZE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A compactor's progress: totals of the session; the segment, and the position in it up to which it has read.
+    """How far a compactor is.
 
-    `at_ns`: the time of this status (monotonic; one clock for all processes of a machine).
+    Attributes:
+        frames, bytes: the rows of the session so far, and their bytes.
+        segment, position: the segment that is being read, and the offset up to which it has been read.
+        at_ns: the time of this status, by the monotonic clock, which all processes of a machine share.
     """
 
     frames: int = 0

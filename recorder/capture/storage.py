@@ -1,8 +1,8 @@
 """Writes Parquet files, and publishes them so that a crash leaves no visible file half written.
 
-A file is hidden (its name starts with `.`) until it is whole and synced; then it is renamed. A range is the rows of one
-segment of the log. A range that a crash cut off is made again, with the same file names. A folder holds the rows of
-frames and events of one hour (UTC). `proxy.files` makes and opens all folders, and follows no links in their place.
+Used by `ranges`, `compaction`, `merging` and `origins`. A file is hidden (its name starts with `.`) until it is whole
+and synced; then it is renamed. If a crash interrupts a range, its files are made again, with the same names. Folders
+are made and opened by `proxy.files`, which follows no links.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from proxy.files import Folder
 from recorder.capture import frames as c
 from recorder.capture.partitions import KINDS, files_of, hidden, hour_folders
 
-# called before each step with the step's name; tests crash there
+# called before each step of a protocol, with the step's name; tests crash there
 BeforeStep = Callable[[str], None]
 
-# columns of few distinct values: dictionary encoding makes only these smaller
+# columns with few distinct values: dictionary encoding makes only these smaller
 _DICTIONARY = (
     *(c.SESSION, c.CLUSTER, c.DIALECT, c.KIND, c.MADE_BY, c.NODE, c.LISTENER, c.CLIENT, c.PRINCIPAL),
     *(c.API_KEY, c.API, c.API_VERSION, c.CLIENT_ID, c.NOTE, c.CONNECTION, c.ORIGIN_SESSION, c.ORIGIN_CONNECTION),
@@ -34,12 +34,13 @@ def ignore_step(step: str) -> None:
 
 
 class RangeFile:
-    """One Parquet file: rows of one hour, hidden until the module's `publish`.
+    """One Parquet file with rows of one table and hour, hidden until `storage.publish`.
 
-    Resource handling: the file is open until `close`; its folder until `discard`, or until the module's `publish`.
+    Resource handling: the file is open until `close`; its folder until `discard` or `storage.publish`.
 
     Args:
-        kind: the table: "frames" or "events" of a range, "origins" of a replay.
+        kind: the table: "frames", "events" or "origins".
+        hour: the hour, counted since 1970.
     """
 
     def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
@@ -60,7 +61,7 @@ class RangeFile:
         self._writer.write_table(table, row_group_size=max(len(table), 1))
 
     def close(self) -> None:
-        """Writes the footer, and syncs; the file stays hidden. Nothing happens the second time."""
+        """Writes the footer, and syncs. The file stays hidden. A second call does nothing."""
         if self._file.closed:
             return
         self._writer.close()
@@ -81,7 +82,7 @@ class RangeFile:
 
 
 def publish(files: Iterable[RangeFile], before_step: BeforeStep) -> None:
-    """Renames files to their visible names, once all of them are whole; then syncs their folders."""
+    """Closes all files, then renames them to their visible names, then syncs their folders."""
     files = list(files)
     for file in files:
         before_step(f"close {file.folder.path.name} {file.name}")
@@ -96,7 +97,7 @@ def publish(files: Iterable[RangeFile], before_step: BeforeStep) -> None:
 
 
 def _make_folders(folder: Path, *names: str) -> Folder:
-    """Opens the innermost of nested folders. Missing ones are made, and their parents synced."""
+    """Opens the innermost of nested folders. Missing folders are made, and their parents synced."""
     innermost = Folder.at(folder)
     for name in names:
         with innermost:
@@ -105,7 +106,7 @@ def _make_folders(folder: Path, *names: str) -> Folder:
 
 
 def remove_unpublished(folder: Path, session: str, kinds: Iterable[str] = KINDS) -> None:
-    """Removes a session's hidden files of these tables, which a crash has left unpublished."""
+    """Removes a session's hidden files of these tables: a crash has left them unpublished."""
     with Folder.at(folder) as capture:
         for file in files_of(capture, session, kinds):
             if file.is_hidden:

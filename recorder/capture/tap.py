@@ -1,9 +1,9 @@
-"""The proxy's observer: takes each chunk when it arrives, before it is sent on, and leaves the rest to a thread.
+"""The proxy's observer: takes each chunk when it arrives, before it is sent on, and queues it for the writer's thread.
 
-An ordinary chunk costs one tuple: a reference to its bytes, with the place and the time of their arrival. Chunks that
-touch marked frames, logins or unclassified bytes go through `ConnectionRecorder`. Never in the way: chunks that can't
-be written in time are not recorded (or the traffic waits, by a setting), and the log accounts for them as soon as there
-is room again. The queue's size is the memory that it takes: the entries' bytes, and a cost of each entry beyond them.
+An ordinary chunk costs one tuple: a reference to its bytes, with the place and the time of their arrival. Chunks with
+marked frames, logins or unclassified bytes go through `ConnectionRecorder`. If the queue is full, chunks are not
+recorded (a *gap*), and the log accounts for them as soon as there is room again; or, by a setting, the traffic waits.
+The queue's size is the memory that it takes: the entries' bytes, and ENTRY_COST for each entry.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from proxy.log import log
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.connection_recorder import ConnectionRecorder
+from recorder.capture.frame_filter import FrameFilter, Omission, UnrecordedConnection
 from recorder.capture.gap import Gap
-from recorder.capture.lag import Lag
+from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.sieve import Cut, Sieve, UnrecordedConnection
 from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, OF_STREAMS, EntryKind, Item, data_size
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
-# bytes of facts (opened, closed) beyond the queue's limit; a disk that fails for hours must not fill the memory
-MAX_FACTS_WAITING = 8 * 1024 * 1024
-# requests in flight that a checkpoint names: a connection with more gets its checkpoint later
+# bytes beyond the queue's limit for entries that open and close connections: a disk may fail for hours
+MAX_CONTROL_WAITING = 8 * 1024 * 1024
+# requests in flight that a checkpoint may hold: a connection with more gets its checkpoint later
 MAX_SAVED_REQUESTS = 1000
 
 _BYTES = int(EntryKind.BYTES)
@@ -50,7 +50,7 @@ class Tap:
     def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
         self.session = session.path.name
         self._folder = session
-        self._lag = Lag(session, writer.log.trail)
+        self._compactor_metrics = CompactorMetrics(session, writer.log.arrival_times)
         self._settings = settings
         self._writer = writer
         self._lock = lock
@@ -58,17 +58,17 @@ class Tap:
         # the log's newest segment: each segment gets one checkpoint of every open connection
         self._segment = writer.segment
         self._recorders: dict[int, ConnectionRecorder] = {}
-        # connections none of whose chunks is ordinary
+        # connections whose chunks all go through `_handle_special`
         self._special: set[int] = set()
         self._selection = Selection(settings)
-        # connections that are not recorded: they have no recorder
+        # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
-        # the total that was queued so far, bytes and ENTRY_COSTs; the writer counts the part that it has written
+        # the size of everything queued so far; `Writer.written` is the part of it that has left the queue
         self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
         self._limit = sys.maxsize if self._waits else settings.queue
-        self._facts_limit = settings.queue + MAX_FACTS_WAITING
+        self._control_limit = settings.queue + MAX_CONTROL_WAITING
         self._dropped = 0
         self._gaps = 0
         # connections that were opened and closed without an entry in the log
@@ -98,7 +98,7 @@ class Tap:
             self._wake()
 
     def opened(self, facts: Any, conversation: Conversation) -> None:
-        """`facts`: an `OpenedConnection` of proxy.net.observer."""
+        """Records the opening of a connection. `facts`: an `OpenedConnection` of proxy.net.observer."""
         opening = {
             "listener": facts.listener,
             "client": facts.client,
@@ -120,18 +120,19 @@ class Tap:
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._segment
         self._apply_selection(recorder)
-        if self._waiting > self._facts_limit:
+        if self._waiting > self._control_limit:
             self._break_off(recorder, c.GAP_FULL, facts.at_ns)
         else:
             self._put_opened(recorder)
 
     def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
-        """Records a response that the proxy itself made. `frame`: with its length in front."""
+        """Records the proxy's own answer. `frame`: its bytes, the length field included."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.gap is None:
-            self._put_all(recorder.add(EntryKind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
+            self._put_all(recorder.add(EntryKind.OWN_ANSWER, Direction.RESPONSE, correlation_id, at_ns, frame))
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
+        """Records the end of one direction's stream."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.unwritten_opened is None:
             self._put_all(
@@ -139,30 +140,33 @@ class Tap:
             )
 
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
-        """The last call for a connection."""
+        """Records the end of a connection; the last call for it."""
         self._special.discard(connection)
         recorder = self._recorders.pop(connection, None)
         if recorder is None:
             del self._unrecorded[connection]
             return
-        if recorder.unwritten_opened is not None and self._waiting > self._facts_limit:
+        if recorder.unwritten_opened is not None and self._waiting > self._control_limit:
             self._count_unlogged(recorder)
             return
         self._put_opened(recorder)
         if recorder.gap is None:
             self._put_all(recorder.finish())
-        ending = _closing_facts(recorder, cause)
+        ending = _closing_fields(recorder, cause)
         self._put((int(EntryKind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
-        """A node was learned, or has moved."""
+        """Records a broker's node that was found or has moved."""
         node = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
         self._put((int(EntryKind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), node, ()))
 
     # the selection
 
     def selection_change(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
-        """(apply, undo) of a selection for all frames to come. A connection that has no recorder never gets one."""
+        """Two functions: one applies the new selection to all later frames, one restores the present selection.
+
+        A connection that has no recorder never gets one.
+        """
         return partial(self._select, Selection(recording)), partial(self._select, self._selection)
 
     def _select(self, selection: Selection) -> None:
@@ -172,10 +176,10 @@ class Tap:
 
     def _apply_selection(self, recorder: ConnectionRecorder) -> None:
         is_selected = self._selection.selects(*recorder.cluster_and_listener)
-        if recorder.sieve is not None:
-            recorder.sieve.selection, recorder.sieve.is_selected = self._selection, is_selected
+        if recorder.frame_filter is not None:
+            recorder.frame_filter.selection, recorder.frame_filter.is_selected = self._selection, is_selected
         elif not (is_selected and self._selection.selects_everything):
-            recorder.sieve = Sieve(
+            recorder.frame_filter = FrameFilter(
                 recorder.conversation, self._selection, is_selected=is_selected, principal=recorder.principal
             )
             self._special.add(recorder.connection)
@@ -188,7 +192,7 @@ class Tap:
 
     @property
     def full(self) -> bool:
-        """True if the traffic must wait."""
+        """True if the traffic must wait until there is room in the queue."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
     def when_not_full(self, call: Callable[[], None]) -> None:
@@ -196,16 +200,16 @@ class Tap:
         self._writer.call_when(lambda: self._waiting <= self._settings.queue // 2, call)
 
     def flush(self) -> None:
-        """Blocks until all recorded bytes are in the log, as far as the disk takes them."""
+        """Blocks until all queued entries are written, or a write has failed."""
         self._writer.flush()
 
     @property
     def unwritten(self) -> int:
-        """Bytes of traffic that wait for the disk."""
+        """Bytes of traffic in the queue."""
         return data_size(item for item in list(self._writer.queue) if item[KIND] in OF_STREAMS)
 
     def counters(self) -> Mapping[str, float]:
-        """The recorder's metrics: sums since the start, and current values."""
+        """The recorder's metrics, by the names of the metrics' table: sums since the start, and current values."""
         return {
             "recorded_bytes": self._writer.written_bytes,
             "recorded_chunks": self._writer.written_items,
@@ -216,15 +220,15 @@ class Tap:
             "queue_bytes": self._waiting,
             "spool_bytes": self._writer.log.spool_bytes,
             "failed": float(self._writer.failed or self._writer.hangs),
-            **self._lag.counters(),
+            **self._compactor_metrics.counters(),
         }
 
     def child_ended(self) -> None:
-        """Notes that the compactor has ended; it is started again."""
-        self._lag.compactor_ended()
+        """Notes that the compactor's process has ended; the proxy starts it again."""
+        self._compactor_metrics.compactor_ended()
 
     def close(self) -> None:
-        """Writes the queue and ends the session; connections that are still open are cut off. Blocks."""
+        """Closes the open connections, writes the queue and ends the session. Blocks; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -252,7 +256,7 @@ class Tap:
             if recorder.checkpoint_segment != self._segment and step.cause is None:
                 self._put_checkpoint(recorder, at_ns)
         except Exception:
-            # never in the way: a fault of the recorder costs a recording, not a connection
+            # a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
             self._break_off(recorder, c.GAP_FAULT, at_ns)
         if recorder.is_ordinary and recorder.checkpoint_segment == self._segment:
@@ -261,14 +265,13 @@ class Tap:
             self._special.add(connection)
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
-        """Writes a checkpoint: a reader that has lost earlier parts of the log goes on from there."""
+        """Queues a checkpoint, if the connection's state can be saved now; otherwise its next chunk tries again."""
         conversation = recorder.conversation
-        may_save = recorder.settled and len(conversation.in_flight) <= MAX_SAVED_REQUESTS
+        may_save = recorder.is_settled and len(conversation.in_flight) <= MAX_SAVED_REQUESTS
         state = conversation.boundary_state() if may_save else None
         if state is None:
-            # after the connection's next chunk there may be a state to save
             return
-        unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
+        unwanted = recorder.frame_filter.unwanted if recorder.frame_filter is not None else []
         opened = recorder.opened_entry
         checkpoint = {"opened": json.loads(opened[DATA]), "opened_ns": opened[MONO_NS], "principal": recorder.principal}
         arriving = bool(conversation.requests_side.bytes_left), bool(conversation.responses_side.bytes_left)
@@ -277,7 +280,9 @@ class Tap:
         recorder.checkpoint_segment = self._segment
 
     def _record(self, recorder: ConnectionRecorder, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        cuts = [] if recorder.sieve is None else self._cuts(recorder, recorder.sieve, direction, step)
+        omissions = (
+            [] if recorder.frame_filter is None else self._omissions(recorder, recorder.frame_filter, direction, step)
+        )
         if recorder.gap is not None:
             self._go_on_in_gap(recorder, recorder.gap, len(chunk), at_ns, step)
             return
@@ -288,32 +293,38 @@ class Tap:
         arrived = len(chunk)
         offset, chunk = recorder.skip(direction, offset, chunk)
         self._dropped += arrived - len(chunk)
-        self._put_all(recorder.take(direction, offset, chunk, at_ns, step, cuts))
+        self._put_all(recorder.take(direction, offset, chunk, at_ns, step, omissions))
 
-    def _cuts(self, recorder: ConnectionRecorder, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
-        before = sieve.frames, sieve.bytes
-        cuts = sieve.cuts(direction, step)
-        self._count_left_out(sieve.frames - before[0], sieve.bytes - before[1])
-        if sieve.is_needless:
-            recorder.sieve = None
-        return cuts
+    def _omissions(
+        self, recorder: ConnectionRecorder, frame_filter: FrameFilter, direction: Direction, step: Step
+    ) -> list[Omission]:
+        before = frame_filter.frames, frame_filter.bytes
+        omissions = frame_filter.omissions(direction, step)
+        self._count_left_out(frame_filter.frames - before[0], frame_filter.bytes - before[1])
+        if frame_filter.omits_nothing:
+            recorder.frame_filter = None
+        return omissions
 
     def _break_off_at(
         self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
         """Begins a gap at a chunk for which the queue has no room."""
-        # per direction, the end of written bytes; the chunk has arrived, and is not written
-        asked, answered = recorder.give_up()
-        ends = (min(asked, offset), answered) if direction == Direction.REQUEST else (asked, min(answered, offset))
-        self._begin_gap(recorder, Gap(recorder.conversation, ends, c.GAP_FULL, at_ns, recorder.accounted))
+        # for each direction the end of the written bytes, before this chunk
+        ends = [*recorder.give_up()]
+        ends[direction] = min(ends[direction], offset)
+        self._begin_gap(
+            recorder, Gap(recorder.conversation, (ends[0], ends[1]), c.GAP_FULL, at_ns, recorder.counted_exchange)
+        )
         assert recorder.gap is not None
         unwritten, recorder.unwritten = recorder.unwritten, []
-        recorder.gap.note_unwritten(unwritten)
-        recorder.gap.saw(step.finished, step.one_way)
+        recorder.gap.count_unwritten(unwritten)
+        recorder.gap.count_ended(step.finished, step.one_way)
 
     def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
         if recorder.gap is None:
-            self._begin_gap(recorder, Gap(recorder.conversation, recorder.give_up(), reason, at_ns, recorder.accounted))
+            self._begin_gap(
+                recorder, Gap(recorder.conversation, recorder.give_up(), reason, at_ns, recorder.counted_exchange)
+            )
 
     def _begin_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
         recorder.gap = gap
@@ -321,10 +332,10 @@ class Tap:
         self._gaps += 1
         self._dropped += sum(recorder.conversation.offsets) - sum(gap.offsets)
         if recorder.unwritten_opened is None:
-            self._put_hole(recorder, gap)
+            self._put_gap(recorder, gap)
 
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
-        gap.saw(step.finished, step.one_way)
+        gap.count_ended(step.finished, step.one_way)
         self._dropped += size
         has_room = not self._writer.ended and self._waiting <= self._settings.queue // 2
         if step.cause is None and has_room:
@@ -335,26 +346,26 @@ class Tap:
     def _end_gap(self, recorder: ConnectionRecorder, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
         if recorder.unwritten_opened is not None:
             self._put_opened(recorder)
-            self._put_hole(recorder, gap)
+            self._put_gap(recorder, gap)
         self._put_unlogged(at_ns)
-        unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
+        unwanted = recorder.frame_filter.unwanted if recorder.frame_filter is not None else []
         resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
         self._put((int(EntryKind.RESYNC), 0, recorder.connection, 0, at_ns, resync, ()))
         recorder.gap = None
-        recorder.accounted = recorder.conversation.responses_side.open_exchange
+        recorder.counted_exchange = recorder.conversation.responses_side.open_exchange
         arrived = recorder.conversation.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
         # the rest of a frame that is still arriving belongs to the gap
-        recorder.resume = [start if start > end else 0 for start, end in zip(next_frames, arrived, strict=True)]
+        recorder.resume_at = [start if start > end else 0 for start, end in zip(next_frames, arrived, strict=True)]
 
     def _put_opened(self, recorder: ConnectionRecorder) -> None:
         if recorder.unwritten_opened is not None:
             self._put(recorder.unwritten_opened)
             recorder.unwritten_opened = None
 
-    def _put_hole(self, recorder: ConnectionRecorder, gap: Gap) -> None:
-        hole = _json({"reason": gap.reason, "offsets": gap.offsets})
-        self._put((int(EntryKind.HOLE), 0, recorder.connection, 0, gap.at_ns, hole, ()))
+    def _put_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
+        fields = _json({"reason": gap.reason, "offsets": gap.offsets})
+        self._put((int(EntryKind.GAP), 0, recorder.connection, 0, gap.at_ns, fields, ()))
 
     def _count_unlogged(self, recorder: ConnectionRecorder) -> None:
         self._unlogged["connections"] += 1
@@ -363,8 +374,8 @@ class Tap:
 
     def _put_unlogged(self, at_ns: int) -> None:
         if self._unlogged["connections"]:
-            hole = _json({"reason": c.GAP_FULL} | self._unlogged)
-            self._put((int(EntryKind.HOLE), 0, NO_CONNECTION, 0, at_ns, hole, ()))
+            fields = _json({"reason": c.GAP_FULL} | self._unlogged)
+            self._put((int(EntryKind.GAP), 0, NO_CONNECTION, 0, at_ns, fields, ()))
             self._unlogged = dict.fromkeys(self._unlogged, 0)
 
     @property
@@ -386,19 +397,19 @@ class Tap:
         if not writer.ended:
             writer.wake()
             return
-        # a fault has ended the writer's thread: nothing is queued any more, and no traffic waits
+        # the writer's thread has ended by a fault: nothing is recorded any more, and no traffic waits
         self._limit = NO_ROOM
         self._dropped += data_size(item for item in writer.queue if item[KIND] in OF_STREAMS)
         writer.queue.clear()
         self._queued = writer.written
 
 
-def _json(facts: Mapping[str, Any]) -> bytes:
-    return json.dumps(facts, separators=(",", ":")).encode()
+def _json(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def _closing_facts(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
-    """The facts of a connection's closing entry: its totals, and the account of a gap that has not ended."""
+def _closing_fields(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
+    """The JSON of a CLOSED entry: the connection's totals, and the account of a gap that has not ended."""
     conversation = recorder.conversation
     unfinished = bool(conversation.requests_side.bytes_left) + bool(conversation.responses_side.bytes_left)
     ending = {"cause": cause.value, "sequence": conversation.sequence + unfinished, "offsets": conversation.offsets}
@@ -408,10 +419,10 @@ def _closing_facts(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]
 
 
 def open_tap(folder: Path, settings: RecordSettings, session: str | None = None) -> Tap:
-    """Begins a session in a capture folder, which is made where it is missing.
+    """Begins a session in a capture folder, which is made if it is missing. `session`: its name; None: a new one.
 
     Resource handling: the tap holds a thread, a file and the session's writer lock until `close`.
-    Errors: FolderError where the folder can't be written.
+    Errors: FolderError if the folder can't be written.
     """
     sessions.ensure_writable(folder)
     session = session or sessions.new_session()
@@ -427,5 +438,5 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
 
 
 def compactor_command(folder: Path, session: str) -> list[str]:
-    """The command of the session's compactor, which is to be started again whenever it ends."""
+    """The command line that starts the session's compactor."""
     return [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]

@@ -1,7 +1,7 @@
-"""Connections whose opening is lost, until a checkpoint tells its facts.
+"""Connections whose opening is lost, until a checkpoint tells of it.
 
-A log may name many connections without any further entry, so little is kept of each. While one of its entries is
-processed, such a connection is a track like any other.
+Used by `assembly`. A log may name many connections of which it has no further entry, so only a few values are kept of
+each. They become a `ConnectionState` while an entry of the connection is processed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from recorder.capture.frames import GAP_DAMAGE
 
 
 class _Connection(NamedTuple):
-    """The values that its track is made of."""
+    """The values from which the `ConnectionState` is made."""
 
     next_entry: int
     since_ns: int
@@ -22,38 +22,38 @@ class _Connection(NamedTuple):
 
 
 class UnknownConnections(dict[int, _Connection]):
-    """The unknown connections, by number."""
+    """Number -> connection, for the connections whose opening is unknown."""
 
     def add(self, connection: int, next_entry: int, since_ns: int, *, is_new: bool) -> None:
-        """Adds a connection without a track. `is_new`: True if no earlier part of it can have been recorded."""
+        """Adds a connection. `since_ns`: when its gap begins; `is_new`: True if it can't have any row yet."""
         self[connection] = _Connection(next_entry, since_ns, is_new, None)
 
     def set_next_entry(self, connection: int, next_entry: int) -> None:
         """Sets the number of a connection's next entry."""
         self[connection] = self[connection]._replace(next_entry=next_entry)
 
-    def pop_track(self, connection: int) -> ConnectionState:
-        """Removes a connection; returns its track."""
-        track = self.track(connection)
+    def pop_state(self, connection: int) -> ConnectionState:
+        """Removes a connection; returns its state."""
+        conn = self.state_of(connection)
         del self[connection]
-        return track
+        return conn
 
-    def track(self, connection: int) -> ConnectionState:
-        """The track of a connection."""
-        found = self[connection]
-        track = ConnectionState.of_unknown(connection, found.since_ns, is_new=found.is_new)
-        track.next_entry = found.next_entry
-        track.reached = None if found.reached is None else [*found.reached]
-        return track
+    def state_of(self, connection: int) -> ConnectionState:
+        """The state of a connection."""
+        known = self[connection]
+        conn = ConnectionState.of_unknown(connection, known.since_ns, is_new=known.is_new)
+        conn.next_entry = known.next_entry
+        conn.reached = None if known.reached is None else [*known.reached]
+        return conn
 
-    def add_if_unknown(self, track: ConnectionState) -> bool:
-        """Adds the connection of a track that has no facts yet; returns False for any other track."""
-        broken = track.broken
-        if track.conversation is not None or track.facts or track.sequence or broken is None:
+    def add_if_unknown(self, conn: ConnectionState) -> bool:
+        """Adds a connection of which nothing but these few values is known; returns False for any other."""
+        broken = conn.broken
+        if conn.conversation is not None or conn.opening or conn.sequence or broken is None:
             return False
         if broken["behind"] or broken["reason"] != GAP_DAMAGE:
             return False
-        reached = None if track.reached is None else (track.reached[0], track.reached[1])
+        reached = None if conn.reached is None else (conn.reached[0], conn.reached[1])
         is_new = broken["behind"] is not None
-        self[track.connection] = _Connection(track.next_entry, broken["since_ns"], is_new, reached)
+        self[conn.connection] = _Connection(conn.next_entry, broken["since_ns"], is_new, reached)
         return True

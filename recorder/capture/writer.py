@@ -1,8 +1,8 @@
-"""The thread that writes the tap's entries, and the log that it writes to.
+"""The thread that writes the tap's entries (`Writer`), and the log that it appends to (`Log`).
 
-The tap appends tuples to `queue`; the thread takes them in bulk and gives the kernel their bytes from where they are
-(`writev`). A disk that is slow, full or failing only makes the queue longer: an interrupted write is tried again from
-the byte where it broke off. The tap decides what to do about a long queue.
+The tap appends items to `Writer.queue`. The thread takes them in groups and passes their bytes to the kernel without a
+copy (`writev`). A disk that is slow, full or failing only makes the queue longer: a write that failed is tried again
+from the byte where it broke off. The tap decides what to do about a long queue.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from proxy.files import Folder
 from proxy.log import log
 from proxy.threads import begin
 from recorder.capture import spool
-from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Pace, WrittenInPart
-from recorder.capture.lag import Trail
+from recorder.capture.direct_io import BLOCK, MIN_DIRECT_BYTES, DirectFile, DirectWriteLimit, ShortWrite
+from recorder.capture.inventory import Inventory
+from recorder.capture.lag import ArrivalTimes
 from recorder.capture.lock import lock_segment
-from recorder.capture.roll import Roll
 from recorder.capture.segments import segment_name, segments
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, EntryKind, Item, SegmentHead, data_size
 
 Buffers = list[bytes]
 
-# memory that an entry takes beyond its bytes: the tuple (96), the bytes object's own head (33), two large integers
-# (64), its place in the queue (8). CPython 3.11 on 64 bits; a chunk may be a heartbeat of 30 bytes
+# memory that a queued item takes beyond its bytes: the tuple (96), the bytes object's own head (33), two large integers
+# (64), the pointer in the queue (8). CPython 3.11 on 64 bits. Small chunks, such as heartbeats, are mostly this
 ENTRY_COST = 208
 
-# how long the thread waits for more work: one write serves many chunks, and the event loop's thread keeps the
-# interpreter in between
+# how long the thread waits for more items: one write serves many chunks, and the event loop's thread keeps the
+# interpreter's lock meanwhile
 LINGER_SECONDS = 0.01
-# how often an idle thread looks at the segment's age and at the clock
+# how often an idle thread checks the segment's age
 IDLE_SECONDS = 0.5
 # how soon a failed write is tried again
 RETRY_SECONDS = 0.2
-# a call to the disk that has not returned for so long hangs
+# a call to the disk that has not returned after so long counts as hanging
 HANG_SECONDS = 10.0
-# how often the metrics' figure of older segments is renewed; the limit looks for itself
-LOOK_SECONDS = 0.5
-# a wall clock that moved by more than this against the monotonic one has been set
+# how often the size of the older segments is renewed for the metrics; the check of the limit renews it itself
+SUM_SECONDS = 0.5
+# if the wall clock has moved by so much against the monotonic clock, somebody has set it
 CLOCK_JUMP_NS = 10_000_000
-# the kernel takes so many buffers in one call (IOV_MAX of Linux), and each entry needs two
+# entries in one `writev`: the kernel takes 1024 buffers (IOV_MAX of Linux), and each entry needs two
 GROUP = 1024 // 2
 
-# errors of a file system that can't write past the cache, or has no memory for it
-NOT_THIS_WAY = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM})
+# errors of a file system without direct I/O, or without memory for it
+NO_DIRECT_IO = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM})
 
 Writev = Callable[[int, Sequence[bytes]], int]
 
@@ -61,13 +61,17 @@ def clock_offset() -> int:
 
 
 class SpoolFullError(OSError):
-    """The log's folder has reached its limit; the compactor has to remove segments first."""
+    """The log has reached the limit of its size; the compactor has to remove segments first."""
 
 
 class Log:
-    """A session's log: appends to the newest segment, begins the next one.
+    """A session's log: appends to its newest segment, and rolls to the next one.
 
-    `folder`: the session's. `trail`: the arrival times of its entries.
+    Attributes:
+        folder: the session's folder.
+        segment: the number of the newest segment.
+        clock_ns: wall clock minus monotonic clock, as the log's entries have it.
+        arrival_times: when the log's entries arrived, for `lag`.
     """
 
     def __init__(
@@ -82,22 +86,22 @@ class Log:
         self._settings = settings
         self._writev = writev
         self._clock = clock
-        # the spool must hold several segments, so that the compactor can remove closed ones
+        # the limit must allow for several segments, because the compactor removes only closed ones
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
         self._unfinished: Buffers = []
         self._group = 0
-        # the newest segment, opened once more for writes past the page cache; None if that is impossible
-        self._blocks: BlockFile | None = None
-        self._pace = Pace()
+        # the newest segment, opened again for direct I/O; None if the file system has none
+        self._direct_file: DirectFile | None = None
+        self._direct_limit = DirectWriteLimit()
         self._older_bytes = 0
-        self.trail = Trail()
+        self.arrival_times = ArrivalTimes()
         self._arrived = 0
-        # the account of the log so far, and the log's length at the newest segment's beginning
-        self._roll = Roll()
+        # the inventory of the log so far, and the log's length before the newest segment
+        self._inventory = Inventory()
         self._log_bytes = 0
         # the seed of the checksums of the newest segment's entries
         self._seed = 0
-        self.number = 0
+        self.segment = 0
         self._end = self._start = 0
         # True once the log's END is written: no segment follows
         self._ended = False
@@ -108,42 +112,42 @@ class Log:
 
     @property
     def spool_bytes(self) -> int:
-        """Bytes of all segments; of the older ones as of the last `look`."""
+        """Bytes of all segments; those of older segments as of the last `sum_older_segments`."""
         return self._older_bytes + self._end
 
     @property
     def busy(self) -> bool:
-        """True if a write has begun and not finished."""
+        """True if a write was interrupted: `resume` must finish it."""
         return bool(self._unfinished)
 
     def append(self, items: Sequence[Item], *, limited: bool = True) -> int:
-        """Writes up to GROUP of the items; returns how many.
+        """Writes the first items, GROUP at most; returns their number. `limited`: keep to the limit of the log's size.
 
-        OSError: not possible now. If `busy` then, a part has been written, and the caller goes on with `resume`.
+        Raises OSError if that is impossible now. If the log is `busy` then, the caller must go on with `resume`.
         """
         group = items[:GROUP]
         size = data_size(group)
         if limited:
             self._check_room(size)
         self._unfinished, self._group, self._arrived = self._encoded(group), len(group), group[0][MONO_NS]
-        if size >= LARGE and self._blocks is not None:
-            self._append_blocks(self._blocks)
+        if size >= MIN_DIRECT_BYTES and self._direct_file is not None:
+            self._append_direct(self._direct_file)
         return self.resume()
 
     def _encoded(self, group: Sequence[Item]) -> Buffers:
-        numbers, seed = self._roll.numbers(group), self._seed
+        numbers, seed = self._inventory.number_entries(group), self._seed
         if group and group[-1][KIND] == EntryKind.END:
             self._ended = True
-            group = [*group[:-1], (*group[-1][:DATA], self._roll.text(), ())]
+            group = [*group[:-1], (*group[-1][:DATA], self._inventory.text(), ())]
         buffers: Buffers = []
         for item, number in zip(group, numbers, strict=True):
             buffers.append(spool.entry_head(*item, number, seed))
             buffers.append(item[DATA])
         return buffers
 
-    def _append_blocks(self, blocks: BlockFile) -> None:
-        """Writes a part of the unfinished group past the page cache; `resume` writes the rest."""
-        allowed = self._pace.allowance()
+    def _append_direct(self, blocks: DirectFile) -> None:
+        """Writes a part of the unfinished group with direct I/O; `resume` writes the rest."""
+        allowed = self._direct_limit.allowed_bytes()
         if not allowed:
             return
         started = self._end % BLOCK
@@ -151,35 +155,35 @@ class Log:
         at = time.monotonic()
         try:
             written = blocks.append(self._unfinished, self._end, begun, allowed)
-        except WrittenInPart:
+        except ShortWrite:
             return
         except OSError as error:
-            if error.errno not in NOT_THIS_WAY:
+            if error.errno not in NO_DIRECT_IO:
                 raise
-            self._end_blocks()
+            self._close_direct_file()
         else:
-            self._pace.note(time.monotonic() - at, written)
+            self._direct_limit.note(time.monotonic() - at, written)
 
     def resume(self) -> int:
-        """Finishes an interrupted `append`; returns its number of items."""
-        # a failed call may have written a part: the file's size tells
-        self._drop(self._size() - self._end)
+        """Finishes an interrupted `append`; returns its number of items. Raises OSError."""
+        # a failed call may have written a part: the file's size tells how much
+        self._drop_written(self._size() - self._end)
         while self._unfinished:
-            self._drop(self._writev(self._descriptor, self._unfinished))
-        self.trail.append(self._log_bytes + self._end, self._arrived)
+            self._drop_written(self._writev(self._descriptor, self._unfinished))
+        self.arrival_times.append(self._log_bytes + self._end, self._arrived)
         return self._group
 
-    def turn(self, seconds: float) -> None:
-        """Begins the next segment if this one is large or old enough. OSError: not possible now."""
+    def roll_if_due(self, seconds: float) -> None:
+        """Begins the next segment if this one is large or old enough. `seconds`: monotonic time. Raises OSError."""
         if self._ended:
             return
-        # a roll may be larger than a segment is to be
+        # the inventory at its beginning is not counted: it may be larger than a segment should be
         large = self._end - self._start >= self._segment_bytes
         if large or (self._end > self._start and seconds - self._begun >= self._settings.segment_seconds):
-            self._begin(self.number + 1)
+            self._begin(self.segment + 1)
 
     def clock_jump(self) -> Item | None:
-        """A CLOCK entry if the wall clock has been set since the last one."""
+        """A CLOCK item if the wall clock has been set since the segment or the last CLOCK item; otherwise None."""
         now = self._clock()
         if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
             return None
@@ -187,25 +191,25 @@ class Log:
         return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
-        """Closes the log; a second call does nothing. Nothing can be appended any more."""
+        """Closes the log's files; a second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-        self._end_blocks()
+        self._close_direct_file()
 
-    def _end_blocks(self) -> None:
-        if self._blocks is not None:
-            self._blocks.close()
-            self._blocks = None
+    def _close_direct_file(self) -> None:
+        if self._direct_file is not None:
+            self._direct_file.close()
+            self._direct_file = None
 
     def _size(self) -> int:
-        """The segment's size on disk. Raises FileNotFoundError for a removed file, which would take every write."""
+        """The segment's size on disk. Raises FileNotFoundError if the file was removed: writes would succeed still."""
         status = os.fstat(self._descriptor)
         if not status.st_nlink:
             raise FileNotFoundError(errno.ENOENT, "the log has been removed", str(self.folder.path))
         return status.st_size
 
-    def _drop(self, count: int) -> None:
+    def _drop_written(self, count: int) -> None:
         self._end += count
         buffers = self._unfinished
         whole = 0
@@ -219,19 +223,19 @@ class Log:
     def _check_room(self, wanted: int) -> None:
         if self.spool_bytes + wanted <= self._settings.spool:
             return
-        self.look()
+        self.sum_older_segments()
         if self.spool_bytes + wanted > self._settings.spool and self.spool_bytes > self._start:
             if self._end > self._start:
                 # the compactor removes only closed segments
-                self._begin(self.number + 1)
+                self._begin(self.segment + 1)
             raise SpoolFullError("the spool has reached its limit")
 
-    def look(self) -> None:
-        """Sums up the older segments that are still there. OSError: the newest one was removed or moved."""
+    def sum_older_segments(self) -> None:
+        """Renews the size of the older segments. Raises OSError if the newest segment was removed or moved."""
         self._size()
         if not self.folder.is_in_place:
             raise FileNotFoundError(errno.ENOENT, "the log has been moved", str(self.folder.path))
-        older = (number for number in segments(self.folder) if number != self.number)
+        older = (number for number in segments(self.folder) if number != self.segment)
         self._older_bytes = sum(self.folder.size(segment_name(number)) for number in older)
 
     def _begin(self, number: int) -> None:
@@ -239,23 +243,25 @@ class Log:
         head_facts = self._settings.cluster, self._settings.segment_seconds, log_bytes
         head = SegmentHead(self.folder.path.name, number, clock_ns, mono_ns, self._end, *head_facts)
         encoded, seed = spool.encode_head(head)
-        roll = self._roll.text()
-        encoded += spool.entry_head(int(EntryKind.ROLL), 0, NO_CONNECTION, 0, mono_ns, roll, (), 0, seed) + roll
+        inventory = self._inventory.text()
+        encoded += (
+            spool.entry_head(int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, inventory, (), 0, seed) + inventory
+        )
         descriptor = self._create(number, encoded)
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._descriptor, self.number, self.clock_ns, self._seed = descriptor, number, clock_ns, seed
-        self._end_blocks()
+        self._descriptor, self.segment, self.clock_ns, self._seed = descriptor, number, clock_ns, seed
+        self._close_direct_file()
         with suppress(OSError):
-            self._blocks = BlockFile(self.folder.open(segment_name(number), os.O_WRONLY | os.O_DIRECT))
+            self._direct_file = DirectFile(self.folder.open(segment_name(number), os.O_WRONLY | os.O_DIRECT))
         self._log_bytes = log_bytes
-        self.trail.begin(number, log_bytes)
+        self.arrival_times.begin(number, log_bytes)
         self._start = self._end = len(encoded)
         self._begun = time.monotonic()
-        self.look()
+        self.sum_older_segments()
 
     def _create(self, number: int, encoded: bytes) -> int:
-        """Makes a segment with these first bytes; renamed when whole, so that no process sees one without a head."""
+        """Makes a segment with these first bytes. It is hidden until they are written: no process sees half a head."""
         name = segment_name(number)
         descriptor = self.folder.create("." + name, os.O_RDWR | os.O_APPEND)
         try:
@@ -270,17 +276,21 @@ class Log:
 
 
 class Writer:
-    """The thread, and the queue that it writes.
+    """The writing thread, and the queue that it empties.
 
-    `segment`: the number of the log's newest one; entries queued later go into it or into a later one.
-    `written`: the part of the tap's count that has reached the log: bytes, and ENTRY_COST an entry. `written_bytes`:
-    the bytes alone. `ended`: nothing will be written any more; if `failed` too, because of a fault of the thread.
+    Attributes:
+        segment: the number of the log's newest segment; later items go into it or into a later one.
+        idle: True if the thread sleeps; the tap must call `wake` after it has queued an item.
+        written: the size of everything that has left the queue: bytes, and ENTRY_COST for each item.
+        written_bytes, written_items: the sizes of the items' bytes, and their number.
+        failed: True while writes fail, and after a fault of the thread.
+        ended: True if nothing will be written any more.
     """
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.queue: list[Item] = []
-        self.segment = log.number
+        self.segment = log.segment
         self.idle = False
         self.failed = False
         self.ended = False
@@ -291,7 +301,7 @@ class Writer:
         # when the current call to the disk began; None outside of calls
         self._calling_since: float | None = None
         self._closing = False
-        self._looked = 0.0
+        self._summed_at = 0.0
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._progress = threading.Condition()
@@ -310,20 +320,20 @@ class Writer:
         return since is not None and time.monotonic() - since > HANG_SECONDS
 
     def wake(self) -> None:
-        """Wakes the idle thread: there is work."""
+        """Wakes the thread: the queue has items."""
         self.idle = False
         self._wake.set()
         if self.ended:
-            # it may have ended after the caller read `idle`
+            # the thread may have ended after the caller read `idle`
             self.idle = True
 
     def wait_until(self, enough: Callable[[], bool]) -> None:
-        """Blocks until `enough()`, called after every write, is true, or until the thread has ended."""
+        """Blocks until `enough()` is true or the thread has ended. `enough` is called after every write."""
         with self._progress:
             self._progress.wait_for(lambda: enough() or self.ended)
 
     def call_when(self, enough: Callable[[], bool], call: Callable[[], None]) -> None:
-        """Calls `call` once, in any thread, when `wait_until` would return. Never blocks."""
+        """Calls `call` once, in any thread, as soon as `enough()` is true or the thread has ended. Never blocks."""
         with self._progress:
             self._callbacks.append((enough, call))
         self._call_due()
@@ -333,12 +343,12 @@ class Writer:
         self._stuck = False
         self._hurry.set()
         self._wake.set()
-        # items leave the queue only once written: all of an empty queue is in the log
+        # items leave the queue only once they are written
         self.wait_until(lambda: self._stuck or not self.queue)
         self._hurry.clear()
 
     def close(self) -> None:
-        """Writes the queue, with one more try if the disk fails, and ends the thread."""
+        """Writes the queue, whatever the size limit, with one last try if the disk is failing. Ends the thread."""
         self._closing = True
         self._hurry.set()
         self._wake.set()
@@ -350,10 +360,10 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            # read before each try: only a try after closing has begun is the last one, which has no limit
+            # `closing` is read before each try: a try that began before `close` may fail without being the last one
             while not ((closing := self._closing) and not self.queue):
                 if not self.queue:
-                    self._rest()
+                    self._wait_for_items()
                 elif not self._try(self._work) and closing:
                     return
         except Exception:
@@ -362,11 +372,11 @@ class Writer:
             log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder.path)
         finally:
             self.ended = True
-            # so the tap calls `wake` with its next entry, and sees `ended`
+            # so that the tap calls `wake` after its next item, and sees `ended`
             self.idle = True
             self._notify()
 
-    def _rest(self) -> None:
+    def _wait_for_items(self) -> None:
         self.idle = True
         if not self.queue:
             self._wake.wait(IDLE_SECONDS)
@@ -374,7 +384,7 @@ class Writer:
         self.idle = False
         if self.queue:
             self._hurry.wait(LINGER_SECONDS)
-        self._try(self._look_around)
+        self._try(self._do_idle_work)
 
     def _try(self, work: Callable[[], None]) -> bool:
         self._calling_since = time.monotonic()
@@ -411,10 +421,10 @@ class Writer:
             self.written += size + count * ENTRY_COST
             self.written_items += count
             del queue[:count]
-            # before waiting threads are notified
+            # before other threads are notified, so that they see that the write succeeded
             self._note_success()
             self._notify()
-            self._turn()
+            self._roll_if_due()
             if len(queue) < GROUP:
                 self._hurry.wait(LINGER_SECONDS)
 
@@ -425,16 +435,16 @@ class Writer:
             # the tap has not counted this entry
             self.written -= ENTRY_COST
 
-    def _look_around(self) -> None:
-        now = self._turn()
-        if now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            self.log.look()
+    def _do_idle_work(self) -> None:
+        now = self._roll_if_due()
+        if now - self._summed_at >= SUM_SECONDS:
+            self._summed_at = now
+            self.log.sum_older_segments()
 
-    def _turn(self) -> float:
+    def _roll_if_due(self) -> float:
         now = time.monotonic()
-        self.log.turn(now)
-        self.segment = self.log.number
+        self.log.roll_if_due(now)
+        self.segment = self.log.segment
         return now
 
     def _notify(self) -> None:
@@ -445,6 +455,6 @@ class Writer:
     def _call_due(self) -> None:
         with self._progress:
             due = [(enough, call) for enough, call in self._callbacks if self.ended or enough()]
-            self._callbacks = [one for one in self._callbacks if one not in due]
+            self._callbacks = [callback for callback in self._callbacks if callback not in due]
         for _, call in due:
             call()

@@ -16,7 +16,7 @@ from proxy.wire.long_polls import LONG_POLLS, allowed_ms
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
-from recorder.capture.reading import Reading, read_row
+from recorder.capture.response_errors import ResponseErrors, row_errors
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
@@ -28,7 +28,7 @@ class Pair:
 
     request: Row | None
     response: Row | None
-    reading: Reading | None = None
+    reading: ResponseErrors | None = None
     # of a long poll: the longest wait that its request allows, in milliseconds
     allowed_ms: int | None = None
 
@@ -78,7 +78,7 @@ def _half(row: Row, most: int, with_bodies: bool) -> Pair:
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
     if row[c.KIND] == c.REQUEST:
         return Pair(kept, None, allowed_ms=_allowed_ms(row))
-    return Pair(None, kept, read_row(row, budget=Budget(most)))
+    return Pair(None, kept, row_errors(row, budget=Budget(most)))
 
 
 def _joined(later: Pair, earlier: Pair) -> Pair:

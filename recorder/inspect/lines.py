@@ -15,7 +15,7 @@ from proxy.wire.long_polls import Wait
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
-from recorder.capture.reading import Reading, read_row
+from recorder.capture.response_errors import ResponseErrors, row_errors
 from recorder.inspect.exchanges import Pair
 from recorder.inspect.layouts import Cells, Layouts
 from recorder.terminal import count, milliseconds, size
@@ -82,7 +82,7 @@ def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:
     `most`: bytes of memory that its error codes may take.
     """
     notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
-    notes += [errors_text(read_row(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
+    notes += [errors_text(row_errors(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
     notes += ["one-way" if row[c.AWAITS] is False else "", "masked" if row[c.MASKED] else ""]
     cells = _shared_cells(row) | {"frame": short_id(row), "size": size(row[c.SIZE]), "ms": _ms(row[c.LATENCY_NS])}
     return Cells(cells | {"direction": "<-" if row[c.KIND] == c.RESPONSE else "->"}, _joined(notes))
@@ -99,14 +99,14 @@ def exchange_cells(pair: Pair) -> Cells:
     return Cells(cells, _joined([head[c.CLIENT_ID] or "", outcome, errors, wait_text(pair)]))
 
 
-def errors_text(reading: Reading) -> str:
+def errors_text(reading: ResponseErrors) -> str:
     """The errors by name, each with its number of occurrences; or why they are unknown."""
     if reading.unread is not None:
         return UNREAD[reading.unread]
     return ", ".join(name if often == 1 else f"{name} x{often}" for name, often in error_counts(reading).items())
 
 
-def error_counts(reading: Reading) -> dict[str, int]:
+def error_counts(reading: ResponseErrors) -> dict[str, int]:
     """The number of occurrences of each error, by name, in the order of the response."""
     return {kafka_error(code).name: often for code, often in Counter(reading.codes).items()}
 
@@ -124,7 +124,7 @@ def wait_text(pair: Pair) -> str:
 def frame_json(row: Row, most: int = DEFAULT_BUDGET) -> str:
     """A frame's head as a line of JSON, for a response with its errors; other nulls are left out. `most`: as above."""
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
-    errors = errors_json(read_row(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else {}
+    errors = errors_json(row_errors(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else {}
     return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **errors})
 
 
@@ -147,7 +147,7 @@ def exchange_json(pair: Pair) -> dict[str, Any]:
     return known | (errors_json(reading) if reading else {})
 
 
-def errors_json(reading: Reading) -> dict[str, Any]:
+def errors_json(reading: ResponseErrors) -> dict[str, Any]:
     """`errors` by name with their occurrences: {} for none; null, and the reason as `unread`, if unknown."""
     if reading.unread is not None:
         return {"errors": None, "unread": reading.unread.value}

@@ -19,7 +19,7 @@ from recorder.capture import frames as c
 from recorder.capture.origins import origin_of
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
-from recorder.capture.reading import Reading, read_row
+from recorder.capture.response_errors import ResponseErrors, row_errors
 from recorder.inspect import connection
 from recorder.inspect.body import body, needs_request
 from recorder.inspect.exchanges import Pair, pairs
@@ -68,9 +68,9 @@ class Form(NamedTuple):
         """Bytes of memory for reading files: much may have to be read in order to show little."""
         return max(self.budget.size, DEFAULT_BUDGET)
 
-    def reading(self, row: Row) -> Reading:
+    def reading(self, row: Row) -> ResponseErrors:
         """The errors of a response, with a budget of their own: they are few, and not kept."""
-        return read_row(row, budget=Budget(self.budget.size))
+        return row_errors(row, budget=Budget(self.budget.size))
 
 
 def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:

@@ -12,7 +12,7 @@ import click
 
 from proxy.command_line import text
 from proxy.schema.addresses import Address
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import SECONDS, SIZE
 from proxy.terminal import echo, printable
 from proxy.tools.output import budget_option
@@ -85,14 +85,14 @@ def _moment(_context: click.Context, _option: click.Parameter, value: str | None
 def _seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
     try:
         return None if value is None else round(SECONDS.read(value) * SECOND)
-    except Misread as error:
+    except InvalidValue as error:
         raise click.BadParameter(f"{value!r} {error}; right would be 500ms, 10s or 2m") from None
 
 
 def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
     try:
         found: int = SIZE.read(value)
-    except Misread as error:
+    except InvalidValue as error:
         raise click.BadParameter(f"{value!r} {error}; right would be 256MiB") from None
     return found
 

@@ -51,7 +51,7 @@ def test_a_pairing_that_is_not_the_order_is_found(monkeypatch: pytest.MonkeyPatc
     frames = ResponseSide07._frames
 
     def youngest_first(self: ResponseSide07, *given: Any) -> int:
-        self.common.in_flight.reverse()
+        self.shared.in_flight.reverse()
         return frames(self, *given)
 
     monkeypatch.setattr(ResponseSide07, "_frames", youngest_first)

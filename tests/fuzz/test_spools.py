@@ -10,7 +10,7 @@ from fuzz import spools
 from fuzz.checks import run
 from fuzz.findings import Finding
 from fuzz.spools import COUNTED, STATE, Record, packed, records_of
-from recorder.capture import facts
+from recorder.capture import entry_json
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import EntryKind
 from tests.sweeps import mostly_long
@@ -38,7 +38,13 @@ def test_the_corpus_takes_little_memory(part: int) -> None:
 
 def test_the_corpus_has_all_there_is() -> None:
     kinds = {record.kind for one in INPUTS for record in records_of(one.data)}
-    of_taps = {EntryKind.NODE, EntryKind.CLOCK, EntryKind.ROLL, EntryKind.UNSUPPORTED_VERSION, EntryKind.END_OF_STREAM}
+    of_taps = {
+        EntryKind.NODE,
+        EntryKind.CLOCK,
+        EntryKind.INVENTORY,
+        EntryKind.UNSUPPORTED_VERSION,
+        EntryKind.END_OF_STREAM,
+    }
     assert kinds == ({int(kind) for kind in EntryKind} - of_taps) | {spools.SEGMENT, STATE}
     assert {one.data[0] for one in INPUTS} == {0, 1}
 
@@ -108,26 +114,26 @@ def named(kind: int) -> bytes:
 
 
 def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "checked", lambda table, text: {})
+    monkeypatch.setattr(entry_json, "decode_checked", lambda decoder, text: {})
     with pytest.raises(KeyError):
         run("session", named(EntryKind.CLOSED))
 
 
 def test_a_row_that_lacks_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    add = RowMaker.add
+    add = RowMaker.add_frame
 
-    def shorter(self: RowMaker, track: Any, direction: int, kind: Any, exchange: Any, frame: bytes, *rest: Any) -> None:
+    def shorter(self: RowMaker, conn: Any, direction: int, kind: Any, exchange: Any, frame: bytes, *rest: Any) -> None:
         mono_ns, first_ns, masked, omitted, note = rest
-        add(self, track, direction, kind, exchange, frame, mono_ns, first_ns, masked, [(0, 7), *omitted][1:], note)
+        add(self, conn, direction, kind, exchange, frame, mono_ns, first_ns, masked, [(0, 7), *omitted][1:], note)
         (group,) = self._groups.values()
         group._stored[len(group) - 1] = 0
 
-    monkeypatch.setattr(RowMaker, "add", shorter)
+    monkeypatch.setattr(RowMaker, "add_frame", shorter)
     with pytest.raises(Finding, match="what a row lacks was left out"):
         run("session", named(EntryKind.UNFRAMED))
 
 
 def test_what_is_never_finished_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.capture.compaction.take_writers", lambda session: None)
+    monkeypatch.setattr("recorder.capture.compaction.take_writer_lock", lambda session: None)
     with pytest.raises(Finding, match="a session is finished"):
         run("session", INPUTS[0].data)

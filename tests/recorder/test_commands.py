@@ -318,7 +318,7 @@ MERGES = {
         Merged(waiting=("2026-11-21 12:00",)),
         "not merged yet, because more may come: 2026-11-21 12:00 UTC\n",
     ),
-    "there": (Merged(there=120), "nothing to merge: 120 files of it are merged\n"),
+    "there": (Merged(merged_before=120), "nothing to merge: 120 files of it are merged\n"),
     "nothing": (Merged(), "nothing to merge\n"),
 }
 

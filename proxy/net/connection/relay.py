@@ -261,7 +261,7 @@ class Relay:
         """True if so many responses are owed that one must be sent before another request is read."""
         if self._own_answers > MAX_OWN_ANSWERS:
             return True
-        return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.awaits_oldest
+        return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.must_await_oldest
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Answers requests in the broker's place. The other task sends these responses, each in its turn."""

@@ -22,7 +22,7 @@ from recorder.analysis.decode.frame import RESPONSE, Frame
 from recorder.analysis.decode.rows import Asked, Decoder, Group
 from recorder.analysis.schema import Column
 from recorder.capture import frames as c
-from recorder.capture.reading import Reading, read
+from recorder.capture.response_errors import ResponseErrors, response_errors
 
 # bytes of answers that are kept: those of many partitions hardly repeat
 _SMALL = 256
@@ -112,14 +112,14 @@ def _is_small(frame: Frame) -> bool:
 
 
 @lru_cache(_KEPT)
-def _read_small(data: bytes, told: _Told) -> Reading:
+def _read_small(data: bytes, told: _Told) -> ResponseErrors:
     """`data`: with a correlation id of 0."""
     return _read(data, told, Budget())
 
 
-def _read(data: bytes, told: _Told, budget: Budget) -> Reading:
+def _read(data: bytes, told: _Told, budget: Budget) -> ResponseErrors:
     dialect, api_key, api_version, masked_from, is_cut = told
-    return read(
+    return response_errors(
         data,
         dialect=dialect,
         api_key=api_key,

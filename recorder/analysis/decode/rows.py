@@ -20,7 +20,7 @@ from proxy.wire.error_paths import Unread
 from recorder.analysis.decode.frame import Frame, Unreadable
 from recorder.analysis.schema import HEADERS, Column, Table, arrow_type
 from recorder.capture import frames as c
-from recorder.capture.reading import is_cut
+from recorder.capture.response_errors import is_cut
 
 SIDE, UNREAD = "side", "unread"
 # of one frame, for what is unfolded and for what is decoded: a frame of 64 MiB takes some times its bytes as values

@@ -13,7 +13,7 @@ from recorder.analysis.decode.frame import Frame
 from recorder.analysis.decode.rows import UNREAD, masked_from
 from recorder.analysis.tables.encodings import encodings, sample, sums
 from recorder.capture import frames as c
-from recorder.capture.reading import is_cut
+from recorder.capture.response_errors import is_cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import ssl
 from typing import Any
 
 from proxy.config.tls import UpstreamTls
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import keys_of
 from proxy.tls.contexts import BadCertificate, upstream_context
 from recorder.replay.login.logins import logins
@@ -28,7 +28,7 @@ def _tls(section: dict[str, Any]) -> tuple[ssl.SSLContext, str | None] | None:
             raise BadReplaySettings(f"tls.{name} is no setting: right would be one of {', '.join(known)}")
         try:
             values[known[name].name] = known[name].key.kind.read(raw)
-        except Misread as error:
+        except InvalidValue as error:
             raise BadReplaySettings(f"tls.{name} {error}; right would be {known[name].key.example}") from error
     settings = UpstreamTls(**values)
     try:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mark, Routes
 from proxy.conversation.conversation import MAX_SPARE
 from proxy.conversation.routes import always
-from proxy.conversation.side import BYTES, Side
+from proxy.conversation.side import SEARCHED_BYTES_PER_FRAME, Side
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import (
@@ -134,8 +134,8 @@ def test_of_frames_that_are_searched_a_step_holds_so_many_bytes(from_client: boo
     assert run.frames(from_client) == [asked if from_client else answered] * 20
     for side, step in run.steps:
         if side is from_client:
-            assert sum(mark.stop - mark.start for mark in step.marks) <= most * BYTES + size
-            assert len(step.data) <= 2 * most * BYTES
+            assert sum(mark.stop - mark.start for mark in step.marks) <= most * SEARCHED_BYTES_PER_FRAME + size
+            assert len(step.data) <= 2 * most * SEARCHED_BYTES_PER_FRAME
     assert len(run.finished()) == 20
 
 

@@ -155,7 +155,7 @@ def test_a_request_that_is_understood_is_never_given_up_nor_one_of_a_login(monke
         talk = Conversation(Routes())
         step = talk.requests(request(VENDOR, 0, 0) + stays + request(VENDOR, 0, 2) * 5, 10)
         assert [e.correlation_id for e in step.unanswered] == [0]
-        assert talk.awaits_oldest
+        assert talk.must_await_oldest
         assert not talk.requests(request(VENDOR, 0, 3), 20).unanswered
         assert talk.requests(request(API_VERSIONS, 99, 1), 20).one_way == []
         assert len(talk.in_flight) == 7

@@ -128,7 +128,7 @@ def test_what_is_answered_after_it_was_given_up_passes_and_hides_what_it_may(giv
             [(FrameKind.BYTES, None, True)],
             [(FrameKind.BYTES, None, True)] * 2,
         )
-    assert given_up.responses_side.others == 2
+    assert given_up.responses_side.without_exchange == 2
     assert given_up.sequence == 8
     again = Conversation.from_state(Routes(), json.loads(json.dumps(given_up.state())))
     assert again.responses(late, 40).cause is None

@@ -80,7 +80,7 @@ def test_a_token_is_no_exchange_and_is_counted_apart() -> None:
     talk = fed(handshake)
     talk.responses(response(1, bytes(6)), 20)
     talk.requests(framed(b"\0user\0secret"), 30)
-    assert (talk.requests_side.others, talk.next_exchange) == (1, 1)
+    assert (talk.requests_side.without_exchange, talk.next_exchange) == (1, 1)
 
 
 @given(cut=st.integers(12, len(FRAME) - 1), data=st.data())

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.schema.addresses import ADDRESS, BROKERS, HOST, NETWORKS, Address
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind
 from tests.proxy.schema.raw import RAW
 
@@ -91,7 +91,7 @@ def test_an_address_is_read_as_toml_and_as_text(kind, raw, value):
     ],
 )
 def test_what_is_no_address_is_said_behind_it(kind, raw, reason):
-    with pytest.raises(Misread) as error:
+    with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value).startswith(reason)
 
@@ -99,7 +99,7 @@ def test_what_is_no_address_is_said_behind_it(kind, raw, reason):
 @pytest.mark.parametrize("kind", [ADDRESS, BROKERS, HOST], ids=lambda kind: kind.name)
 @given(raw=RAW)
 def test_anything_is_an_address_or_misread_and_an_address_is_written_as_it_is_read(kind: Kind, raw: object):
-    with suppress(Misread):
+    with suppress(InvalidValue):
         value = kind.read(raw)
         assert kind.read(kind.written(value)) == value
 

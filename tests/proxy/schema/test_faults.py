@@ -86,7 +86,7 @@ def test_nobody_is_named_where_the_cluster_is_not_known():
 
 def test_a_fault_speaks_of_the_keys_in_both_of_its_halves():
     fault = Fault((Setting("nodes.3", "a:1"), " and others"), ("adding ", Setting("metrics", "a:2", of_cluster=False)))
-    assert fault.speaks_of(("clusters", "east", "nodes", "3"), "east")
-    assert fault.speaks_of(("metrics",), "east")
-    assert not fault.speaks_of(("clusters", "west", "nodes", "3"), "east")
-    assert not fault.speaks_of(("clusters", "east", "nodes"), "east")
+    assert fault.mentions(("clusters", "east", "nodes", "3"), "east")
+    assert fault.mentions(("metrics",), "east")
+    assert not fault.mentions(("clusters", "west", "nodes", "3"), "east")
+    assert not fault.mentions(("clusters", "east", "nodes"), "east")

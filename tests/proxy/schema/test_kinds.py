@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.schema import kinds
-from proxy.schema.errors import Misread
+from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind
 from proxy.units import MIB
 from tests.proxy.schema.raw import RAW
@@ -99,7 +99,7 @@ def test_a_value_is_read_as_toml_and_as_text(kind, raw, value):
     ],
 )
 def test_what_is_no_such_value_is_said_behind_it(kind, raw, reason):
-    with pytest.raises(Misread) as error:
+    with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value).startswith(reason)
 
@@ -107,7 +107,7 @@ def test_what_is_no_such_value_is_said_behind_it(kind, raw, reason):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @given(raw=RAW)
 def test_anything_is_a_value_or_misread_and_a_value_is_written_as_it_is_read(kind: Kind, raw: object):
-    with suppress(Misread):
+    with suppress(InvalidValue):
         value = kind.read(raw)
         assert kind.read(kind.written(value)) == value
 

@@ -16,7 +16,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.flags import FLAGS
 from proxy.schema.keys import keys_of
 from proxy.schema.toml import dotted, toml
-from proxy.settings.load import Reading, read
+from proxy.settings.load import ReadResult, read
 from proxy.settings.reader import LONGEST_LINE
 from proxy.settings.show import as_file, listing
 from proxy.settings.sources import PREFIX, variable_of
@@ -79,14 +79,14 @@ LINES = st.lists(st.tuples(NAMES, VALUES).map(lambda both: f"{both[0]} = {both[1
 HEADS = st.sampled_from(['clusters.main.upstream = "a:1"\nclusters.main.listen = "127.0.0.1:0"\n', ""])
 
 
-def outcome(file: Path | None, flags: dict[str, str], environment: dict[str, str]) -> Reading:
+def outcome(file: Path | None, flags: dict[str, str], environment: dict[str, str]) -> ReadResult:
     try:
         return read(file, flags, environment)
     except BadSetting as error:
-        return Reading(error.lines, None, ())
+        return ReadResult(error.lines, None, ())
 
 
-def assert_sentences(reading: Reading) -> None:
+def assert_sentences(reading: ReadResult) -> None:
     assert (reading.loaded is None) == bool(reading.wrong)
     for line in reading.wrong:
         assert line == line.strip()

@@ -74,4 +74,7 @@ def test_a_name_that_is_none_is_said_with_the_nearest_key_or_table():
 
 
 def test_a_name_like_none_is_said_with_all_that_there_are():
-    assert wording.nothing_like(("foo",), None, ["a", "b"]) == "foo is no setting; right would be one of a, b"
+    assert (
+        wording.unknown_without_suggestion(("foo",), None, ["a", "b"])
+        == "foo is no setting; right would be one of a, b"
+    )

@@ -16,10 +16,10 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture.assembly import Assembly
 from recorder.capture.connection_recorder import ConnectionRecorder
+from recorder.capture.frame_filter import FrameFilter
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.selection import Selection
 from recorder.capture.session import RecordSettings
-from recorder.capture.sieve import Sieve
 from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.writer import Item
 from tests.recorder.capture import traffic
@@ -41,20 +41,20 @@ class Recorded:
         self.line.unwritten_opened = None
         selection = Selection(settings)
         if not selection.selects_everything:
-            self.line.sieve = Sieve(self.talk, selection, is_selected=True, principal=None)
+            self.line.frame_filter = FrameFilter(self.talk, selection, is_selected=True, principal=None)
         self.now = 0
 
     def feed(self, direction: Direction, chunk: bytes) -> None:
         self.now += 1
         step = (self.talk.responses if direction else self.talk.requests)(chunk, self.now)
-        cuts = [] if self.line.sieve is None else self.line.sieve.cuts(direction, step)
+        cuts = [] if self.line.frame_filter is None else self.line.frame_filter.omissions(direction, step)
         offset = step.offset + len(step.data) - len(chunk)
         self.items += self.line.take(direction, offset, chunk, self.now, step, cuts)
         for exchange in step.to_answer:
             number = exchange.correlation_id or 0
             frame = api_versions.unsupported(number)
             self.talk.answer(exchange, frame)
-            self.items += self.line.add(EntryKind.MADE, RESPONSE, number, self.now, frame)
+            self.items += self.line.add(EntryKind.OWN_ANSWER, RESPONSE, number, self.now, frame)
         self.talk.own_answers_due(self.now)
 
     def feed_all(self, direction: Direction, data: bytes, size: int) -> None:

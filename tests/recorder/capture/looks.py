@@ -57,7 +57,7 @@ def raw_entries(folder: Path) -> list[Entry]:
 
 def log_entries(folder: Path) -> list[Entry]:
     """Those that tell of the traffic; the others are what a log says of itself."""
-    return [entry for entry in raw_entries(folder) if entry.kind not in (EntryKind.ROLL, EntryKind.CHECKPOINT)]
+    return [entry for entry in raw_entries(folder) if entry.kind not in (EntryKind.INVENTORY, EntryKind.CHECKPOINT)]
 
 
 def log_bytes(folder: Path) -> bytes:

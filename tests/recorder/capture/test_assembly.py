@@ -11,8 +11,8 @@ from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from recorder.capture import storage
 from recorder.capture.assembly import Assembly
+from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.roll import Roll
 from recorder.capture.spool import Entry, EntryKind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows
@@ -36,8 +36,8 @@ class Log:
         self.now += 1
         self.assembly.feed(Entry(kind, direction, 1, offset, self.now, data, **more))  # type: ignore[arg-type]
 
-    def facts(self, kind: EntryKind, facts: object, direction: int = 0, offset: int = 0) -> None:
-        self.feed(kind, json.dumps(facts).encode(), direction, offset)
+    def feed_json(self, kind: EntryKind, fields: object, direction: int = 0, offset: int = 0) -> None:
+        self.feed(kind, json.dumps(fields).encode(), direction, offset)
 
     def rows(self) -> list[dict[str, object]]:
         self.assembly.finish()
@@ -48,7 +48,7 @@ class Log:
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     opened = Log(tmp_path)
-    opened.facts(EntryKind.OPENED, {"client": "c:1", "node": 2})
+    opened.feed_json(EntryKind.OPENED, {"client": "c:1", "node": 2})
     return opened
 
 
@@ -65,7 +65,7 @@ def test_masked_spans_are_those_of_the_frame(log: Log) -> None:
 def test_what_a_setting_left_out_is_counted_but_not_kept(log: Log) -> None:
     request = METADATA.request
     log.feed(EntryKind.BYTES, request[:40])
-    log.facts(EntryKind.OMITTED, {"length": 30}, offset=40)
+    log.feed_json(EntryKind.OMITTED, {"length": 30}, offset=40)
     log.feed(EntryKind.BYTES, request[70:], offset=70)
     log.feed(EntryKind.BYTES, METADATA.answer or b"", direction=1)
     asked, answered = log.rows()
@@ -78,9 +78,9 @@ def test_what_a_setting_left_out_is_counted_but_not_kept(log: Log) -> None:
 def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
     handshake = framed(catalog.encode_request(17, 0, 1, "c", {"mechanism": "PLAIN"}))
     behind = len(handshake) + 12
-    log.facts(EntryKind.LOGIN, {"token": True, "mechanism": "PLAIN", "ended": False}, offset=len(handshake))
-    log.facts(EntryKind.LOGIN, {"token": False, "mechanism": "PLAIN", "ended": True}, offset=behind)
-    log.facts(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
+    log.feed_json(EntryKind.LOGIN, {"token": True, "mechanism": "PLAIN", "ended": False}, offset=len(handshake))
+    log.feed_json(EntryKind.LOGIN, {"token": False, "mechanism": "PLAIN", "ended": True}, offset=behind)
+    log.feed_json(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
     log.feed(EntryKind.BYTES, handshake + framed(bytes(8)) + METADATA.request, spans=((len(handshake) + 4, 8),))
     rows = log.rows()
     assert [row["kind"] for row in rows] == ["request", "token", "request"]
@@ -91,16 +91,16 @@ def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
 
 def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.facts(EntryKind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
+    log.feed_json(EntryKind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
     log.feed(EntryKind.BYTES, METADATA.request)
-    log.facts(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
+    log.feed_json(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
     log.feed(EntryKind.BYTES, METADATA.request, offset=len(METADATA.request))
     assert [row["principal"] for row in log.rows()] == ["CN=orders", "alice"]
 
 
 def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.facts(EntryKind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
+    log.feed_json(EntryKind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
     log.feed(EntryKind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
     log.feed(EntryKind.BYTES, framed(b"\0\3"), direction=1)
     log.feed(EntryKind.BYTES, b"\0\0\0", offset=34)
@@ -128,10 +128,10 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> N
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request * 3, 1)
     log.feed(EntryKind.BYTES, METADATA.request + METADATA.request[:30])
-    log.facts(EntryKind.HOLE, {"reason": "queue_full", "offsets": [1, 0]})
+    log.feed_json(EntryKind.GAP, {"reason": "queue_full", "offsets": [1, 0]})
     log.feed(EntryKind.BYTES, b"what no tap writes into a gap")
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {"Metadata": 1}, "responses": {}}
-    log.facts(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
+    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
     log.feed(EntryKind.BYTES, (METADATA.answer or b"") * 3, direction=1)
     rows = log.rows()
     assert [(row["kind"], row["exchange"], row["sequence"]) for row in rows] == [
@@ -149,9 +149,9 @@ def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> 
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request, 1)
     other.answer(other.in_flight[0], framed(b"made"))
-    log.facts(EntryKind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})
+    log.feed_json(EntryKind.GAP, {"reason": "queue_full", "offsets": [0, 0]})
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
-    log.facts(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
+    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
     (row,) = log.rows()
     assert (row["made_by"], row["frame"], row["exchange"]) == ("proxy", b"made", 0)
 
@@ -160,7 +160,7 @@ def test_an_answer_of_the_proxy_finds_its_request_among_others_that_came_with_it
     newer = framed(b"\0\x12\x7f\0\0\0\0\7\xff\xff\0")
     log.feed(EntryKind.BYTES, newer)
     log.feed(EntryKind.BYTES, METADATA.request[:9], offset=len(newer))
-    log.feed(EntryKind.MADE, framed(b"made"), direction=1, offset=7)
+    log.feed(EntryKind.OWN_ANSWER, framed(b"made"), direction=1, offset=7)
     log.feed(EntryKind.BYTES, METADATA.request[9:], offset=len(newer) + 9)
     log.feed(EntryKind.BYTES, METADATA.answer or b"", direction=1)
     rows = [(row["kind"], row["exchange"], row["made_by"]) for row in log.rows()]
@@ -190,7 +190,7 @@ def test_behind_bytes_that_cannot_be_read_everything_is_kept_as_it_comes(log: Lo
 def test_a_cut_response_says_so(log: Log) -> None:
     log.feed(EntryKind.BYTES, METADATA.request)
     log.feed(EntryKind.BYTES, (METADATA.answer or b"")[:12], direction=1)
-    log.facts(EntryKind.CLOSED, {"cause": "broker_reset"})
+    log.feed_json(EntryKind.CLOSED, {"cause": "broker_reset"})
     row = log.rows()[-1]
     assert row["frame"] == (METADATA.answer or b"")[4:12]
     assert row["note"] == f"cut: {len(METADATA.answer or b'') - 12} bytes never came"
@@ -207,14 +207,16 @@ def test_a_head_that_never_came_whole_is_bytes(log: Log) -> None:
 
 def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    for kind in (EntryKind.BYTES, EntryKind.UNFRAMED, EntryKind.MADE, EntryKind.END_OF_STREAM):
+    for kind in (EntryKind.BYTES, EntryKind.UNFRAMED, EntryKind.OWN_ANSWER, EntryKind.END_OF_STREAM):
         log.feed(kind, METADATA.request)
-    log.facts(EntryKind.OMITTED, {"length": 3}, direction=1, offset=40)
-    log.facts(EntryKind.LOGIN, {"token": True, "mechanism": None, "ended": False})
-    log.facts(EntryKind.HOLE, {"reason": "queue_full"})
+    log.feed_json(EntryKind.OMITTED, {"length": 3}, direction=1, offset=40)
+    log.feed_json(EntryKind.LOGIN, {"token": True, "mechanism": None, "ended": False})
+    log.feed_json(EntryKind.GAP, {"reason": "queue_full"})
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
-    log.facts(EntryKind.RESYNC, {"state": Conversation(log.assembly.routes[Dialect.KAFKA]).state(), "account": account})
-    log.facts(EntryKind.CLOSED, {"cause": "drained"})
+    log.feed_json(
+        EntryKind.RESYNC, {"state": Conversation(log.assembly.routes[Dialect.KAFKA]).state(), "account": account}
+    )
+    log.feed_json(EntryKind.CLOSED, {"cause": "drained"})
     assert log.rows() == []
     (gap,) = event_rows(tmp_path, "gap")
     assert (gap["cause"], gap["connection"], gap["frames"]) == ("spool_damaged", 1, None)
@@ -223,7 +225,7 @@ def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_pat
 
 
 def test_a_made_answer_to_a_lost_request_is_passed_over(log: Log) -> None:
-    log.feed(EntryKind.MADE, framed(b"made"), direction=1, offset=99)
+    log.feed(EntryKind.OWN_ANSWER, framed(b"made"), direction=1, offset=99)
     assert log.rows() == []
 
 
@@ -235,7 +237,7 @@ class Numbered(Log):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.roll = Roll()
+        self.inventory = Inventory()
         self.offsets: dict[tuple[int, int], int] = {}
 
     def say(
@@ -244,7 +246,7 @@ class Numbered(Log):
         data = data or (b"" if told is None else json.dumps(told).encode())
         self.now += 1
         offset = self.offsets.get((connection, direction), 0)
-        (number,) = self.roll.numbers([(kind, 0, connection, 0, 0, data, ())])
+        (number,) = self.inventory.number_entries([(kind, 0, connection, 0, 0, data, ())])
         entry = Entry(kind, direction, connection, offset, self.now, data, (), number)
         if kind == EntryKind.BYTES:
             self.offsets[connection, direction] = offset + len(data)
@@ -263,7 +265,7 @@ class Numbered(Log):
         self.say(EntryKind.CLOSED, connection, told)
 
     def begin_segment(self) -> None:
-        self.assembly.feed(Entry(EntryKind.ROLL, 0, -1, 0, self.now, self.roll.text(), (), 0))
+        self.assembly.feed(Entry(EntryKind.INVENTORY, 0, -1, 0, self.now, self.inventory.text(), (), 0))
 
     def checkpoint(self, connection: int, talk: Conversation) -> None:
         told = {"opened": OPENED, "opened_ns": 1, "principal": "alice", "state": talk.boundary_state()}
@@ -398,7 +400,7 @@ NONSENSE: dict[str, tuple[EntryKind, object]] = {
 def test_what_makes_no_sense_costs_its_connection_and_no_other(numbered: Numbered, what: str) -> None:
     kind, told = NONSENSE[what]
     numbered.say(kind, 1, told)
-    assert numbered.assembly.senseless_bytes > 0
+    assert numbered.assembly.invalid_bytes > 0
     for connection in (1, 2):
         numbered.call(connection)
         numbered.close(connection)
@@ -412,12 +414,12 @@ def test_of_what_was_left_out_no_byte_is_made_up(log: Log, monkeypatch: pytest.M
     size = 1 << 30
     answer = size.to_bytes(4, "big") + (METADATA.answer or b"")[4:8]
     log.feed(EntryKind.BYTES, answer, 1)
-    log.facts(EntryKind.OMITTED, {"length": 1 << 26}, 1, offset=8)
+    log.feed_json(EntryKind.OMITTED, {"length": 1 << 26}, 1, offset=8)
     log.feed(EntryKind.BYTES, b"x", 1, offset=8 + (1 << 26))
     for at in range(9 + (1 << 26), size - (1 << 26), 1 << 26):
-        log.facts(EntryKind.OMITTED, {"length": 1 << 26}, 1, offset=at)
+        log.feed_json(EntryKind.OMITTED, {"length": 1 << 26}, 1, offset=at)
     at += 1 << 26
-    log.facts(EntryKind.OMITTED, {"length": size + 3 - at}, 1, offset=at)
+    log.feed_json(EntryKind.OMITTED, {"length": size + 3 - at}, 1, offset=at)
     log.feed(EntryKind.BYTES, b"y", 1, offset=size + 3)
     row = log.rows()[-1]
     assert (row["size"], row["stored"], row["note"]) == (size, 6, None)

@@ -18,7 +18,7 @@ def bytes_of(direction: int, offset: int, data: bytes, at_ns: int = 0) -> Pendin
     return PendingEntry(EntryKind.BYTES, direction, offset, at_ns, data)
 
 
-def fact(direction: int, offset: int, data: bytes = b"{}") -> PendingEntry:
+def control_entry(direction: int, offset: int, data: bytes = b"{}") -> PendingEntry:
     return PendingEntry(EntryKind.LOGIN, direction, offset, 0, data)
 
 
@@ -123,7 +123,7 @@ def test_entries_leave_in_the_order_in_which_they_came(
 ) -> None:
     backlog, arrived, offsets = Backlog(), [], [0, 0]
     for direction, is_bytes in kinds:
-        kept = bytes_of(direction, offsets[direction], b"x") if is_bytes else fact(direction, 0)
+        kept = bytes_of(direction, offsets[direction], b"x") if is_bytes else control_entry(direction, 0)
         offsets[direction] += is_bytes
         backlog.add(kept)
         arrived.append(kept)
@@ -153,7 +153,7 @@ def test_a_fact_stands_before_the_bytes_that_it_is_about(offset: int, place: int
     backlog = Backlog()
     backlog.add(bytes_of(0, 0, b"abc"))
     backlog.add(bytes_of(0, 3, b"def"))
-    backlog.note(fact(0, offset))
+    backlog.add_before_offset(control_entry(0, offset))
     assert [item[KIND] for item in items(backlog)].index(EntryKind.LOGIN) == place
 
 
@@ -161,7 +161,7 @@ def test_facts_about_the_same_bytes_stay_in_their_order() -> None:
     backlog = Backlog()
     backlog.add(bytes_of(0, 0, b"abc"))
     for data in (b"1", b"2", b"3"):
-        backlog.note(fact(0, 1, data))
+        backlog.add_before_offset(control_entry(0, 1, data))
     assert [item[DATA] for item in items(backlog)] == [b"1", b"2", b"3", b"abc"]
 
 
@@ -178,7 +178,7 @@ def test_the_pieces_of_what_is_not_known_yet_become_one_entry_with_the_time_of_t
 def test_what_is_forgotten_says_where_it_began() -> None:
     backlog = Backlog()
     backlog.add(bytes_of(1, 30, b"abc"))
-    backlog.add(fact(0, 5))
+    backlog.add(control_entry(0, 5))
     assert backlog.clear() == (None, 30)
     assert (len(backlog), backlog.cost) == (0, 0)
 
@@ -189,7 +189,7 @@ def test_a_fact_about_what_follows_an_offset_stands_there_in_the_newest_entry(at
     backlog.add(bytes_of(1, 0, b"answer"))
     backlog.mask(1, [(2, 5)])
     backlog.split(1, at)
-    backlog.note(fact(1, at))
+    backlog.add_before_offset(control_entry(1, at))
     found = items(backlog)
     told = next(number for number, item in enumerate(found) if item[KIND] == EntryKind.LOGIN)
     assert sum(len(item[DATA]) for item in found[:told]) == at

@@ -8,7 +8,7 @@ import pytest
 from fuzz.plays import Pages
 from proxy.conversation.exchange import Direction
 from proxy.files import Folder
-from recorder.capture.facts import facts
+from recorder.capture.entry_json import decoded
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import CONNECTION, KIND, Entry, EntryKind
 from recorder.capture.tap import Tap
@@ -62,13 +62,13 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
         tap._limit = -1 if number % 50 > 45 else 1 << 40
         pages.segment += 1
         player.play(1, chunk)
-        may_go_on = line.settled and conversation.boundary_state() is not None
+        may_go_on = line.is_settled and conversation.boundary_state() is not None
         assert (line.checkpoint_segment == pages.segment) == may_go_on
         said += may_go_on
     assert 10 < said == len(checkpoints(pages)) < len(talk.chunks)
     for item in pages.queue:
         if item[KIND] == EntryKind.CHECKPOINT:
-            told = facts(Entry(*item))
+            told = decoded(Entry(*item))
             assert told["opened"]["client"] == talk.client
             assert told["state"]["requests"]["left"] == told["state"]["responses"]["left"] == 0
 

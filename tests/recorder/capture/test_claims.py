@@ -17,59 +17,59 @@ def plain(name: str) -> bytes:
 @pytest.fixture
 def claims() -> Claims:
     begun = Claims()
-    begun.begin("PLAIN")
+    begun.begin_login("PLAIN")
     return begun
 
 
 def test_without_a_handshake_a_token_names_nobody() -> None:
     claims = Claims()
-    claims.asked(plain("alice"), 1)
-    assert claims.answered(b"", 1) is None
+    claims.take_client_token(plain("alice"), 1)
+    assert claims.take_answer(b"", 1) is None
 
 
 def test_an_answer_accepts_the_token_of_its_own_exchange(claims: Claims) -> None:
-    claims.asked(plain("alice"), 1)
-    claims.asked(plain("bob"), 2)
-    assert claims.answered(b"", 1) == Accepted("alice", "PLAIN")
-    assert claims.answered(b"", 1) is None
-    assert claims.answered(b"", 2) == Accepted("bob", "PLAIN")
+    claims.take_client_token(plain("alice"), 1)
+    claims.take_client_token(plain("bob"), 2)
+    assert claims.take_answer(b"", 1) == Accepted("alice", "PLAIN")
+    assert claims.take_answer(b"", 1) is None
+    assert claims.take_answer(b"", 2) == Accepted("bob", "PLAIN")
 
 
 def test_an_answer_to_what_nobody_has_seen_accepts_nobody_and_leaves_the_others(claims: Claims) -> None:
-    claims.asked(plain("alice"), 2)
-    assert claims.answered(b"", 1) is None
-    assert claims.answered(b"", 2) == Accepted("alice", "PLAIN")
+    claims.take_client_token(plain("alice"), 2)
+    assert claims.take_answer(b"", 1) is None
+    assert claims.take_answer(b"", 2) == Accepted("alice", "PLAIN")
 
 
 def test_a_name_of_an_earlier_login_does_not_count_in_the_next(claims: Claims) -> None:
-    claims.begin("SCRAM-SHA-256")
-    claims.asked(b"n,,n=alice,r=nonce", 1)
-    assert claims.answered(b"r=nonce,s=salt,i=4096", 1) is None
-    claims.begin("SCRAM-SHA-256")
-    claims.asked(b"c=biws,r=nonce,p=proof", 2)
-    assert claims.answered(b"v=verifier", 2) is None
+    claims.begin_login("SCRAM-SHA-256")
+    claims.take_client_token(b"n,,n=alice,r=nonce", 1)
+    assert claims.take_answer(b"r=nonce,s=salt,i=4096", 1) is None
+    claims.begin_login("SCRAM-SHA-256")
+    claims.take_client_token(b"c=biws,r=nonce,p=proof", 2)
+    assert claims.take_answer(b"v=verifier", 2) is None
 
 
 def test_more_tokens_than_any_client_sends_unanswered_name_nobody(claims: Claims) -> None:
     for exchange in range(module.MAX_UNANSWERED + 1):
-        claims.asked(plain("alice"), exchange)
-    assert [claims.answered(b"", exchange) for exchange in range(5)] == [None] * 5
-    claims.begin("PLAIN")
-    claims.asked(plain("bob"), 99)
-    assert claims.answered(b"", 99) == Accepted("bob", "PLAIN")
+        claims.take_client_token(plain("alice"), exchange)
+    assert [claims.take_answer(b"", exchange) for exchange in range(5)] == [None] * 5
+    claims.begin_login("PLAIN")
+    claims.take_client_token(plain("bob"), 99)
+    assert claims.take_answer(b"", 99) == Accepted("bob", "PLAIN")
 
 
 def test_bare_tokens_are_gathered_in_both_directions_at_once(claims: Claims) -> None:
     asked, answered = framed(plain("alice")), framed(b"")
     pieces = [(Direction.REQUEST, asked[:7], False), (Direction.RESPONSE, answered[:2], False)]
     pieces += [(Direction.REQUEST, asked[7:], True), (Direction.RESPONSE, answered[2:], True)]
-    told = [claims.bare(direction, piece, is_last=last) for direction, piece, last in pieces]
+    told = [claims.take_bare_piece(direction, piece, is_last=last) for direction, piece, last in pieces]
     assert told == [None, None, None, Accepted("alice", "PLAIN")]
 
 
 def test_a_token_that_is_too_long_is_not_gathered_and_its_login_names_nobody(claims: Claims) -> None:
     piece = bytes(module.LONGEST_TOKEN // 2 + 1)
     for last in (False, False, True):
-        claims.bare(Direction.REQUEST, piece, is_last=last)
+        claims.take_bare_piece(Direction.REQUEST, piece, is_last=last)
         assert sum(map(len, claims._parts)) <= module.LONGEST_TOKEN
-    assert claims.bare(Direction.RESPONSE, framed(b""), is_last=True) is None
+    assert claims.take_bare_piece(Direction.RESPONSE, framed(b""), is_last=True) is None

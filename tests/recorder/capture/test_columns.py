@@ -6,24 +6,26 @@ from hypothesis import strategies as st
 
 from recorder.capture import columns
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows, FrameRows, Numbers, Peers, Shape, SharedTables
+from recorder.capture.columns import ConnectionColumns, EventRows, FrameRows, FrameType, RowNumbers, SharedDictionaries
 
 CLOCK_NS = 1_700_000_000_000_000_000
 
 
 def group() -> FrameRows:
-    shared = SharedTables()
-    assert shared.peers.number(Peers(4, None, "l", "c", "alice")) == 0
-    assert shared.shapes.number(Shape("request", "client", 3, "Metadata", 9)) == 0
-    assert shared.shapes.number(Shape("token", "client", None, None, None)) == 1
-    assert shared.client_ids.number(None) == 0
-    assert shared.client_ids.number("id") == 1
+    shared = SharedDictionaries()
+    assert shared.connections.index_of(ConnectionColumns(4, None, "l", "c", "alice")) == 0
+    assert shared.frame_types.index_of(FrameType("request", "client", 3, "Metadata", 9)) == 0
+    assert shared.frame_types.index_of(FrameType("token", "client", None, None, None)) == 1
+    assert shared.client_ids.index_of(None) == 0
+    assert shared.client_ids.index_of("id") == 1
     return FrameRows("s", None, shared, CLOCK_NS)
 
 
-def add(rows: FrameRows, frame: bytes, shape: int = 0, client: int = 1) -> None:
-    exchange = None if shape else 7
-    rows.numbers += Numbers(0, shape, client, 5, exchange, 1_234, 1_000, True, -9, len(frame), None, None, None, None)
+def add(rows: FrameRows, frame: bytes, frame_type: int = 0, client: int = 1) -> None:
+    exchange = None if frame_type else 7
+    rows.numbers += RowNumbers(
+        0, frame_type, client, 5, exchange, 1_234, 1_000, True, -9, len(frame), None, None, None, None
+    )
     rows.body += frame
 
 
@@ -50,7 +52,7 @@ def test_a_row_has_its_own_numbers_and_those_it_shares() -> None:
 def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MAX_NAMES", 10_000)
     rows = group()
-    assert rows.shared.client_ids.number("i" * 2_000) == 2
+    assert rows.shared.client_ids.index_of("i" * 2_000) == 2
     while rows.has_room(5):
         add(rows, b"frame", client=2)
     assert len(rows) == 10_000 // (2_000 + len("lcalice" + c.KAFKA)) + 1
@@ -61,7 +63,7 @@ def test_where_spans_are_many_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyP
     rows = group()
     while rows.has_room(5):
         add(rows, b"frame")
-        rows.note(5, [(at, 1) for at in range(30)], [], None)
+        rows.set_rare_values(5, [(at, 1) for at in range(30)], [], None)
     assert len(rows) == 4
 
 
@@ -70,14 +72,14 @@ def test_spans_are_those_of_their_rows(wanted: list[list[tuple[int, int]] | None
     rows = group()
     for spans in wanted:
         add(rows, b"frame")
-        rows.note(5, spans or [], [], None)
+        rows.set_rare_values(5, spans or [], [], None)
     found = [row["masked"] and [tuple(span.values()) for span in row["masked"]] for row in rows.table().to_pylist()]
     assert found == [spans or None for spans in wanted]
 
 
 def test_a_row_that_no_exchange_owns_has_nulls() -> None:
     rows = group()
-    add(rows, b"token", shape=1, client=0)
+    add(rows, b"token", frame_type=1, client=0)
     (row,) = rows.table().to_pylist()
     assert (row["kind"], row["exchange"], row["api"], row["api_key"], row["client_id"]) == (
         "token",
@@ -103,7 +105,7 @@ def test_what_is_rare_is_on_its_row_alone() -> None:
     add(rows, b"0123456789")
     # two spans of it were never kept
     rows.body[-10:] = b"1234789"
-    rows.note(7, [(2, 3)], [(0, 1), (5, 2)], "why")
+    rows.set_rare_values(7, [(2, 3)], [(0, 1), (5, 2)], "why")
     add(rows, b"last")
     table = rows.table().to_pylist()
     assert [row["frame"] for row in table] == [b"first", b"1234789", b"last"]
@@ -118,7 +120,7 @@ def test_the_last_row_can_be_corrected() -> None:
     rows = group()
     add(rows, b"a")
     add(rows, b"b")
-    rows.correct("shape", 1)
+    rows.correct_newest("frame_type_index", 1)
     assert [row["kind"] for row in rows.table().to_pylist()] == ["request", "token"]
 
 

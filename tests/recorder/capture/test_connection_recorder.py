@@ -433,7 +433,7 @@ def settings_of(*values: str) -> bytes:
 def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MAX_FOUND", 3)
+    monkeypatch.setattr(lines, "MAX_SECRETS", 3)
     recording = Recording()
     few, many = settings_of("one", "two", "three"), settings_of("one", "two", "three", "four")
     data = few + many + CLIENT[2]

@@ -12,7 +12,7 @@ from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.cutting import cut
+from recorder.capture.frame_spans import feed_chunk
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
@@ -21,14 +21,14 @@ ROUTES = Routes()
 EACH = {one.dialect: one for one in (ROUTES, Routes07())}
 
 
-def track() -> ConnectionState:
+def conn() -> ConnectionState:
     facts = {"node": 1, "listener": "l:1", "client": "c:2", "upstream": "u:3", "tls": False}
     return ConnectionState(9, Conversation(ROUTES, decides=False), facts)
 
 
 def feed(one: ConnectionState, chunk: bytes) -> None:
     assert one.conversation is not None
-    cut(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
+    feed_chunk(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
 
 
 def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
@@ -39,7 +39,7 @@ def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # t
 
 
 def test_the_first_client_id_is_the_usual_one_and_others_are_kept_for_their_response() -> None:
-    one = track()
+    one = conn()
     assert one.usual_client_id is None
     assert one.note_client(*exchange(one, "one")) == "one"
     assert one.usual_client_id == "one"
@@ -51,13 +51,13 @@ def test_the_first_client_id_is_the_usual_one_and_others_are_kept_for_their_resp
 
 @pytest.mark.parametrize("head", [b"", b"\0\3\0\0\0\0\0\1\x7f\xff", b"\0\3\0\0\0\0\0\1\xff\x00"])
 def test_a_head_without_a_client_id_has_none(head: bytes) -> None:
-    one = track()
+    one = conn()
     asked, _ = exchange(one, "one")
     assert one.note_client(asked, head) is None
 
 
 def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
-    one = track()
+    one = conn()
     one.masks[0].extend([(10, 14), (14, 20), (25, 40)])
     assert one.has_marks(0)
     assert not one.has_marks(1)
@@ -68,7 +68,7 @@ def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
 
 
 def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
-    one = track()
+    one = conn()
     asked, _ = exchange(one, "one")
     for direction, begin in ((0, 0), (1, 40)):
         one.left_out[direction].add(begin)
@@ -80,8 +80,8 @@ def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
     assert not one.has_marks(1)
 
 
-def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
-    one = track()
+def test_a_connection_goes_on_elsewhere_as_if_nothing_had_been() -> None:
+    one = conn()
     exchange(one, "one")
     feed(one, CALL.request[:30])
     one.parts[0] = bytearray(CALL.request[:30])
@@ -96,12 +96,12 @@ def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     again = bytearray(b"others")
     assert json.loads(json.dumps(other.state(again))) == saved
     assert again == blob
-    assert other.described() == one.described()
-    assert other.described().principal == "alice"
+    assert other.shared_columns() == one.shared_columns()
+    assert other.shared_columns().principal == "alice"
 
 
-def test_a_broken_track_goes_on_broken() -> None:
-    one = track()
+def test_a_broken_connection_goes_on_broken() -> None:
+    one = conn()
     exchange(one, "one")
     feed(one, CALL.request[:30])
     whole = one.conversation.requests_side.open_begin if one.conversation else 0
@@ -138,18 +138,18 @@ def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
             or one.note_client(one.conversation.in_flight[-1], frame) is None
         )
         assert one.usual_client_id is None
-    assert one.described().dialect == "kafka-0.7"
+    assert one.shared_columns().dialect == "kafka-0.7"
     other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert (other.dialect, other.conversation and other.conversation.dialect) == (Dialect.KAFKA_07, Dialect.KAFKA_07)
     assert other.usual_client_id is None
 
 
 def test_what_was_recorded_before_there_were_dialects_is_of_the_first() -> None:
-    assert track().dialect is Dialect.KAFKA
+    assert conn().dialect is Dialect.KAFKA
 
 
 def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:
-    one = track()
+    one = conn()
     exchange(one, "one")
     one.break_off("queue_full", 77)
     beyond = Conversation(ROUTES)
@@ -166,14 +166,14 @@ NEWER = [traffic.framed(b"\0\x12\x7f\0" + number.to_bytes(4, "big") + b"\xff\xff
 
 def asks(one: ConnectionState, chunk: bytes) -> None:
     assert one.conversation is not None
-    _, found = cut(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
+    _, found = feed_chunk(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
     for frame in found:
         assert frame.exchange is not None
         one.request_began(frame.exchange)
 
 
 def test_the_proxys_answers_find_their_requests_in_their_order() -> None:
-    one = track()
+    one = conn()
     asks(one, NEWER[0] + CALL.request + NEWER[1])
     asks(one, NEWER[2] + CALL.request)
     for correlation_id, number in ((7, 0), (8, 2), (7, 3)):
@@ -187,13 +187,13 @@ def test_the_proxys_answers_find_their_requests_in_their_order() -> None:
 
 
 def test_an_older_proxy_has_answered_what_is_known_by_now() -> None:
-    one = track()
+    one = conn()
     asks(one, CALL.request + traffic.framed(b"\0\x12\0\3\0\0\0\7\xff\xff\0\2x\2y\0"))
     assert one.answered_by_proxy(7).number == 1
 
 
 def test_behind_a_gap_the_proxys_answers_find_the_requests_that_are_still_in_flight() -> None:
-    one = track()
+    one = conn()
     asks(one, NEWER[0])
     one.break_off("queue_full", 77)
     with pytest.raises(LookupError):
@@ -205,14 +205,14 @@ def test_behind_a_gap_the_proxys_answers_find_the_requests_that_are_still_in_fli
 
 
 def test_an_answer_of_the_proxy_that_the_next_range_begins_with_finds_its_request() -> None:
-    one = track()
+    one = conn()
     asks(one, NEWER[0])
     other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert other.answered_by_proxy(7).number == 0
 
 
 def test_client_ids_of_requests_that_nobody_answers_are_forgotten() -> None:
-    one = track()
+    one = conn()
     for number in range(5):
         one.note_client(*exchange(one, f"client-{number}", number))
     assert one.has_usual_client(0)
@@ -223,7 +223,7 @@ def test_client_ids_of_requests_that_nobody_answers_are_forgotten() -> None:
 
 
 def test_a_client_id_that_was_masked_is_nobodys() -> None:
-    one = track()
+    one = conn()
     one.note_client(*exchange(one, "one"))
     asked, frame = exchange(one, "two", 2)
     one.note_client(asked, frame)

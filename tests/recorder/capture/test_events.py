@@ -6,10 +6,10 @@ import random
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.routes import Routes
 from recorder.capture import events as module
+from recorder.capture.closed_connections import MissedConnections
 from recorder.capture.columns import EventRows
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.events import Events
-from recorder.capture.ledger import Missed
 from tests.recorder.capture import traffic
 
 
@@ -23,7 +23,7 @@ class One:
         return self.rows
 
 
-def track(calls: int = 0) -> ConnectionState:
+def conn(calls: int = 0) -> ConnectionState:
     one = ConnectionState(4, Conversation(Routes(), decides=False), {"client": "c:1"})
     for number in range(calls):
         assert one.conversation is not None
@@ -39,7 +39,7 @@ def only(sink: One) -> dict[str, object]:
 
 def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
     sink = One()
-    one = track(2)
+    one = conn(2)
     one.sequence = 9
     assert one.conversation is not None
     Events(sink, 100).closed(one, 5, "client_reset", 9, 77, list(one.conversation.in_flight))
@@ -59,7 +59,7 @@ def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
 
 def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> None:
     sink = One()
-    one = track(1)
+    one = conn(1)
     assert one.conversation is not None
     Events(sink, 0).closed(one, 5, "client_reset", 3, 0, list(one.conversation.in_flight) * (module.MAX_NAMED + 1))
     detail = only(sink)["detail"]
@@ -69,7 +69,7 @@ def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> Non
 
 def test_a_gap_says_since_when_how_much_and_of_which_api() -> None:
     sink = One()
-    one = track(1)
+    one = conn(1)
     one.sequence = 10
     one.break_off("queue_full", 50)
     account = {"early": [], "requests": {"Fetch": 2}, "responses": {}}
@@ -82,7 +82,7 @@ def test_a_gap_says_since_when_how_much_and_of_which_api() -> None:
 
 def test_of_a_gap_without_an_account_nobody_knows_how_much_it_lost() -> None:
     sink = One()
-    one = track()
+    one = conn()
     one.break_off("spool_damaged", 50)
     Events(sink, 0).gap(one, 90, None, None, None)
     row = only(sink)
@@ -91,21 +91,21 @@ def test_of_a_gap_without_an_account_nobody_knows_how_much_it_lost() -> None:
 
 def test_a_record_that_never_broke_off_has_no_gap() -> None:
     sink = One()
-    Events(sink, 0).gap(track(), 90, None, None, None)
+    Events(sink, 0).gap(conn(), 90, None, None, None)
     assert len(sink.rows) == 0
 
 
 def test_the_other_events() -> None:
     sink = One()
     events = Events(sink, 0)
-    one = track()
+    one = conn()
     events.session("started", 1, {})
     events.opened(one, 2)
     events.login(one, 3, {"mechanism": "PLAIN"})
     events.half_closed(one, 4, 1)
     events.clock(5, -7)
     events.node(6, {"node_id": 2})
-    events.connections_lost(7, "queue_full", Missed(3, 20, 200), [5])
+    events.connections_lost(7, "queue_full", MissedConnections(3, 20, 200), [5])
     events.log_lost(8, {"segments": [1, 2], "log_bytes": 70})
     rows = sink.rows.table().to_pylist()
     assert [row["kind"] for row in rows] == ["session", "opened", "login", "half_closed", "clock", "node", "gap", "gap"]

@@ -28,7 +28,7 @@ def test_requests_that_were_in_flight_are_named_and_later_ones_are_counted() -> 
     lost = Gap(talk, (0, 0), GAP_FULL, 2)
     talk.requests(HEARTBEAT.request, 3)
     step = talk.responses(METADATA.answer or b"", 4)
-    lost.saw(step.finished, step.one_way)
+    lost.count_ended(step.finished, step.one_way)
     told = lost.account()
     assert told["early"] == [(0, "Metadata", len(METADATA.request) - 4)]
     assert (told["requests"], told["request_bytes"]) == ({"Heartbeat": 1}, {"Heartbeat": len(HEARTBEAT.request) - 4})
@@ -54,7 +54,7 @@ def test_a_response_that_the_gap_before_has_counted_is_not_counted_again() -> No
     talk.responses((METADATA.answer or b"")[:-1], 2)
     lost = Gap(talk, (0, 0), GAP_FULL, 3, talk.responses_side.open_exchange)
     step = talk.responses((METADATA.answer or b"")[-1:], 4)
-    lost.saw(step.finished, step.one_way)
+    lost.count_ended(step.finished, step.one_way)
     assert lost.account()["responses"] == {}
 
 

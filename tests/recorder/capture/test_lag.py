@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.files import Folder
 from recorder.capture import lag as lags
-from recorder.capture.lag import FINEST_NS, MAX_STEPS, Lag, Reports, Trail, Unread
+from recorder.capture.lag import FINEST_NS, MAX_STEPS, ArrivalTimes, CompactorMetrics, StatusReader, UnreadEntries
 from recorder.capture.status import STATUS_FILE, Status, write_status
 
 SECOND = 1_000_000_000
@@ -20,23 +20,23 @@ class Log:
     """What a log notes, and the obvious way to know what of it is unread: each group of entries, where it ends."""
 
     def __init__(self) -> None:
-        self.trail = Trail()
+        self.arrival_times = ArrivalTimes()
         self.now = 0
         self.number = 0
         self.groups: list[tuple[int, int, int, int]] = []
         self._before = self._end = 0
-        self.turn()
+        self.roll()
 
-    def turn(self) -> None:
+    def roll(self) -> None:
         self._before += self._end
         self.number += 1
         self._end = HEAD
-        self.trail.begin(self.number, self._before)
+        self.arrival_times.begin(self.number, self._before)
 
     def write(self, size: int) -> None:
         self._end += size
         self.groups.append((self.number, self._end, size, self.now))
-        self.trail.append(self._before + self._end, self.now)
+        self.arrival_times.append(self._before + self._end, self.now)
 
     def unread(self, segment: int, position: int) -> list[tuple[int, int]]:
         """Size and time of each group that stands behind there."""
@@ -47,7 +47,7 @@ ACTS = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), st.integers(1, 3 * SECOND)),
         st.tuples(st.just("write"), st.integers(1, 1000)),
-        st.tuples(st.just("turn"), st.just(0)),
+        st.tuples(st.just("roll"), st.just(0)),
         st.tuples(st.just("ask"), st.integers(0, 100)),
     ),
     max_size=60,
@@ -64,8 +64,8 @@ def test_what_is_unread_is_what_stands_behind_the_place_and_how_old_its_oldest_i
                 log.now += number
             case "write":
                 log.write(number)
-            case "turn":
-                log.turn()
+            case "roll":
+                log.roll()
             case "ask":
                 behind = [(one, end) for one, end, *_ in log.groups if (one, end) >= (segment, position)]
                 if behind:
@@ -75,9 +75,9 @@ def test_what_is_unread_is_what_stands_behind_the_place_and_how_old_its_oldest_i
 
 
 def assert_told_right(log: Log, segment: int, position: int) -> None:
-    told, wanted = log.trail.unread(segment, position), log.unread(segment, position)
+    told, wanted = log.arrival_times.unread(segment, position), log.unread(segment, position)
     if not wanted:
-        assert told == Unread(0, None)
+        assert told == UnreadEntries(0, None)
         return
     sizes, arrivals = zip(*wanted, strict=True)
     # with the heads of the segments between
@@ -90,8 +90,8 @@ def test_a_segment_in_which_nothing_stands_yet_is_nothing_unread():
     log = Log()
     log.write(10)
     log.now += 60 * SECOND
-    log.turn()
-    assert log.trail.unread(1, HEAD + 10) == Unread(0, None)
+    log.roll()
+    assert log.arrival_times.unread(1, HEAD + 10) == UnreadEntries(0, None)
 
 
 def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_age():
@@ -99,13 +99,13 @@ def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_ag
     for _ in range(20 * MAX_STEPS):
         log.now += SECOND
         log.write(10)
-    assert len(log.trail._ends) == len(log.trail._arrivals) <= MAX_STEPS
-    assert log.trail.unread(0, 0).since_ns == SECOND
+    assert len(log.arrival_times._ends) == len(log.arrival_times._arrivals) <= MAX_STEPS
+    assert log.arrival_times.unread(0, 0).since_ns == SECOND
     half = len(log.groups) // 2
     _, position, _, at = log.groups[half - 1]
-    told = log.trail.unread(1, position)
+    told = log.arrival_times.unread(1, position)
     assert told.since_ns is not None
-    assert at - log.trail._finest_ns < told.since_ns <= at + SECOND
+    assert at - log.arrival_times._finest_ns < told.since_ns <= at + SECOND
 
 
 @pytest.mark.real
@@ -115,9 +115,9 @@ def test_once_the_compactor_has_caught_up_the_lag_is_exact_again():
         log.now += SECOND
         log.write(10)
         if not number % 100:
-            log.turn()
-    log.turn()
-    assert log.trail.unread(log.number, HEAD) == Unread(0, None)
+            log.roll()
+    log.roll()
+    assert log.arrival_times.unread(log.number, HEAD) == UnreadEntries(0, None)
     for _ in range(100):
         log.now += SECOND // 2
         log.write(10)
@@ -129,11 +129,11 @@ def test_once_the_compactor_has_caught_up_the_lag_is_exact_again():
 def test_a_report_that_is_older_than_one_before_counts_what_is_still_unread():
     log = Log()
     log.write(1_000_000)
-    log.turn()
+    log.roll()
     log.now += SECOND
     log.write(10)
-    assert log.trail.unread(2, HEAD) == Unread(10, SECOND)
-    assert log.trail.unread(1, HEAD) == Unread(HEAD + 10, SECOND)
+    assert log.arrival_times.unread(2, HEAD) == UnreadEntries(10, SECOND)
+    assert log.arrival_times.unread(1, HEAD) == UnreadEntries(HEAD + 10, SECOND)
 
 
 # what the metrics show
@@ -145,8 +145,8 @@ def log() -> Log:
 
 
 @pytest.fixture
-def lag(log: Log, session: Folder) -> Lag:
-    return Lag(session, log.trail, lambda: log.now)
+def lag(log: Log, session: Folder) -> CompactorMetrics:
+    return CompactorMetrics(session, log.arrival_times, lambda: log.now)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def report(log: Log, session: Folder) -> Callable[..., None]:
     return report
 
 
-def seconds(lag: Lag) -> float:
+def seconds(lag: CompactorMetrics) -> float:
     return lag.counters()["lag_seconds"]
 
 
@@ -218,7 +218,7 @@ def test_one_that_ends_before_it_has_reported_anything_never_looks_well(log, lag
 
 def test_segments_that_are_done_are_behind_for_nobody(log, lag, report):
     log.write(10)
-    log.turn()
+    log.roll()
     log.now += SECOND
     log.write(10)
     report(2, 0)
@@ -250,14 +250,14 @@ def test_a_report_that_cannot_be_read_is_the_one_before(log, lag, report, tmp_pa
 
 @pytest.fixture
 def goes_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Reports hang whoever reads them, as on a disk that hangs, until this is set."""
+    """StatusReader hang whoever reads them, as on a disk that hangs, until this is set."""
     goes_on = threading.Event()
 
     def hang(_: Folder) -> Status:
         goes_on.wait()
         return Status()
 
-    monkeypatch.setattr(lags, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(lags, "READ_SECONDS", 0.01)
     monkeypatch.setattr(lags, "read_status", hang)
     return goes_on
 
@@ -267,13 +267,13 @@ def test_a_report_that_hangs_is_waited_for_by_one_thread_and_the_lag_grows(log, 
     for _ in range(3):
         log.now += 10 * SECOND
         assert lag.counters()["lag_seconds"] == log.now / SECOND
-    assert lag._reports._done.is_set() is False
+    assert lag._status_reader._done.is_set() is False
     goes_on.set()
-    assert lag._reports._done.wait(60)
+    assert lag._status_reader._done.wait(60)
 
 
 def test_without_a_thread_to_be_had_the_report_is_the_one_before(session, monkeypatch):
-    reports = Reports(session)
+    reports = StatusReader(session)
 
     def none_to_be_had(_: object) -> None:
         raise RuntimeError("can't start new thread")

@@ -34,25 +34,25 @@ def test_a_session_whose_writers_lock_was_removed_is_live_while_its_segment_is_w
 ) -> None:
     assert not session.is_file(WRITER_LOCK)
     assert locks.is_live(session)
-    assert locks.take_writers(session) is None
+    assert locks.take_writer_lock(session) is None
 
 
 def test_a_session_is_over_when_nobody_holds_anything(session: Folder, written: int) -> None:
     locks.fcntl.flock(written, locks.fcntl.LOCK_UN)
     assert not locks.is_live(session)
-    assert locks.take_writers(session) is not None
-    assert locks.take_writers(session) is None
+    assert locks.take_writer_lock(session) is not None
+    assert locks.take_writer_lock(session) is None
 
 
 def test_a_second_compactor_waits_though_the_firsts_lock_was_removed(session: Folder) -> None:
-    first = locks.take_over(session)
+    first = locks.take_compactor_lock(session)
     assert first is not None
     session.remove(COMPACTOR_LOCK)
     with Folder.at(session.path) as other:
-        assert locks.take_over(other) is None
+        assert locks.take_compactor_lock(other) is None
     session.close()
     with Folder.at(session.path) as other:
-        assert locks.take_over(other) is not None
+        assert locks.take_compactor_lock(other) is not None
 
 
 def test_where_folders_and_segments_have_no_locks_the_files_are_all_there_is(
@@ -68,8 +68,8 @@ def test_where_folders_and_segments_have_no_locks_the_files_are_all_there_is(
     monkeypatch.setattr(locks.fcntl, "flock", only_files)
     locks.lock_segment(written)
     assert not locks.is_live(session)
-    writer, compactor = locks.take_writers(session), locks.take_over(session)
+    writer, compactor = locks.take_writer_lock(session), locks.take_compactor_lock(session)
     assert writer is not None
     assert compactor is not None
     assert locks.is_live(session)
-    assert locks.take_over(session) is None
+    assert locks.take_compactor_lock(session) is None

@@ -19,7 +19,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import Origin
 from recorder.capture.merging import QUIET_NS, CannotMerge, Merged, merge
 from recorder.capture.origins import Origins, origin_of
-from recorder.capture.rows import DATA
+from recorder.capture.rows import RECORD_APIS
 from tests.recorder.capture import looks
 from tests.recorder.capture.recorded import two_sessions
 
@@ -70,8 +70,8 @@ def test_the_merged_capture_has_the_same_rows_in_one_file_an_hour_and_session(fo
         )
         for session in ("s0", "s1")
     }
-    assert done.small == len(small) + len(reader.files(folder, c.EVENTS_FOLDER))
-    assert (done.frames, done.there, done.waiting) == (len(frames(folder)), 0, ())
+    assert done.small_files == len(small) + len(reader.files(folder, c.EVENTS_FOLDER))
+    assert (done.frames, done.merged_before, done.waiting) == (len(frames(folder)), 0, ())
     assert looks.everything(folder) == before
 
 
@@ -79,12 +79,12 @@ def test_row_groups_hold_frames_with_records_or_others_and_keep_their_bounds(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(columns, "MAX_BYTES", 20_000)
-    monkeypatch.setattr(columns, "MAX_CONTROL_BYTES", 10_000)
+    monkeypatch.setattr(columns, "MAX_BYTES_WITHOUT_RECORDS", 10_000)
     merge(folder, out, now_ns=LATER)
     kinds = []
     for file in reader.files(out):
         for table in reader.row_groups(file):
-            kinds.append({api in DATA for api in table["api"].to_pylist()})
+            kinds.append({api in RECORD_APIS for api in table["api"].to_pylist()})
             assert table.nbytes <= 20_000 or len(table) == 1
     assert all(len(kind) == 1 for kind in kinds)
     assert {True} in kinds
@@ -107,10 +107,10 @@ def test_a_large_file_ends_where_its_bytes_or_its_rows_are_enough(
 def test_a_second_run_makes_what_is_missing_alone(folder: Path, out: Path) -> None:
     first = merge(folder, out, now_ns=LATER)
     wanted, inode = looks.everything(out), {path: path.stat().st_ino for path in out.rglob("*.parquet")}
-    assert merge(folder, out, now_ns=LATER) == Merged(there=first.small)
+    assert merge(folder, out, now_ns=LATER) == Merged(merged_before=first.small_files)
     gone = next(out.rglob("frames/**/*.parquet"))
     gone.unlink()
-    assert merge(folder, out, now_ns=LATER).large == 1
+    assert merge(folder, out, now_ns=LATER).large_files == 1
     assert looks.everything(out) == wanted
     assert all(path == gone or path.stat().st_ino == number for path, number in inode.items())
 
@@ -142,7 +142,7 @@ def test_what_comes_behind_a_merge_becomes_a_further_file(folder: Path, out: Pat
         path.with_name(f".{path.name}").rename(path)
     assert frames(out) != frames(folder)
     done = merge(folder, out, now_ns=LATER)
-    assert done.small == len(late)
+    assert done.small_files == len(late)
     assert frames(out) == frames(folder)
     assert before.items() <= looks.everything(out).items()
 
@@ -159,13 +159,13 @@ def test_two_merges_at_a_time_are_refused(folder: Path, out: Path) -> None:
 def test_a_disk_that_lies_is_noticed_and_leaves_nothing(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = merging._Groups._write
+    write = merging._RowGroups._write
 
-    def lossy(groups: Any, is_data: bool) -> None:
-        groups._waiting[is_data] = [table.slice(1) for table in groups._waiting[is_data]]
-        write(groups, is_data)
+    def lossy(groups: Any, carries_records: bool) -> None:
+        groups._waiting[carries_records] = [table.slice(1) for table in groups._waiting[carries_records]]
+        write(groups, carries_records)
 
-    monkeypatch.setattr(merging._Groups, "_write", lossy)
+    monkeypatch.setattr(merging._RowGroups, "_write", lossy)
     with pytest.raises(CannotMerge, match="was written wrongly"):
         merge(folder, out, now_ns=LATER)
     assert not [path for path in out.rglob("*") if path.is_file()]
@@ -268,7 +268,7 @@ def test_hours_may_be_removed_once_they_are_merged(folder: Path, out: Path) -> N
     merge(folder, out, now_ns=LATER)
     before = looks.everything(out)
     reader.files(folder)[0].path.unlink()
-    assert merge(folder, out, now_ns=LATER).large == 0
+    assert merge(folder, out, now_ns=LATER).large_files == 0
     assert looks.everything(out) == before
 
 

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from proxy.files import Folder
 from recorder.capture import progress
 from recorder.capture.assembly import Assembly
-from recorder.capture.facts import SenselessEntryError
+from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, Progress, check_states, read_state, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import Entry, EntryKind, UnknownSpoolError
@@ -48,12 +48,12 @@ def state_of(text: bytes, number: int = STATE_FORMAT, blob: bytes = b"") -> byte
     return content + crc32c(content).to_bytes(4, "big")
 
 
-def change(path: Path, track: dict[str, object]) -> None:
+def change(path: Path, conn: dict[str, object]) -> None:
     """Has a state say something else of its connection."""
     content = path.read_bytes()
     length = int.from_bytes(content[10:14], "big")
     told = json.loads(content[14 : 14 + length])
-    told["assembly"]["tracks"][0] |= track
+    told["assembly"]["tracks"][0] |= conn
     path.write_bytes(state_of(json.dumps(told).encode(), blob=content[14 + length : -4]))
 
 
@@ -71,7 +71,7 @@ def test_a_state_that_cannot_be_read_is_none(session: Folder, damage: str) -> No
         "deep": state_of(b"[" * 100_000),
     }
     path.write_bytes(damaged[damage])
-    with pytest.raises(SenselessEntryError):
+    with pytest.raises(InvalidEntryError):
         read_state(session, 7, Assembly())
     check_states(session)
 
@@ -94,7 +94,7 @@ def test_a_state_that_cannot_be_read_is_none(session: Folder, damage: str) -> No
 def test_a_state_that_says_what_none_says_is_one_that_cannot_be_read(session: Folder, wrong: dict[str, object]) -> None:
     write_progress(session, Progress(7), some_assembly(session.path))
     change(session.path / "00000007.state", wrong)
-    with pytest.raises(SenselessEntryError):
+    with pytest.raises(InvalidEntryError):
         read_state(session, 7, Assembly())
 
 
@@ -107,20 +107,20 @@ def test_frames_that_have_not_come_whole_take_no_more_than_the_bytes_that_are_th
     """A state may not multiply its bytes."""
     write_progress(session, Progress(7), some_assembly(session.path))
     change(session.path / "00000007.state", wrong)
-    with pytest.raises(SenselessEntryError, match="more bytes than there are"):
+    with pytest.raises(InvalidEntryError, match="more bytes than there are"):
         read_state(session, 7, Assembly())
 
 
 def test_a_state_is_of_the_segment_in_its_name(session: Folder) -> None:
     write_progress(session, Progress(7), some_assembly(session.path))
     (session.path / "00000007.state").rename(session.path / "00000009.state")
-    with pytest.raises(SenselessEntryError, match="of another segment"):
+    with pytest.raises(InvalidEntryError, match="of another segment"):
         read_state(session, 9, Assembly())
 
 
 def test_totals_are_such_as_a_disk_can_hold(session: Folder) -> None:
     write_progress(session, Progress(7, frames=(1 << 62) - 1), Assembly())
-    with pytest.raises(SenselessEntryError):
+    with pytest.raises(InvalidEntryError):
         read_state(session, 7, Assembly())
 
 
@@ -131,7 +131,7 @@ def test_a_state_that_is_a_hole_of_gigabytes_takes_no_memory(session: Folder, be
         file.truncate(3 << 30)
     tracemalloc.start()
     try:
-        with pytest.raises(SenselessEntryError):
+        with pytest.raises(InvalidEntryError):
             read_state(session, 7, Assembly())
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recorder.capture import columns, storage
-from recorder.capture.columns import FrameRows, Numbers, Peers, Shape
+from recorder.capture.columns import ConnectionColumns, FrameRows, FrameType, RowNumbers
 from recorder.capture.frames import HOUR_NS
 from recorder.capture.ranges import RangeFiles
 
@@ -15,14 +15,14 @@ FIRST = 480_000 * HOUR_NS
 
 def range_files(folder: Path) -> RangeFiles:
     files = RangeFiles(folder, "s", 7, "prod")
-    files.shared.peers.number(Peers(1, None, None, None, None))
-    files.shared.shapes.number(Shape("request", "client", 3, "Metadata", 9))
-    files.shared.client_ids.number(None)
+    files.shared.connections.index_of(ConnectionColumns(1, None, None, None, None))
+    files.shared.frame_types.index_of(FrameType("request", "client", 3, "Metadata", 9))
+    files.shared.client_ids.index_of(None)
     return files
 
 
 def add(group: FrameRows, frame: bytes) -> None:
-    group.numbers += Numbers(0, 0, 0, 1, 1, 5, 5, True, 1, len(frame), None, None, None, None)
+    group.numbers += RowNumbers(0, 0, 0, 1, 1, 5, 5, True, 1, len(frame), None, None, None, None)
     group.body += frame
 
 
@@ -40,7 +40,7 @@ def published(files: RangeFiles, folder: Path) -> dict[str, list[int]]:
 def test_rows_go_into_the_file_of_their_hour(tmp_path: Path) -> None:
     files = range_files(tmp_path)
     for at_ns in (FIRST, FIRST + HOUR_NS - 1, FIRST + HOUR_NS, FIRST):
-        add(files.frames(at_ns, 0, 1, is_data=True), b"x")
+        add(files.frames(at_ns, 0, 1, carries_records=True), b"x")
     files.events(FIRST + HOUR_NS).add("session", None, 0, 0)
     name = "s-00000007-00000007.parquet"
     assert published(files, tmp_path) == {
@@ -56,16 +56,16 @@ def test_a_full_group_is_written_and_a_large_frame_stands_alone(
     monkeypatch.setattr(columns, "MAX_BYTES", 10)
     files = range_files(tmp_path)
     for size in (4, 4, 4, 50, 1):
-        add(files.frames(FIRST, 0, size, is_data=True), bytes(size))
+        add(files.frames(FIRST, 0, size, carries_records=True), bytes(size))
     assert list(published(files, tmp_path).values()) == [[2, 1, 1, 1]]
 
 
 def test_frames_with_records_have_row_groups_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MAX_BYTES", 10)
-    monkeypatch.setattr(columns, "MAX_CONTROL_BYTES", 5)
+    monkeypatch.setattr(columns, "MAX_BYTES_WITHOUT_RECORDS", 5)
     files = range_files(tmp_path)
-    for size, is_data in ((4, True), (1, False), (4, True), (4, False), (4, True), (1, False)):
-        add(files.frames(FIRST, 0, size, is_data=is_data), bytes(size))
+    for size, carries_records in ((4, True), (1, False), (4, True), (4, False), (4, True), (1, False)):
+        add(files.frames(FIRST, 0, size, carries_records=carries_records), bytes(size))
     assert list(published(files, tmp_path).values()) == [[2, 2, 1, 1]]
 
 
@@ -82,14 +82,14 @@ def test_events_do_not_wait_for_the_end_of_a_range_either(
 
 def test_a_clock_that_was_set_begins_a_group(tmp_path: Path) -> None:
     files = range_files(tmp_path)
-    add(files.frames(FIRST, 0, 1, is_data=True), b"x")
-    add(files.frames(FIRST, 9, 1, is_data=True), b"x")
+    add(files.frames(FIRST, 0, 1, carries_records=True), b"x")
+    add(files.frames(FIRST, 9, 1, carries_records=True), b"x")
     assert list(published(files, tmp_path).values()) == [[1, 1]]
 
 
 def test_discarded_files_leave_nothing(tmp_path: Path) -> None:
     files = range_files(tmp_path)
-    add(files.frames(FIRST, 0, 1, is_data=True), b"x")
+    add(files.frames(FIRST, 0, 1, carries_records=True), b"x")
     files.finish()
     files.discard()
     assert not list(tmp_path.rglob("*.parquet"))

@@ -14,7 +14,7 @@ from recorder.capture import columns, reader
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.rows import DATA
+from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from tests.recorder.capture import looks, traffic
@@ -49,9 +49,9 @@ def test_rows_come_session_by_session_each_kind_of_frame_in_the_order_of_the_log
         for n in range(2)
         for row in traffic.expected(talks[n])
     ]
-    for is_data in (True, False):
-        found = [tuple(row.values()) for row in rows if (row["api"] in DATA) == is_data]
-        assert found == [row for row in wanted if (row[-1] in DATA) == is_data]
+    for carries_records in (True, False):
+        found = [tuple(row.values()) for row in rows if (row["api"] in RECORD_APIS) == carries_records]
+        assert found == [row for row in wanted if (row[-1] in RECORD_APIS) == carries_records]
         assert found
 
 

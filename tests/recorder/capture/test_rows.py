@@ -5,11 +5,11 @@ import random
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
-from recorder.capture.columns import EventRows, FrameRows, SharedTables
+from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.cutting import cut
+from recorder.capture.frame_spans import feed_chunk
 from recorder.capture.frames import HOUR_NS
-from recorder.capture.rows import DATA, RowMaker
+from recorder.capture.rows import RECORD_APIS, RowMaker
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
@@ -19,11 +19,11 @@ class Groups:
     """A sink that keeps one group an hour and kind of frames."""
 
     def __init__(self) -> None:
-        self.shared = SharedTables()
+        self.shared = SharedDictionaries()
         self.groups: dict[tuple[int, bool], FrameRows] = {}
 
-    def frames(self, at_ns: int, clock_ns: int, size: int, *, is_data: bool) -> FrameRows:
-        where = at_ns // HOUR_NS, is_data
+    def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+        where = at_ns // HOUR_NS, carries_records
         return self.groups.setdefault(where, FrameRows("s", None, self.shared, clock_ns))
 
     def events(self, at_ns: int) -> EventRows:
@@ -36,20 +36,20 @@ class Groups:
 def made(clock_ns: int = 0) -> tuple[Groups, RowMaker, ConnectionState]:
     groups = Groups()
     rows = RowMaker(groups, clock_ns)
-    track = ConnectionState(3, Conversation(Routes(), decides=False), {"client": "c:1"})
-    rows.describe(track)
-    return groups, rows, track
+    conn = ConnectionState(3, Conversation(Routes(), decides=False), {"client": "c:1"})
+    rows.update_shared_values(conn)
+    return groups, rows, conn
 
 
 def test_a_run_of_requests_and_their_responses() -> None:
-    groups, rows, track = made()
-    assert track.conversation is not None
+    groups, rows, conn = made()
+    assert conn.conversation is not None
     calls = [traffic.call(RNG, api, n, name) for n, (api, name) in enumerate([(3, "one"), (12, "two"), (3, None)])]
     asked, answered = (b"".join(call.request for call in calls), b"".join(call.answer or b"" for call in calls))
-    step, found = cut(track.conversation, Direction.REQUEST, asked, 10, FrameKind.REQUEST)
-    rows.run(track, 0, step.data, found, 10)
-    step, found = cut(track.conversation, Direction.RESPONSE, answered, 25, FrameKind.RESPONSE)
-    rows.run(track, 1, step.data, found, 25)
+    step, found = feed_chunk(conn.conversation, Direction.REQUEST, asked, 10, FrameKind.REQUEST)
+    rows.add_run(conn, 0, step.data, found, 10)
+    step, found = feed_chunk(conn.conversation, Direction.RESPONSE, answered, 25, FrameKind.RESPONSE)
+    rows.add_run(conn, 1, step.data, found, 25)
     got = groups.rows()
     assert [row["kind"] for row in got] == ["request"] * 3 + ["response"] * 3
     assert [row["client_id"] for row in got] == ["one", "two", None] * 2
@@ -61,15 +61,15 @@ def test_a_run_of_requests_and_their_responses() -> None:
 
 
 def test_frames_with_records_and_others_go_into_groups_of_their_own() -> None:
-    groups, rows, track = made()
-    assert track.conversation is not None
+    groups, rows, conn = made()
+    assert conn.conversation is not None
     apis = [0, 3, 3, 1, 78, 12, 0]
     calls = [traffic.call(RNG, api, n, "one") for n, api in enumerate(apis)]
-    step, found = cut(
-        track.conversation, Direction.REQUEST, b"".join(call.request for call in calls), 10, FrameKind.REQUEST
+    step, found = feed_chunk(
+        conn.conversation, Direction.REQUEST, b"".join(call.request for call in calls), 10, FrameKind.REQUEST
     )
-    rows.run(track, 0, step.data, found, 10)
-    of_kind = {is_data: group.table().to_pylist() for (_, is_data), group in groups.groups.items()}
+    rows.add_run(conn, 0, step.data, found, 10)
+    of_kind = {carries_records: group.table().to_pylist() for (_, carries_records), group in groups.groups.items()}
     assert [(row["api_key"], row["sequence"]) for row in of_kind[True]] == [(0, 0), (1, 3), (78, 4), (0, 6)]
     assert [(row["api_key"], row["sequence"]) for row in of_kind[False]] == [(3, 1), (3, 2), (12, 5)]
     for kind in of_kind.values():
@@ -78,61 +78,61 @@ def test_frames_with_records_and_others_go_into_groups_of_their_own() -> None:
 
 def test_frames_of_kafka_07_with_messages_are_data() -> None:
     assert {"0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce"} == {
-        name for name in DATA if name is not None and name.startswith("0.7/")
+        name for name in RECORD_APIS if name is not None and name.startswith("0.7/")
     }
 
 
 def test_an_empty_run_makes_nothing() -> None:
-    groups, rows, track = made()
-    rows.run(track, 0, b"", [], 1)
+    groups, rows, conn = made()
+    rows.add_run(conn, 0, b"", [], 1)
     assert groups.groups == {}
 
 
 def test_rows_change_their_group_with_the_hour_both_ways() -> None:
-    groups, rows, track = made()
-    assert track.conversation is not None
+    groups, rows, conn = made()
+    assert conn.conversation is not None
     for mono_ns in (HOUR_NS - 1, HOUR_NS, HOUR_NS - 2):
         call = traffic.call(RNG, traffic.METADATA, 1, "one")
-        step, found = cut(track.conversation, Direction.REQUEST, call.request, mono_ns, FrameKind.REQUEST)
-        rows.run(track, 0, step.data, found, mono_ns)
+        step, found = feed_chunk(conn.conversation, Direction.REQUEST, call.request, mono_ns, FrameKind.REQUEST)
+        rows.add_run(conn, 0, step.data, found, mono_ns)
     assert [len(group) for _, group in sorted(groups.groups.items())] == [2, 1]
 
 
 def test_a_frame_that_no_exchange_owns() -> None:
-    groups, rows, track = made(clock_ns=1_000)
-    rows.add(track, 1, FrameKind.TOKEN, None, b"\0\0\0", 9, 7, [(0, 3)], [], "why")
+    groups, rows, conn = made(clock_ns=1_000)
+    rows.add_frame(conn, 1, FrameKind.TOKEN, None, b"\0\0\0", 9, 7, [(0, 3)], [], "why")
     (row,) = groups.rows()
     assert (row["kind"], row["made_by"], row["exchange"], row["client"]) == ("token", "broker", None, "c:1")
     assert (row["mono_ns"], row["first_mono_ns"], row["at_ns"], row["note"]) == (9, 7, 1_009, "why")
 
 
 def test_a_masked_request_has_no_client_id_and_neither_has_its_response() -> None:
-    groups, rows, track = made()
-    assert track.conversation is not None
+    groups, rows, conn = made()
+    assert conn.conversation is not None
     call = traffic.call(RNG, traffic.VENDOR, 1, "one")
-    _, (asked,) = cut(track.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
+    _, (asked,) = feed_chunk(conn.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
     frame = call.request[4:12] + bytes(len(call.request) - 12)
-    rows.add(track, 0, asked.kind, asked.exchange, frame, 1, 1, [(8, len(frame) - 8)], [], "unknown_api")
-    _, (answered,) = cut(track.conversation, Direction.RESPONSE, call.answer or b"", 2, FrameKind.RESPONSE)
-    rows.add(track, 1, answered.kind, answered.exchange, (call.answer or b"")[4:], 2, 2, [], [], "unknown_api")
+    rows.add_frame(conn, 0, asked.kind, asked.exchange, frame, 1, 1, [(8, len(frame) - 8)], [], "unknown_api")
+    _, (answered,) = feed_chunk(conn.conversation, Direction.RESPONSE, call.answer or b"", 2, FrameKind.RESPONSE)
+    rows.add_frame(conn, 1, answered.kind, answered.exchange, (call.answer or b"")[4:], 2, 2, [], [], "unknown_api")
     assert [row["client_id"] for row in groups.rows()] == [None, None]
 
 
 def test_an_answer_of_the_proxy_is_its_own() -> None:
-    groups, rows, track = made()
-    assert track.conversation is not None
+    groups, rows, conn = made()
+    assert conn.conversation is not None
     call = traffic.call(RNG, traffic.METADATA, 1, "one")
-    cut(track.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
-    track.conversation.answer(track.conversation.in_flight[0], traffic.framed(b"made"))
-    (exchange,) = track.conversation.own_answers_due(5).finished
-    rows.add(track, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)
+    feed_chunk(conn.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
+    conn.conversation.answer(conn.conversation.in_flight[0], traffic.framed(b"made"))
+    (exchange,) = conn.conversation.own_answers_due(5).finished
+    rows.add_frame(conn, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)
     (row,) = groups.rows()
     assert (row["made_by"], row["frame"], row["latency_ns"]) == ("proxy", b"made", None)
 
 
 def test_rows_behind_a_set_clock_have_the_new_one() -> None:
-    groups, rows, track = made()
-    rows.add(track, 0, FrameKind.BYTES, None, b"a", 5, 5, [], [], None)
+    groups, rows, conn = made()
+    rows.add_frame(conn, 0, FrameKind.BYTES, None, b"a", 5, 5, [], [], None)
     rows.set_clock(HOUR_NS)
-    rows.add(track, 0, FrameKind.BYTES, None, b"b", 5, 5, [], [], None)
+    rows.add_frame(conn, 0, FrameKind.BYTES, None, b"b", 5, 5, [], [], None)
     assert [row["at_ns"] for row in groups.rows()] == [5, HOUR_NS + 5]

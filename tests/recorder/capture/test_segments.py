@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.files import Folder, StrangeFileError
 from recorder.capture import segments as module
 from recorder.capture import spool
-from recorder.capture.blocks import BlockFile
+from recorder.capture.direct_io import DirectFile
 from recorder.capture.segments import MAX_PLACES, SegmentReader, segment_name
 from recorder.capture.spool import DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
 from tests.sweeps import examples
@@ -254,8 +254,8 @@ def test_what_is_not_in_the_page_cache_is_read_past_it(
     write_segment(session, log_of(written))
     # the kernel drops pages when it likes, so a test can't have it drop them
     monkeypatch.setattr(module, "is_cached", lambda *_: False)
-    past, read = [], BlockFile.read
-    monkeypatch.setattr(BlockFile, "read", lambda file, *where: past.append(where) or read(file, *where))
+    past, read = [], DirectFile.read
+    monkeypatch.setattr(DirectFile, "read", lambda file, *where: past.append(where) or read(file, *where))
     reader = SegmentReader(session, 3)
     assert read_all(reader) == written
     reader.close()
@@ -270,7 +270,7 @@ def test_where_it_can_only_be_read_through_the_cache_it_is(session: Folder, monk
         raise OSError("not here")
 
     monkeypatch.setattr(module, "is_cached", lambda *_: False)
-    monkeypatch.setattr(module, "BlockFile", refuses)
+    monkeypatch.setattr(module, "DirectFile", refuses)
     reader = SegmentReader(session, 3)
     assert read_all(reader) == written
     reader.close()
@@ -288,7 +288,7 @@ def test_where_a_file_can_be_opened_so_but_not_read_it_is_read_through_the_cache
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(module, "is_cached", lambda *_: False)
-    monkeypatch.setattr(module.BlockFile, "read", refuses)
+    monkeypatch.setattr(module.DirectFile, "read", refuses)
     reader = SegmentReader(session, 3)
     assert read_all(reader) == written
     assert len(tries) == 1

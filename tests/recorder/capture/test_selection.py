@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.schema.errors import Misread
-from recorder.capture.selection import APIS, BODIES, PATTERNS, Patterns, Selected, Selection
+from proxy.schema.errors import InvalidValue
+from recorder.capture.selection import APIS, BODIES, PATTERNS, Patterns, Selection, SelectionSettings
 from recorder.capture.session import RecordSettings
 
 
@@ -35,7 +35,7 @@ def test_a_list_keeps_what_it_names_but_for_what_it_leaves_out(patterns, name, t
 
 def test_apis_of_0_7_have_names_of_their_own():
     assert APIS.read(["0.7/fetch", "!0.7/Multi*"]) == ("0.7/fetch", "!0.7/Multi*")
-    with pytest.raises(Misread, match=r"'0\.7/fetsh', which is no API, but 0\.7/fetch is"):
+    with pytest.raises(InvalidValue, match=r"'0\.7/fetsh', which is no API, but 0\.7/fetch is"):
         APIS.read(["0.7/fetsh"])
 
 
@@ -54,7 +54,7 @@ def test_names_that_are_longer_than_any_are_not_remembered():
 
 def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
     assert APIS.read("produce, *Offset*,!listoffsets,other") == ("produce", "*Offset*", "!listoffsets", "other")
-    chosen = Selection(Selected(apis=("produce", "*offset*", "!ListOffsets"))).apis
+    chosen = Selection(SelectionSettings(apis=("produce", "*offset*", "!ListOffsets"))).apis
     assert [chosen.matches(name) for name in ("Produce", "OffsetCommit", "ListOffsets", "Fetch")] == [
         True,
         True,
@@ -82,7 +82,7 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
     ],
 )
 def test_what_can_not_be_is_said_with_what_is_like_it(kind, raw, reason):
-    with pytest.raises(Misread) as error:
+    with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value) == reason
 
@@ -90,7 +90,7 @@ def test_what_can_not_be_is_said_with_what_is_like_it(kind, raw, reason):
 @pytest.mark.parametrize(("raw", "most"), [("full", None), ("head", 0), ("4KiB", 4096), (100, 100), ("0", 0), (0, 0)])
 def test_how_much_of_a_frame_is_kept(raw, most):
     value = BODIES.read(raw)
-    assert Selection(Selected(bodies=value)).body_limit == most
+    assert Selection(SelectionSettings(bodies=value)).body_limit == most
     assert BODIES.read(BODIES.written(value)) == value
 
 
@@ -101,7 +101,7 @@ def test_everything_is_kept_unless_said_otherwise():
 
 
 def test_connections_are_chosen_by_cluster_and_listener():
-    chosen = Selection(Selected(clusters=("east",), listeners=("*:91*",)))
+    chosen = Selection(SelectionSettings(clusters=("east",), listeners=("*:91*",)))
     assert chosen.selects_everything
     assert [chosen.selects(*where) for where in (("east", "a:9100"), ("west", "a:9100"), ("east", "a:9092"))] == [
         True,

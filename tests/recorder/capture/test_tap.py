@@ -27,7 +27,7 @@ from proxy.wire.framing import FrameLimits
 from recorder.capture import compaction, redaction
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
-from recorder.capture.facts import facts
+from recorder.capture.entry_json import decoded
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import DATA, MONO_NS, OF_STREAMS, OFFSET, Entry, EntryKind
 from recorder.capture.status import Status, write_status
@@ -88,18 +88,18 @@ def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Pat
     tap.closed(3, Cause.BROKER_RESET, 7)
     tap.close()
     opened, half, node, closed, _ = log_entries(spool_of(tmp_path, tap))
-    told = facts(opened)
+    told = decoded(opened)
     assert (told["client"], told["tls"], told["principal"]) == (talk.client, True, "CN=orders")
     assert (half.kind, half.direction, half.mono_ns) == (EntryKind.END_OF_STREAM, 0, 6)
-    assert facts(node) == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
-    assert facts(closed) == {"cause": "broker_reset", "sequence": 0, "offsets": (0, 0)}
+    assert decoded(node) == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
+    assert decoded(closed) == {"cause": "broker_reset", "sequence": 0, "offsets": (0, 0)}
 
 
 def test_the_limits_in_force_are_in_the_log(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
     Player(tap).open(Talk(3, []), limits=FrameLimits(1000, 2000))
     tap.close()
-    assert facts(log_entries(spool_of(tmp_path, tap))[0])["limits"] == (1000, 2000)
+    assert decoded(log_entries(spool_of(tmp_path, tap))[0])["limits"] == (1000, 2000)
 
 
 def test_connections_that_are_open_when_the_tap_closes_are_closed(tap_of: TapOf, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
 def test_a_connection_that_came_and_went_on_a_dead_disk_is_counted(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recorder.capture.tap.MAX_FACTS_WAITING", 100)
+    monkeypatch.setattr("recorder.capture.tap.MAX_CONTROL_WAITING", 100)
     rng = random.Random(1)
     first, unsaid, late = some_talks(rng, 3, 20, 500)
     tap = tap_of(queue=200)

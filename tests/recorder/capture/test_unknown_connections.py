@@ -12,7 +12,7 @@ import pytest
 from recorder.capture import spool, storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.facts import SenselessEntryError, facts
+from recorder.capture.entry_json import InvalidEntryError, decoded
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import LONGEST_NAME, MAX_OPEN, Entry, EntryKind
 from recorder.capture.unknown_connections import UnknownConnections
@@ -23,9 +23,9 @@ MANY = 5_000
 MAX_EACH = 1_000
 
 
-def roll(numbers: dict[int, int], *, connections: int = 0) -> Entry:
+def inventory(numbers: dict[int, int], *, connections: int = 0) -> Entry:
     told = {"open": [*numbers.items()], "closed": {"connections": connections, "frames": 0, "bytes": 0}}
-    return Entry(EntryKind.ROLL, 0, -1, 0, 5, json.dumps(told).encode(), (), 0)
+    return Entry(EntryKind.INVENTORY, 0, -1, 0, 5, json.dumps(told).encode(), (), 0)
 
 
 def entry(kind: EntryKind, connection: int, number: int = 0, **told: object) -> Entry:
@@ -39,8 +39,8 @@ def assembly(tmp_path: Path) -> Assembly:
     return made
 
 
-def named_in_a_roll() -> Iterator[Entry]:
-    yield roll(dict.fromkeys(range(MANY), 1))
+def named_in_an_inventory() -> Iterator[Entry]:
+    yield inventory(dict.fromkeys(range(MANY), 1))
 
 
 def heard_once() -> Iterator[Entry]:
@@ -51,7 +51,7 @@ def with_bytes() -> Iterator[Entry]:
     return (Entry(EntryKind.BYTES, 0, number, 9, 5, b"x", (), 3) for number in range(MANY))
 
 
-@pytest.mark.parametrize("log", [named_in_a_roll, heard_once, with_bytes])
+@pytest.mark.parametrize("log", [named_in_an_inventory, heard_once, with_bytes])
 def test_a_connection_of_which_nothing_is_known_takes_little_memory(
     assembly: Assembly, log: Callable[[], Iterator[Entry]]
 ) -> None:
@@ -72,19 +72,19 @@ def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkey
     for number in range(50):
         kind = EntryKind.OPENED if number % 2 else EntryKind.END_OF_STREAM
         assembly.feed(entry(kind, number, client="c") if number % 2 else entry(kind, number))
-    assert len(assembly.tracks) + len(assembly.unknown) == 10
+    assert len(assembly.connections) + len(assembly.unknown) == 10
     # what the others said is part of the log that is lost
-    assert assembly.senseless_bytes > 40 * 30
+    assert assembly.invalid_bytes > 40 * 30
 
 
-def test_a_roll_names_no_more_either() -> None:
-    with pytest.raises(SenselessEntryError):
-        facts(roll(dict.fromkeys(range(MAX_OPEN + 1), 1)))
+def test_an_inventory_names_no_more_either() -> None:
+    with pytest.raises(InvalidEntryError):
+        decoded(inventory(dict.fromkeys(range(MAX_OPEN + 1), 1)))
 
 
 def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_path: Path) -> None:
     """Whatever was heard of a connection between, what it lacks is the same."""
-    assembly.feed(roll({1: 4, 2: 7}))
+    assembly.feed(inventory({1: 4, 2: 7}))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
     assembly.feed(Entry(EntryKind.BYTES, 1, 1, 300, 7, b"x" * 5, (), 5))
     assembly.feed(entry(EntryKind.CLOSED, 2, 7, cause="drained", sequence=9, offsets=[50, 60]))
@@ -94,7 +94,7 @@ def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_pa
     assert sorted(told) == [(1, None, 120 + 305), (2, 9, 110)]
 
 
-def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
+def test_a_connection_of_which_something_is_known_is_none_of_these() -> None:
     unknown = UnknownConnections()
     known = ConnectionState(1, None, {"client": "c"})
     lost = ConnectionState.of_unknown(2, 5, is_new=False)
@@ -102,19 +102,19 @@ def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
     assert not unknown.add_if_unknown(known)
     assert unknown.add_if_unknown(lost)
     assert [*unknown] == [2]
-    again = unknown.pop_track(2)
+    again = unknown.pop_state(2)
     assert again.state(bytearray()) == lost.state(bytearray())
     assert len(unknown) == 0
 
 
 def test_they_go_into_a_state_and_come_out_of_it(assembly: Assembly) -> None:
-    assembly.feed(roll({1: 4, 2: 7}))
+    assembly.feed(inventory({1: 4, 2: 7}))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
     assembly.feed(entry(EntryKind.OPENED, 3, 0, client="c"))
     state = json.loads(json.dumps(assembly.state(bytearray())))
     restored = Assembly()
     restored.restore(state, b"")
-    assert (len(restored.tracks), len(restored.unknown)) == (1, 2)
+    assert (len(restored.connections), len(restored.unknown)) == (1, 2)
     assert json.loads(json.dumps(restored.state(bytearray()))) == state
 
 
@@ -124,9 +124,9 @@ def test_a_long_name_is_short_wherever_it_is_kept(assembly: Assembly, tmp_path: 
     assembly.feed(entry(EntryKind.OPENED, 1, 0, **names))
     for number in range(200):
         assembly.feed(entry(EntryKind.END_OF_STREAM, 1, number + 1))
-    track = assembly.tracks[1]
-    assert {*map(len, track.facts.values())} == {LONGEST_NAME}
-    assert sum(len(name or "") for name in track.described()[2:6]) == 4 * LONGEST_NAME
+    conn = assembly.connections[1]
+    assert {*map(len, conn.opening.values())} == {LONGEST_NAME}
+    assert sum(len(name or "") for name in conn.shared_columns()[2:6]) == 4 * LONGEST_NAME
     assembly.finish()
     storage.publish(assembly.events.sink.finish(), storage.ignore_step)  # type: ignore[attr-defined]
     assert {len(row["cluster"]) for row in event_rows(tmp_path, "half_closed")} == {LONGEST_NAME}

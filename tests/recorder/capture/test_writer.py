@@ -12,7 +12,7 @@ import pytest
 
 from proxy.files import Folder
 from recorder.capture import writer as writing
-from recorder.capture.blocks import BLOCK, LARGE, LONGEST, is_cached
+from recorder.capture.direct_io import BLOCK, MAX_WRITE_SECONDS, MIN_DIRECT_BYTES, is_cached
 from recorder.capture.segments import SegmentReader
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import DATA, KIND, OFFSET, EntryKind, Item
@@ -100,7 +100,7 @@ def test_a_large_segment_is_followed_by_the_next_which_says_where_it_ends(log_of
     log = log_of(segment=300)
     for number in range(10):
         log.append([item(number, 50)])
-        log.turn(0.0)
+        log.roll_if_due(0.0)
     assert offsets(tmp_path) == list(range(10))
     numbers = segments(tmp_path)
     assert len(numbers) > 2
@@ -131,18 +131,18 @@ def test_large_and_small_groups_stand_one_behind_the_other(log_of: LogOf, tmp_pa
     for _ in range(8):
         group = large_items(rng, range(len(written), len(written) + rng.randint(1, 20)), rng.choice([100, 3 * MIB]))
         assert log.append(group) == len(group)
-        log.turn(0.0)
+        log.roll_if_due(0.0)
         written += group
     assert in_log(tmp_path) == kept(written)
 
 
 def test_a_large_group_goes_past_the_page_cache(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of()
-    log._pace.note(0.001, 100 * MIB)
+    log._direct_limit.note(0.001, 100 * MIB)
     log.append([item(0, 3 * MIB)])
     assert not is_cached(log._descriptor, MIB)
-    log.append([item(1, LARGE - 1)])
-    assert is_cached(log._descriptor, 3 * MIB + LARGE // 2)
+    log.append([item(1, MIN_DIRECT_BYTES - 1)])
+    assert is_cached(log._descriptor, 3 * MIB + MIN_DIRECT_BYTES // 2)
 
 
 def test_where_that_is_unknown_it_goes_through(log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +165,9 @@ class FailingBlocks:
     """What is written past the page cache fails after so many calls; `pwritev` for everybody."""
 
     def __init__(self, log: Log, calls: int, error: int | None) -> None:
-        assert log._blocks is not None
-        log._pace.note(0.001, 100 * MIB)
-        self.write, self.disk, self.calls, self.error = os.pwritev, log._blocks._descriptor, calls, error
+        assert log._direct_file is not None
+        log._direct_limit.note(0.001, 100 * MIB)
+        self.write, self.disk, self.calls, self.error = os.pwritev, log._direct_file._descriptor, calls, error
 
     def __call__(self, descriptor: int, pieces: Sequence[bytes], at: int) -> int:
         if descriptor == self.disk:
@@ -220,7 +220,7 @@ def test_a_disk_slower_than_the_traffic_does_not_keep_the_queue_waiting(
 
     def at_a_pace(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
         count = write(descriptor, pieces, at)
-        if log._blocks is not None and descriptor == log._blocks._descriptor:
+        if log._direct_file is not None and descriptor == log._direct_file._descriptor:
             now[0] += count / 20e6
         return count
 
@@ -229,36 +229,36 @@ def test_a_disk_slower_than_the_traffic_does_not_keep_the_queue_waiting(
         before = now[0]
         log.append([item(number, 6 * MIB)])
         slow = max(slow, now[0] - before)
-    assert slow < 1.1 * LONGEST
+    assert slow < 1.1 * MAX_WRITE_SECONDS
     assert len(in_log(tmp_path)) == 90
 
 
 def test_an_old_segment_is_followed_by_the_next_unless_it_is_empty(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of(segment_seconds=60)
-    log.turn(1e12)
+    log.roll_if_due(1e12)
     assert segments(tmp_path) == [1]
     log.append([item(0)])
-    log.turn(0.0)
+    log.roll_if_due(0.0)
     assert segments(tmp_path) == [1]
-    log.turn(1e12)
+    log.roll_if_due(1e12)
     assert segments(tmp_path) == [1, 2]
 
 
-def test_a_roll_that_is_larger_than_a_segment_makes_no_segment_of_each_write(log_of: LogOf, tmp_path: Path) -> None:
+def test_an_inventory_larger_than_a_segment_makes_no_segment_of_each_write(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of(segment=1000)
     log.append([(int(EntryKind.END_OF_STREAM), 0, connection, 0, 0, b"", ()) for connection in range(400)])
-    log.turn(0.0)
+    log.roll_if_due(0.0)
     assert segment_path(tmp_path, 2).stat().st_size > 3000
     for number in range(7):
         log.append([item(number, 100)])
-        log.turn(0.0)
+        log.roll_if_due(0.0)
     assert segments(tmp_path) == [1, 2]
 
 
 def test_no_segment_follows_the_end(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of(segment=1)
     log.append([item(0), (int(EntryKind.END), 0, -1, 0, 0, b"", ())])
-    log.turn(1e12)
+    log.roll_if_due(1e12)
     assert segments(tmp_path) == [1]
 
 
@@ -412,7 +412,7 @@ def test_a_log_that_was_removed_takes_nothing_more(log_of: LogOf, tmp_path: Path
     log = log_of()
     log.append([item(0)])
     segment_path(tmp_path, 1).unlink()
-    for attempt in (log.look, partial(log.append, [item(1)])):
+    for attempt in (log.sum_older_segments, partial(log.append, [item(1)])):
         with pytest.raises(FileNotFoundError, match="the log has been removed"):
             attempt()
 
@@ -422,7 +422,7 @@ def test_a_folder_that_was_removed_is_not_made_again(log_of: LogOf, tmp_path: Pa
     log.append([item(0)])
     tmp_path.rename(tmp_path.with_name("elsewhere"))
     with pytest.raises(FileNotFoundError):
-        log.turn(0)
+        log.roll_if_due(0)
     assert not tmp_path.exists()
 
 

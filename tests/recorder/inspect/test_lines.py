@@ -10,7 +10,7 @@ import pytest
 
 from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import Wait
-from recorder.capture.reading import Reading
+from recorder.capture.response_errors import ResponseErrors
 from recorder.inspect.exchanges import Pair
 from recorder.inspect.lines import (
     UNREAD,
@@ -63,8 +63,8 @@ def test_a_request_has_no_errors_to_tell(make_request: Make) -> None:
 
 @pytest.mark.parametrize("why", Unread)
 def test_every_reason_why_errors_are_unknown_has_its_words(why: Unread) -> None:
-    assert errors_text(Reading([], why)) == UNREAD[why]
-    assert errors_json(Reading([], why)) == {"errors": None, "unread": why.value}
+    assert errors_text(ResponseErrors([], why)) == UNREAD[why]
+    assert errors_json(ResponseErrors([], why)) == {"errors": None, "unread": why.value}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_long_poll_says_what_its_answer_shows_unless_data_was_there(
     make_request: Make, make_response: Make, wait: Wait | None, allowed_ms: int | None, text: str
 ) -> None:
     request, response = make_request(0, 1, 0, 1, 12), make_response(1, 1, 1, 1, 12)
-    pair = Pair(request, response, Reading([], None, wait), allowed_ms)
+    pair = Pair(request, response, ResponseErrors([], None, wait), allowed_ms)
     assert wait_text(pair) == text
     assert exchange_cells(pair).rest == ", ".join(filter(None, ["app", text]))
     told = exchange_json(pair)

@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
-from proxy.conversation.side import BYTES, Side
+from proxy.conversation.side import SEARCHED_BYTES_PER_FRAME, Side
 from proxy.net.connection.relay import FRAMES_PER_TURN
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
@@ -23,7 +23,7 @@ from tests.proxy.net.relays import Relaying, Watcher, relaying
 
 SPECIAL = FRAMES_PER_TURN // Side.special_cost
 # bytes of a frame that is looked through
-PIECE = FRAMES_PER_TURN * BYTES
+PIECE = FRAMES_PER_TURN * SEARCHED_BYTES_PER_FRAME
 OLD = {"dialect": Dialect.KAFKA_07}
 
 

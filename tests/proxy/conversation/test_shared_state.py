@@ -5,43 +5,43 @@ from __future__ import annotations
 import pytest
 
 from proxy.conversation import Direction, Routes, Step
-from proxy.conversation.common import Common
 from proxy.conversation.login import Login
+from proxy.conversation.shared_state import SharedState
 from proxy.wire.framing import FrameLimits
 
 CLIENT, BROKER = Direction.REQUEST, Direction.RESPONSE
 
 
-def shared(mechanism: str) -> Common:
+def within_login(mechanism: str) -> SharedState:
     """A connection in the middle of a login of this mechanism, its next frames at 50 and 30."""
-    common = Common(Routes.everything(), FrameLimits(), Login(decides=True))
+    state = SharedState(Routes.everything(), FrameLimits(), Login(decides=True))
     for direction in (CLIENT, BROKER):
-        common.login.begin(direction, 0, mechanism, Step(b"", 0))
-    common.next_frames = [50, 30]
-    return common
+        state.login.begin(direction, 0, mechanism, Step(b"", 0))
+    state.next_frames = [50, 30]
+    return state
 
 
 def test_at_first_nothing_is_in_flight_and_both_directions_are_at_their_start() -> None:
-    common = Common(Routes.everything(), FrameLimits(), Login(decides=True))
-    assert (list(common.in_flight), common.own_answers_waiting, common.next_frames) == ([], 0, [0, 0])
+    state = SharedState(Routes.everything(), FrameLimits(), Login(decides=True))
+    assert (list(state.in_flight), state.own_answers_waiting, state.next_frames) == ([], 0, [0, 0])
 
 
 def test_the_servers_last_token_ends_the_login_where_each_direction_goes_on() -> None:
-    common, step = shared("PLAIN"), Step(b"", 0)
-    common.token_complete(CLIENT, 9, 63, step)
+    state, step = within_login("PLAIN"), Step(b"", 0)
+    state.token_complete(CLIENT, 9, 63, step)
     assert step.verdicts == []
-    common.token_complete(BROKER, 0, 34, step)
+    state.token_complete(BROKER, 0, 34, step)
     assert [(verdict.direction, verdict.offset, verdict.token) for verdict in step.verdicts] == [
         (CLIENT, 50, False),
         (BROKER, 34, False),
     ]
-    assert not common.login.is_token(CLIENT, 50)
-    assert not common.login.is_token(BROKER, 34)
+    assert not state.login.is_token(CLIENT, 50)
+    assert not state.login.is_token(BROKER, 34)
 
 
 @pytest.mark.parametrize("direction", [CLIENT, BROKER])
 def test_a_token_of_an_unknown_mechanism_ends_nothing(direction: Direction) -> None:
-    common, step = shared("X-UNKNOWN"), Step(b"", 0)
-    common.token_complete(direction, 5, 99, step)
+    state, step = within_login("X-UNKNOWN"), Step(b"", 0)
+    state.token_complete(direction, 5, 99, step)
     assert step.verdicts == []
-    assert common.login.is_token(direction, 99)
+    assert state.login.is_token(direction, 99)

@@ -1,8 +1,8 @@
-"""The JSON of log entries: the facts of each kind of entry, and the values that each fact may have.
+"""The schemas of the JSON in log entries and state files, and the decoder that checks JSON against them.
 
-A log may come from anywhere, and anybody can make a checksum right: an entry that these tables don't allow was written
-by no tap. Facts that are not named here are ignored, so later taps may write more. Facts that entries of format 1 lack
-are not required.
+Used by `assembly` and `progress`. A log may come from anywhere, and anybody can compute a right checksum, so each field
+is checked. Fields that no schema names are ignored, so that later versions may write more. Fields that entries of
+format 1 lack are not required.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from recorder.capture.spool import MAX_ENTRY, MAX_NUMBER, MAX_OPEN, NO_CONNECTIO
 
 Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Total = Annotated[int, Meta(ge=0, le=MAX_COUNTED)]
-# ns, or one of the two values by which an exchange says that it has no time
+# ns, or a value that stands for an unknown time: NOT_ARRIVED (0) or TIME_UNKNOWN (-1)
 Time = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Size = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Offsets = tuple[Count, Count]
 
 
-class SenselessEntryError(ValueError):
-    """An entry whose checksum is right, and that no tap wrote."""
+class InvalidEntryError(ValueError):
+    """A log entry that no tap can have written, although its checksum is right; or a state that can't be used."""
 
 
-class Opened(TypedDict):
-    """The two sockets. `limits`: the longest request and response that the proxy lets through."""
+class OpenedJson(TypedDict):
+    """A connection's opening: its two sockets. `limits`: the longest request and response that may pass."""
 
     listener: NotRequired[str | None]
     client: NotRequired[str | None]
@@ -45,20 +45,20 @@ class Opened(TypedDict):
     limits: NotRequired[tuple[Size, Size]]
 
 
-class Omitted(TypedDict):
-    """`length`: bytes that arrived and are not in the log. `frame`: the frame that begins here becomes no row."""
+class OmittedJson(TypedDict):
+    """`length`: how many bytes a setting left out. `frame`: True if the frame that begins here gets no row."""
 
     length: Annotated[int, Meta(ge=0, le=MAX_ENTRY)]
     frame: NotRequired[bool]
 
 
-class Hole(TypedDict):
-    """Where a connection's record breaks off."""
+class GapJson(TypedDict):
+    """The beginning of a gap in a connection's record. `reason`: the `cause` of the gap's event."""
 
     reason: str
 
 
-class Unlogged(TypedDict):
+class UnloggedJson(TypedDict):
     """Connections that were opened and closed without an entry of their own."""
 
     reason: str
@@ -67,8 +67,8 @@ class Unlogged(TypedDict):
     bytes: Total
 
 
-class Login(TypedDict):
-    """The principal that has logged in, or the kind of frames from the entry's offset on."""
+class LoginJson(TypedDict):
+    """Either a `principal` that the broker has accepted, or a verdict on the frames from the entry's offset on."""
 
     principal: NotRequired[str]
     mechanism: str | None
@@ -77,7 +77,7 @@ class Login(TypedDict):
 
 
 class SavedExchange(TypedDict):
-    """An exchange, as a conversation saves it."""
+    """An exchange, as `Conversation.state` saves it. `word`: `api_and_version`; `made`: the own answer, in hex."""
 
     number: Count
     word: Annotated[int, Meta(ge=0, lt=1 << 34)]
@@ -94,7 +94,7 @@ class SavedExchange(TypedDict):
 
 
 class SavedSide(TypedDict):
-    """One direction of a conversation, as the conversation saves it."""
+    """One direction of a conversation, as `Side.state` saves it."""
 
     offset: Count
     held: str
@@ -107,20 +107,20 @@ class SavedSide(TypedDict):
 
 
 class SavedRequests(SavedSide):
-    """The client's direction. `number`: of the next request."""
+    """The client's direction. `number`: that of the next request."""
 
     number: Count
 
 
 class SavedResponses(SavedSide):
-    """The broker's direction. `begun`: how many responses have begun."""
+    """The broker's direction. `begun`: the number of responses whose head has arrived."""
 
     begun: Count
     previous_last_ns: Time
 
 
 class SavedLogin(TypedDict):
-    """A login, as a conversation saves it."""
+    """A login, as `Login.state` saves it."""
 
     pending: bool
     mechanism: str | None
@@ -133,7 +133,7 @@ SavedVerdict = tuple[Annotated[int, Meta(ge=0, le=1)], Count, bool, str | None, 
 
 
 class SavedConversation(TypedDict):
-    """A conversation, as it saves itself."""
+    """A conversation, as `Conversation.state` saves it."""
 
     in_flight: list[SavedExchange]
     requests: SavedRequests
@@ -144,10 +144,11 @@ class SavedConversation(TypedDict):
     opaque_one_way: NotRequired[bool]
 
 
-class Account(TypedDict):
-    """The losses of a gap, as the tap counted them: `early` requests and responses by their numbers, all others by API.
+class AccountJson(TypedDict):
+    """The losses of a gap, as the tap counted them (`gap.Gap`).
 
-    Old logs have no sizes: neither in `early`, behind number and API, nor by API.
+    `early`: (number, API, size) of each request that began before the gap; `early_responses`: the same of responses.
+    All others are counted by API. Logs of older versions have no sizes.
     """
 
     reason: str
@@ -160,21 +161,21 @@ class Account(TypedDict):
     response_bytes: NotRequired[dict[str, Total]]
 
 
-class Resync(TypedDict):
-    """Where a connection's record goes on."""
+class ResyncJson(TypedDict):
+    """The end of a gap: the state with which the connection's record resumes."""
 
     state: SavedConversation
-    account: Account
+    account: AccountJson
     unwanted: NotRequired[list[Count]]
 
 
-class Checkpoint(TypedDict):
-    """Where a connection's record may go on, with all facts that are known of the connection.
+class CheckpointJson(TypedDict):
+    """A state with which a connection's record may resume after losses, and everything known of the connection.
 
     `arriving`: per direction, True if the state counts a frame whose end is still to come.
     """
 
-    opened: Opened
+    opened: OpenedJson
     opened_ns: Time
     principal: str | None
     state: SavedConversation
@@ -182,32 +183,32 @@ class Checkpoint(TypedDict):
     unwanted: list[Count]
 
 
-class Closed(TypedDict):
-    """`sequence` and `offsets`: frames and bytes in all; `account`: given if the record had broken off."""
+class ClosedJson(TypedDict):
+    """A connection's end. `sequence`, `offsets`: all its frames and bytes; `account`: of a gap that has not ended."""
 
     cause: str
     sequence: NotRequired[Count]
     offsets: NotRequired[Offsets]
-    account: NotRequired[Account]
+    account: NotRequired[AccountJson]
 
 
-class Totals(TypedDict):
-    """How many connections were closed, and the frames and bytes that they held."""
+class TotalsJson(TypedDict):
+    """The number of closed connections, and the frames and bytes that passed on them."""
 
     connections: Total
     frames: Total
     bytes: Total
 
 
-class Roll(TypedDict):
+class InventoryJson(TypedDict):
     """`open`: the open connections, each with the number of its next entry."""
 
     open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MAX_OPEN)]
-    closed: Totals
+    closed: TotalsJson
 
 
-class Broken(TypedDict):
-    """Where a connection's record broke off, as its track saves it."""
+class BrokenJson(TypedDict):
+    """Where a connection's record broke off (`ConnectionState.break_off`)."""
 
     reason: str
     since_ns: Time
@@ -220,13 +221,13 @@ class Broken(TypedDict):
     offsets: Offsets | None
 
 
-class SavedTrack(TypedDict):
-    """A connection, as the compactor saves it."""
+class SavedConnectionState(TypedDict):
+    """A connection, as `ConnectionState.state` saves it."""
 
     connection: Count
-    facts: Opened
+    facts: OpenedJson
     talk: SavedConversation | None
-    broken: Broken | None
+    broken: BrokenJson | None
     sequence: Count
     principal: str | None
     clients: list[tuple[Count, str | None]]
@@ -245,7 +246,7 @@ class SavedTrack(TypedDict):
 
 
 class SavedAssembly(TypedDict):
-    """The assembly, as the compactor saves it: all connections, and the session."""
+    """All connections of a session, as `Assembly.state` saves them."""
 
     clock_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     last_mono_ns: Count
@@ -253,12 +254,12 @@ class SavedAssembly(TypedDict):
     begun: bool
     ended: bool
     is_numbered: bool
-    closed: Totals | None
-    tracks: Annotated[list[SavedTrack], Meta(max_length=MAX_OPEN)]
+    closed: TotalsJson | None
+    tracks: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
 
 
 class SavedProgress(TypedDict):
-    """The compactor's progress."""
+    """`progress.Progress`, as it is saved."""
 
     segment: Count
     finished: bool
@@ -275,7 +276,7 @@ class SavedSession(TypedDict):
     assembly: SavedAssembly
 
 
-class Node(TypedDict):
+class NodeJson(TypedDict):
     """A broker's node id, its address, and the listener that stands for it."""
 
     node_id: Int32
@@ -284,38 +285,38 @@ class Node(TypedDict):
     cluster: NotRequired[str | None]
 
 
-_FACTS: Mapping[int, Decoder[Any]] = {
-    EntryKind.OPENED: Decoder(Opened),
-    EntryKind.OMITTED: Decoder(Omitted),
-    EntryKind.HOLE: Decoder(Hole),
-    EntryKind.LOGIN: Decoder(Login),
-    EntryKind.RESYNC: Decoder(Resync),
-    EntryKind.CLOSED: Decoder(Closed),
-    EntryKind.NODE: Decoder(Node),
-    EntryKind.END: Decoder(Roll),
-    EntryKind.ROLL: Decoder(Roll),
-    EntryKind.CHECKPOINT: Decoder(Checkpoint),
+_DECODERS: Mapping[int, Decoder[Any]] = {
+    EntryKind.OPENED: Decoder(OpenedJson),
+    EntryKind.OMITTED: Decoder(OmittedJson),
+    EntryKind.GAP: Decoder(GapJson),
+    EntryKind.LOGIN: Decoder(LoginJson),
+    EntryKind.RESYNC: Decoder(ResyncJson),
+    EntryKind.CLOSED: Decoder(ClosedJson),
+    EntryKind.NODE: Decoder(NodeJson),
+    EntryKind.END: Decoder(InventoryJson),
+    EntryKind.INVENTORY: Decoder(InventoryJson),
+    EntryKind.CHECKPOINT: Decoder(CheckpointJson),
 }
-# the types in the lists of `early`, which no table can express
+# the types in the lists of `early`, which no schema expresses
 _EARLY = ([int, str], [int, str, int])
 _NOTHING: dict[str, Any] = {"early": ()}
-# a hole without a connection
-_UNLOGGED = Decoder(Unlogged)
+# a GAP entry without a connection tells of connections that have no entry of their own
+_UNLOGGED_DECODER = Decoder(UnloggedJson)
 
 
-def facts(entry: Entry) -> Any:
-    """The facts of an entry: a dict of its kind's table. Raises SenselessEntryError."""
-    is_unlogged = entry.kind == EntryKind.HOLE and entry.connection == NO_CONNECTION
-    found = checked(_UNLOGGED if is_unlogged else _FACTS[entry.kind], entry.data)
-    for early in found.get("account", _NOTHING)["early"]:
-        if [type(one) for one in early] not in _EARLY:
-            raise SenselessEntryError("an early request is a number, an API, and perhaps a size")
-    return found
+def decoded(entry: Entry) -> Any:
+    """The JSON of an entry, checked against the schema of its kind. Raises InvalidEntryError."""
+    is_unlogged = entry.kind == EntryKind.GAP and entry.connection == NO_CONNECTION
+    fields = decode_checked(_UNLOGGED_DECODER if is_unlogged else _DECODERS[entry.kind], entry.data)
+    for early in fields.get("account", _NOTHING)["early"]:
+        if [type(value) for value in early] not in _EARLY:
+            raise InvalidEntryError("an early request is a number, an API, and perhaps a size")
+    return fields
 
 
-def checked(table: Decoder[Any], text: bytes) -> Any:
-    """JSON decoded by a table. Raises SenselessEntryError."""
+def decode_checked(decoder: Decoder[Any], text: bytes) -> Any:
+    """The JSON value of a text, checked against the decoder's schema. Raises InvalidEntryError."""
     try:
-        return table.decode(text)
+        return decoder.decode(text)
     except (ValueError, RecursionError) as error:
-        raise SenselessEntryError(str(error)) from error
+        raise InvalidEntryError(str(error)) from error

@@ -1,9 +1,9 @@
 """Where the frames lie in a chunk, and the exchange of each frame.
 
-The compactor and the sieve need every frame. Marks for all of them would be the obvious way, but then each frame would
-take the conversation's slow path. So the conversation is fed as a busy proxy feeds it, and the frames are laid out from
-its results: the exchanges that began or ended with the chunk, in their order, each with its size. Only bare tokens and
-unreadable frames, which no exchange owns, come as marks.
+Used by the compactor (`streams`) and by `frame_filter`, which need every frame. The conversation could mark every
+frame, but marked frames take its slow path. So the places of the frames are computed from its results: the exchanges
+that began or ended with the chunk, in their order, each with its size. Only frames without an exchange (bare tokens,
+unreadable frames) come as marks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from proxy.wire.framing import LENGTH
 class FrameSpan(NamedTuple):
     """A frame at `data[start:stop]`, its length included.
 
-    The frame began earlier if `start` is below 0, and is still arriving if `stop` is behind the data. An answer that
-    the proxy made has no bytes in the stream: `start` is `stop`.
+    The frame began in an earlier step if `start` is below 0, and is still arriving if `stop` is behind the data. The
+    proxy's own answer has no bytes in the stream, so its `start` is its `stop`.
     """
 
     kind: FrameKind
@@ -31,9 +31,9 @@ class FrameSpan(NamedTuple):
 
 
 class ArrivingFrame(NamedTuple):
-    """One direction between two steps: the frame that is arriving, if any.
+    """The frame that is arriving in one direction, between two steps.
 
-    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving. `number`: the next request's.
+    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving. `number`: that of the next request.
     """
 
     kind: FrameKind
@@ -43,34 +43,35 @@ class ArrivingFrame(NamedTuple):
     number: int
 
     @classmethod
-    def now(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
-        """The state between two steps. `kind`: of the frame that is half there, if any."""
+    def between_steps(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
+        """The arriving frame of a conversation's direction. `kind`: its kind, which the conversation does not tell."""
         side = conversation.responses_side if direction else conversation.requests_side
         return cls(kind, side.open_exchange, side.open_begin, side.bytes_left, conversation.next_exchange)
 
-    def found(self, step: Step) -> list[FrameSpan]:
-        """The span, in the next step, of the frame that is arriving, if any."""
+    def span_in(self, step: Step) -> list[FrameSpan]:
+        """The span of the arriving frame in the next step; none if no frame is arriving."""
         return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
 
 
-def cut(
+def feed_chunk(
     conversation: Conversation, direction: int, chunk: bytes, at_ns: int, arriving: FrameKind
 ) -> tuple[Step, list[FrameSpan]]:
-    """The frames that a chunk touches, and the proxy's own answers that went out with a chunk from the broker.
+    """Feeds a chunk to the conversation. Returns its step, and the spans of the frames that the chunk touches.
 
-    `arriving`: the kind of the frame that is half there, if any.
+    The proxy's own answers that are due with a chunk from the broker have spans too. `arriving`: the kind of the frame
+    that is arriving before the chunk, if there is one.
     """
-    before = ArrivingFrame.now(conversation, direction, arriving)
+    before = ArrivingFrame.between_steps(conversation, direction, arriving)
     if direction:
         step = conversation.responses(chunk, at_ns)
-        return step, responses_in(conversation, step, before)
+        return step, response_spans(conversation, step, before)
     step = conversation.requests(chunk, at_ns)
-    return step, requests_in(conversation, step, before)
+    return step, request_spans(conversation, step, before)
 
 
-def requests_in(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
-    """The frames that a step from the client touches."""
-    left, found = before.left, before.found(step)
+def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
+    """The spans of the frames that a step from the client touches. `before`: the frame that was arriving before it."""
+    left, spans = before.left, before.span_in(step)
     owners = _begun(conversation, step, before.number)
     ownerless = _ownerless(step)
     at, index, stop = left, 0, step.stop
@@ -78,42 +79,42 @@ def requests_in(conversation: Conversation, step: Step, before: ArrivingFrame) -
         start = at
         if ownerless and start in ownerless:
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
-            found.append(FrameSpan(ownerless[start], None, start, at))
+            spans.append(FrameSpan(ownerless[start], None, start, at))
         else:
             exchange = owners[index]
             index += 1
             at += 4 + exchange.request_size
-            found.append(FrameSpan(FrameKind.REQUEST, exchange, start, at))
-    return found
+            spans.append(FrameSpan(FrameKind.REQUEST, exchange, start, at))
+    return spans
 
 
-def responses_in(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
-    """The frames that a step from the broker touches, and the proxy's own answers in it."""
-    side, left, exchange, found = conversation.responses_side, before.left, before.exchange, before.found(step)
+def response_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
+    """The spans of the frames that a step from the broker touches, and of the proxy's own answers in it."""
+    side, left, exchange, spans = conversation.responses_side, before.left, before.exchange, before.span_in(step)
     finished, ownerless = step.finished, _ownerless(step)
     at, stop = left, step.stop
-    # a response that was arriving and ends in this step is finished[0]; `found` has its span already
+    # a response that was arriving and ends in this step is finished[0]; its span is in `spans` already
     index = int(left <= len(step.data) and exchange is not None and left > 0)
     while True:
         while index < len(finished) and finished[index].own_answer is not None:
-            found.append(FrameSpan(FrameKind.RESPONSE, finished[index], at, at))
+            spans.append(FrameSpan(FrameKind.RESPONSE, finished[index], at, at))
             index += 1
         if at >= stop:
-            return found
+            return spans
         start = at
         if ownerless and start in ownerless:
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
-            found.append(FrameSpan(ownerless[start], None, start, at))
+            spans.append(FrameSpan(ownerless[start], None, start, at))
             continue
         exchange = finished[index] if index < len(finished) else side.open_exchange
         assert exchange is not None
         index += 1
         at += 4 + exchange.response_size
-        found.append(FrameSpan(FrameKind.RESPONSE, exchange, start, at))
+        spans.append(FrameSpan(FrameKind.RESPONSE, exchange, start, at))
 
 
 def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]:
-    """The exchanges whose requests began in a step, in their order; `first`: the number of the first of them."""
+    """The exchanges whose requests began in a step, in their order. `first`: the number of the first of them."""
     begun = []
     for exchange in reversed(conversation.in_flight):
         if exchange.number < first:
@@ -132,12 +133,15 @@ def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]
 
 
 def _ownerless(step: Step) -> dict[int, FrameKind]:
-    """The places in the data where frames begin that no exchange owns, each with its kind."""
+    """The offsets in the data at which frames without an exchange begin, each with the frame's kind."""
     return {mark.begin - step.offset: mark.kind for mark in step.marks if mark.exchange is None}
 
 
 def take_number(numbers: deque[int], number: int) -> bool:
-    """Removes the numbers up to `number`: earlier exchanges were never answered. True if `number` was among them."""
+    """Removes all exchange numbers up to `number`; returns True if `number` was among them.
+
+    Earlier exchanges that are still there were never answered.
+    """
     while numbers and numbers[0] < number:
         numbers.popleft()
     is_there = bool(numbers) and numbers[0] == number

@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from recorder.capture import blocks
-from recorder.capture.blocks import (
+from recorder.capture import direct_io
+from recorder.capture.direct_io import (
     BLOCK,
     BUFFER,
-    LONGEST,
+    GROUPS_PER_TRIAL,
     MAX_PIECES,
-    TRIAL,
-    TRY_AGAIN,
-    BlockFile,
-    Pace,
-    WrittenInPart,
+    MAX_WRITE_SECONDS,
+    TRIAL_BYTES,
+    DirectFile,
+    DirectWriteLimit,
+    ShortWrite,
     is_cached,
 )
 
 # more than anything here is
 ALL = 1 << 40
 
-BlocksOf = Callable[..., BlockFile]
+BlocksOf = Callable[..., DirectFile]
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def blocks_of(path: Path) -> Iterator[BlocksOf]:
-    opened: list[BlockFile] = []
+    opened: list[DirectFile] = []
 
-    def of(content: bytes = b"", flags: int = os.O_WRONLY) -> BlockFile:
+    def of(content: bytes = b"", flags: int = os.O_WRONLY) -> DirectFile:
         path.write_bytes(content)
-        opened.append(BlockFile(os.open(path, flags | os.O_DIRECT)))
+        opened.append(DirectFile(os.open(path, flags | os.O_DIRECT)))
         return opened[-1]
 
     yield of
@@ -95,7 +95,7 @@ def test_what_goes_past_the_cache_is_not_in_it(blocks_of, path):
     blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     with path.open("rb+", buffering=0) as file:
         assert not is_cached(file.fileno(), BUFFER // 2)
-        assert BlockFile(os.open(path, os.O_RDONLY | os.O_DIRECT)).read(0, BUFFER) == bytes(BUFFER)
+        assert DirectFile(os.open(path, os.O_RDONLY | os.O_DIRECT)).read(0, BUFFER) == bytes(BUFFER)
         assert not is_cached(file.fileno(), BUFFER // 4)
         file.write(b"x")
         assert is_cached(file.fileno(), 0)
@@ -125,7 +125,7 @@ def test_behind_the_end_of_a_file_nobody_can_tell_what_is_cached(blocks_of, path
 
 def test_where_nobody_can_tell_what_is_cached_it_counts_as_cached(monkeypatch, blocks_of, path):
     blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
-    monkeypatch.setattr("recorder.capture.blocks._LIBC.mincore", lambda *_: -1)
+    monkeypatch.setattr("recorder.capture.direct_io._LIBC.mincore", lambda *_: -1)
     with path.open("rb") as file:
         assert is_cached(file.fileno(), 0)
     assert is_cached(-1, 0)
@@ -138,9 +138,9 @@ def test_a_file_system_without_this_way_says_so_and_nothing_stays_open(monkeypat
     def no_memory(*_: object) -> int:
         raise OSError(errno.ENOMEM, "no memory")
 
-    monkeypatch.setattr("recorder.capture.blocks.os.memfd_create", no_memory)
+    monkeypatch.setattr("recorder.capture.direct_io.os.memfd_create", no_memory)
     with pytest.raises(OSError, match="no memory"):
-        BlockFile(os.open(path, os.O_RDONLY | os.O_DIRECT))
+        DirectFile(os.open(path, os.O_RDONLY | os.O_DIRECT))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -150,8 +150,8 @@ def test_a_disk_that_takes_a_part_is_an_error(blocks_of, monkeypatch, path):
     def in_part(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
         return write(descriptor, pieces, at) if descriptor != one._descriptor else 0
 
-    monkeypatch.setattr("recorder.capture.blocks.os.pwritev", in_part)
-    with pytest.raises(WrittenInPart):
+    monkeypatch.setattr("recorder.capture.direct_io.os.pwritev", in_part)
+    with pytest.raises(ShortWrite):
         one.append([bytes(BUFFER)], 0, b"", ALL)
     assert path.stat().st_size == 0
 
@@ -178,25 +178,25 @@ def test_once_so_much_is_written_the_rest_is_left(most, blocks_of, path):
 
 
 def test_how_fast_a_disk_is_is_found_out_with_little():
-    assert Pace().allowance() == TRIAL
+    assert DirectWriteLimit().allowed_bytes() == TRIAL_BYTES
 
 
 def test_what_a_disk_takes_in_time_goes_past_the_cache():
-    pace = Pace()
+    pace = DirectWriteLimit()
     pace.note(1.0, 10**9)
-    assert [pace.allowance() for _ in range(100)] == [int(LONGEST * 10**9)] * 100
+    assert [pace.allowed_bytes() for _ in range(100)] == [int(MAX_WRITE_SECONDS * 10**9)] * 100
 
 
 def test_a_disk_that_takes_too_long_is_tried_again_now_and_then():
-    pace = Pace()
+    pace = DirectWriteLimit()
     pace.note(1.0, 10**6)
-    tried = [pace.allowance() for _ in range(10 * TRY_AGAIN)]
-    assert tried.count(TRIAL) == 10
-    assert tried.count(0) == 9 * TRY_AGAIN + (TRY_AGAIN - 10)
+    tried = [pace.allowed_bytes() for _ in range(10 * GROUPS_PER_TRIAL)]
+    assert tried.count(TRIAL_BYTES) == 10
+    assert tried.count(0) == 9 * GROUPS_PER_TRIAL + (GROUPS_PER_TRIAL - 10)
     pace.note(1.0, 10**9)
-    assert pace.allowance() == int(LONGEST * 10**9)
+    assert pace.allowed_bytes() == int(MAX_WRITE_SECONDS * 10**9)
 
 
 def test_the_buffer_holds_whole_blocks():
     assert BUFFER % BLOCK == 0
-    assert blocks.LARGE >= BLOCK
+    assert direct_io.MIN_DIRECT_BYTES >= BLOCK

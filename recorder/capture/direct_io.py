@@ -1,9 +1,10 @@
-"""Large amounts of a segment's bytes, past the kernel's page cache (O_DIRECT).
+"""Direct I/O: writes and reads large amounts of a segment's bytes past the kernel's page cache (O_DIRECT).
 
-A log is written once and read once. Through the page cache it takes memory from programs that live on the cache, such
-as a broker on the same machine. It takes more processor time too: finding and filling fresh pages took 0.3 to 1.9 ms a
-MiB where it was measured, past the cache 0.1 to 0.3. Only whole blocks can bypass the cache. All other bytes go through
-it, and on file systems without O_DIRECT all bytes do; either way sees what the other has written.
+Used by `writer` and `segments`. A log is written once and read once. In the page cache it would displace the files of
+other programs, such as a broker on the same machine. Direct I/O takes less processor time too: 0.1 to 0.3 ms a MiB
+where it was measured, and 0.3 to 1.9 ms with the cache, whose fresh pages must be found and filled. Only whole blocks
+can bypass the cache. All other bytes go through it, and on file systems without O_DIRECT all bytes do. Each way sees
+what the other has written.
 """
 
 from __future__ import annotations
@@ -21,27 +22,30 @@ BLOCK = 4096
 BUFFER = 4 * 1024 * 1024
 # one `pwritev` takes so many pieces and one more, below the kernel's limit (IOV_MAX, 1024)
 MAX_PIECES = 512
-# seconds that the write of one group (`Log.append`) may take; bytes of a trial write, which measures the disk's speed;
-# groups from one trial of a disk that was too slow to the next
-LONGEST, TRIAL, TRY_AGAIN = 0.1, 1024 * 1024, 64
-# bytes below which the page cache is fast enough
-LARGE = 512 * 1024
+# seconds that the direct write of one group (`Log.append`) may take
+MAX_WRITE_SECONDS = 0.1
+# bytes of a trial write, which measures the disk's speed
+TRIAL_BYTES = 1024 * 1024
+# after a disk was too slow, one group in so many is a trial
+GROUPS_PER_TRIAL = 64
+# smaller amounts go through the page cache, which is fast enough for them
+MIN_DIRECT_BYTES = 512 * 1024
 
 
-class WrittenInPart(OSError):
-    """The file took only a part of the bytes; the next write will raise the reason."""
+class ShortWrite(OSError):
+    """The file took only a part of the bytes. The next write will raise the reason."""
 
 
-class BlockFile:
-    """One file whose blocks are read or written past the cache."""
+class DirectFile:
+    """One file that is read or written with direct I/O."""
 
     def __init__(self, descriptor: int) -> None:
-        """`descriptor`: of the file opened with O_DIRECT, to read or to write; `close` closes it. Raises OSError."""
+        """`descriptor`: that of the file, opened with O_DIRECT; `close` closes it. Raises OSError."""
         self._descriptor = descriptor
         self._gathered = -1
         try:
-            # page-aligned memory, as O_DIRECT requires. It is a file's memory, so that `pwritev` gathers the pieces in
-            # it, without the interpreter's lock
+            # the buffer is a memory file: its pages are aligned, as O_DIRECT requires, and `pwritev` gathers the pieces
+            # in it without the interpreter's lock
             self._gathered = os.memfd_create("blocks", os.MFD_CLOEXEC)
             os.ftruncate(self._gathered, BUFFER + BLOCK)
             self._buffer = memoryview(mmap.mmap(self._gathered, BUFFER + BLOCK))
@@ -53,17 +57,18 @@ class BlockFile:
         """Writes as many whole blocks as `pieces` fill.
 
         Args:
-            end: of the file.
-            begun: the bytes of the file's last, incomplete block (`end % BLOCK`).
-            max_bytes: stops after so many bytes.
+            end: the file's size.
+            begun: the bytes of the file's last, incomplete block; there are `end % BLOCK`.
+            max_bytes: about how many bytes to write at most.
 
-        Returns: bytes written. Raises OSError where the disk takes no more: the file's size then says how much it took.
+        Returns the number of bytes written, `begun` included. Raises OSError; the file's size then tells how many bytes
+        it took.
         """
         at, filled, written = end - len(begun), len(begun), 0
         self._buffer[:filled] = begun
-        for some in _portions(pieces, min(BUFFER, max_bytes) - filled):
-            _write(self._gathered, some, filled)
-            filled += sum(map(len, some))
+        for portion in _portions(pieces, min(BUFFER, max_bytes) - filled):
+            _write(self._gathered, portion, filled)
+            filled += sum(map(len, portion))
             whole = filled - filled % BLOCK
             _write(self._descriptor, [self._buffer[:whole]], at)
             at, filled, written = at + whole, filled - whole, written + whole
@@ -80,7 +85,7 @@ class BlockFile:
         return bytes(self._buffer[at - start : min(got, at + size - start)])
 
     def close(self) -> None:
-        """Closes the file; nothing happens the second time. The memory goes with this object."""
+        """Closes the file; a second call does nothing. The buffer's memory is freed with this object."""
         for descriptor in (self._descriptor, self._gathered):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -89,11 +94,14 @@ class BlockFile:
 
 def _write(descriptor: int, pieces: Sequence[bytes | memoryview], at: int) -> None:
     if os.pwritev(descriptor, pieces, at) != sum(map(len, pieces)):
-        raise WrittenInPart
+        raise ShortWrite
 
 
 def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memoryview]]:
-    """The pieces in their order, in portions of up to `first` bytes, then BUFFER - BLOCK: a part of a block is kept."""
+    """The pieces in their order, in portions: of `first` bytes at most, then of BUFFER - BLOCK.
+
+    A BLOCK of the buffer is left free for the bytes of an incomplete block.
+    """
     portion: list[bytes | memoryview] = []
     room = first
     for piece in pieces:
@@ -107,10 +115,10 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
         yield portion
 
 
-class Pace:
-    """How many bytes go past the cache in one go: as many as the disk takes within LONGEST.
+class DirectWriteLimit:
+    """Limits the direct write of one group to the bytes that the disk takes within MAX_WRITE_SECONDS.
 
-    The queue must not wait minutes for a slow disk while the page cache has room for the burst.
+    The page cache takes the rest: the queue must not wait minutes for a slow disk while the cache has room for a burst.
     """
 
     def __init__(self) -> None:
@@ -118,27 +126,28 @@ class Pace:
         self._seconds: float | None = None
         self._refused = 0
 
-    def allowance(self) -> int:
-        """Bytes of the next group that may go past the cache; 0: none."""
+    def allowed_bytes(self) -> int:
+        """The number of bytes of the next group that may be written directly; 0: none."""
         if self._seconds is None:
-            return TRIAL
-        allowed = int(LONGEST / self._seconds)
-        if allowed >= LARGE:
+            return TRIAL_BYTES
+        allowed = int(MAX_WRITE_SECONDS / self._seconds)
+        if allowed >= MIN_DIRECT_BYTES:
             return allowed
         # the disk may have become faster
-        self._refused = (self._refused + 1) % TRY_AGAIN
-        return 0 if self._refused else TRIAL
+        self._refused = (self._refused + 1) % GROUPS_PER_TRIAL
+        return 0 if self._refused else TRIAL_BYTES
 
     def note(self, seconds: float, size: int) -> None:
-        """Notes the seconds that `size` bytes took."""
+        """Notes that the direct write of `size` bytes took so many seconds."""
         self._seconds = max(seconds, 1e-6) / size
 
 
 def is_cached(descriptor: int, at: int) -> bool:
     """True if the byte at this offset of the file is in the page cache, or if the system can't tell.
 
-    `mincore` doesn't touch the byte. A read that must not wait (RWF_NOWAIT) makes newer kernels (6.18, say) ask the
-    disk for the page; where the disk answers within the call, the byte seems to have been cached.
+    Asks with `mincore`, which doesn't touch the byte. A read that must not wait (RWF_NOWAIT) would not do: newer
+    kernels (6.18, for example) ask the disk for the page, and if the disk answers within the call, the byte seems to be
+    cached.
     """
     try:
         page = mmap.mmap(descriptor, 1, access=mmap.ACCESS_COPY, offset=at - at % mmap.ALLOCATIONGRANULARITY)

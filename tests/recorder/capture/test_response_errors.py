@@ -10,7 +10,7 @@ from proxy.wire import catalog
 from proxy.wire.error_paths import Unread
 from proxy.wire.keys import FETCH, METADATA
 from proxy.wire.long_polls import Wait
-from recorder.capture.reading import Reading, read, read_row
+from recorder.capture.response_errors import ResponseErrors, response_errors, row_errors
 
 FAILED = catalog.encode_response(METADATA, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}] * 2})
 
@@ -21,12 +21,12 @@ def row(frame: bytes | None = FAILED, **other: Any) -> dict[str, Any]:
 
 
 def test_every_error_counts_as_often_as_it_stands_there() -> None:
-    assert read_row(row()) == Reading([3, 3])
+    assert row_errors(row()) == ResponseErrors([3, 3])
 
 
 def test_no_error_is_told_from_nothing_to_read() -> None:
     fine = catalog.encode_response(METADATA, 12, 1, {"topics": []})
-    assert read_row(row(fine)) == Reading([])
+    assert row_errors(row(fine)) == ResponseErrors([])
 
 
 @pytest.mark.parametrize(
@@ -44,23 +44,25 @@ def test_no_error_is_told_from_nothing_to_read() -> None:
     ids=range(8),
 )
 def test_what_cannot_be_read_says_why(other: dict[str, Any], why: Unread) -> None:
-    assert read_row(row(**other)) == Reading([], why)
+    assert row_errors(row(**other)) == ResponseErrors([], why)
 
 
 def test_a_cut_response_whose_errors_had_come_is_read() -> None:
-    assert read_row(row(FAILED[:-1] + b"", note="cut: 1 byte never came")).codes == [3, 3]
+    assert row_errors(row(FAILED[:-1] + b"", note="cut: 1 byte never came")).codes == [3, 3]
 
 
 @pytest.mark.parametrize("other", [{"frame": None}, {"frame": b"\0"}, {"api_version": 999}], ids=range(3))
 def test_a_long_poll_that_is_not_read_may_have_waited(other: dict[str, Any]) -> None:
-    assert read_row(row(api_key=FETCH) | other).wait is Wait.INCLUDES_WAIT
+    assert row_errors(row(api_key=FETCH) | other).wait is Wait.INCLUDES_WAIT
 
 
 def test_a_fetch_of_0_7_never_waits() -> None:
-    found = read(b"\0\1", dialect="kafka-0.7", api_key=FETCH, api_version=None, masked_from=None, is_cut=False)
-    assert found == Reading([1])
+    found = response_errors(
+        b"\0\1", dialect="kafka-0.7", api_key=FETCH, api_version=None, masked_from=None, is_cut=False
+    )
+    assert found == ResponseErrors([1])
 
 
 def test_errors_of_0_7_have_their_present_numbers() -> None:
     frame = b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\2\0\1" + b"\0\0\0\2\0\3"
-    assert read_row(row(frame, dialect="kafka-0.7", api_key=2, api_version=None)).codes == [3, 1, 3]
+    assert row_errors(row(frame, dialect="kafka-0.7", api_key=2, api_version=None)).codes == [3, 1, 3]

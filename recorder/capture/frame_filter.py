@@ -1,8 +1,9 @@
 """Decides which frames, or which bytes behind their heads, are left out of one connection's recording.
 
-A request is selected by its API, its client id and its connection's principal, and its response with it. A request
-whose client id is incomplete is undecided, and its bytes wait. The bytes that framing and pairing need are always kept.
-For the bytes left out, the log holds their number alone, so that the compactor still frames and counts.
+Used by the tap if the settings leave anything out. A request is selected by its API, its client id, and its
+connection's principal; a response is selected with its request. A request is undecided until its client id is complete,
+and its bytes wait. The bytes that framing and pairing need are always kept. In place of bytes that are left out, the
+log holds their number, with which the compactor still frames and counts.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from proxy.wire.framing import LENGTH
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from recorder.capture.backlog import NOWHERE
-from recorder.capture.cutting import ArrivingFrame, FrameSpan, requests_in, responses_in, take_number
+from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans, take_number
 from recorder.capture.selection import OTHER, Selection
 
-# offsets in a request with its length in front (`framed`): of the client id's size, and of the client id
+# offsets in a request, its length field included: of the client id's size, and of the client id
 FRAMED_SIZE_AT = LENGTH.size + CLIENT_ID_SIZE_AT
 FRAMED_ID_AT = FRAMED_SIZE_AT + 2
-# bytes of a client id that are matched: they are read anew with each chunk of an undecided request
+# bytes of a client id that are matched: they are read again with each chunk of an undecided request
 LONGEST_CLIENT_ID = 256
 # bytes of a frame that are always kept, its length field included: of a response; of a frame of the dialect of 0.7 (a
 # type or an error code); of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 
 
-class Cut(NamedTuple):
+class Omission(NamedTuple):
     """The bytes of a frame from `start` to `stop` are left out; the frame begins at `begin` (all are stream offsets).
 
-    `is_whole`: this is the first cut of a frame that becomes no row.
+    `begins_no_row`: True for the first omission of a frame that becomes no row.
     """
 
     begin: int
     start: int
     stop: int
-    is_whole: bool
+    begins_no_row: bool
 
 
-class Sieve:
-    """The sieve of one connection. `principal`: of the last login. `frames`, `bytes`: the numbers left out so far."""
+class FrameFilter:
+    """The filter of one connection. `principal`: of the last login; `frames`, `bytes`: the numbers left out so far."""
 
     def __init__(
         self, conversation: Conversation, selection: Selection, *, is_selected: bool, principal: str | None
@@ -62,42 +63,44 @@ class Sieve:
         self.bytes = 0
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
-        # numbers of exchanges whose requests were left out, and whose responses have not come
+        # numbers of the exchanges whose requests were left out and whose responses have not come
         self._unwanted: deque[int] = deque()
         # per direction: the frame that is arriving between two steps
-        self._arriving = [ArrivingFrame.now(conversation, direction, FrameKind.REQUEST) for direction in Direction]
+        self._arriving = [
+            ArrivingFrame.between_steps(conversation, direction, FrameKind.REQUEST) for direction in Direction
+        ]
         # per direction: the stream offset from which on the arriving frame is left out
-        self._cut_from = [NOWHERE, NOWHERE]
+        self._omit_from = [NOWHERE, NOWHERE]
         # the bytes of the undecided request that have come
         self._undecided_bytes = b""
 
     @property
     def unwanted(self) -> list[int]:
-        """The numbers of exchanges whose responses will be left out."""
+        """The numbers of the exchanges whose responses will be left out."""
         return [*self._unwanted]
 
     @property
-    def is_needless(self) -> bool:
+    def omits_nothing(self) -> bool:
         """True if nothing is left out from here on."""
         return (
             self.is_selected
             and self.selection.selects_everything
             and not self._unwanted
-            and self._cut_from == [NOWHERE, NOWHERE]
+            and self._omit_from == [NOWHERE, NOWHERE]
             and self.undecided == NOWHERE
         )
 
-    def cuts(self, direction: Direction, step: Step) -> list[Cut]:
-        """The cuts in the bytes of a step. Must be called once for each step of the connection."""
-        frames_in = responses_in if direction else requests_in
+    def omissions(self, direction: Direction, step: Step) -> list[Omission]:
+        """The omissions in the bytes of a step. Call it once for each step of the connection, in order."""
+        frames_in = response_spans if direction else request_spans
         frames = frames_in(self._conversation, step, self._arriving[direction])
-        cuts = [cut for frame in frames for cut in self._frame_cuts(direction, step, frame)]
+        omissions = [omission for frame in frames for omission in self._frame_omissions(direction, step, frame)]
         last_kind = frames[-1].kind if frames else FrameKind.REQUEST
-        self._arriving[direction] = ArrivingFrame.now(self._conversation, direction, last_kind)
-        self.bytes += sum(cut.stop - cut.start for cut in cuts)
-        return cuts
+        self._arriving[direction] = ArrivingFrame.between_steps(self._conversation, direction, last_kind)
+        self.bytes += sum(omission.stop - omission.start for omission in omissions)
+        return omissions
 
-    def _frame_cuts(self, direction: Direction, step: Step, frame: FrameSpan) -> Iterator[Cut]:
+    def _frame_omissions(self, direction: Direction, step: Step, frame: FrameSpan) -> Iterator[Omission]:
         _, exchange, start, stop = frame
         if start == stop:
             # the proxy's own answer, which has no bytes in the stream
@@ -106,7 +109,7 @@ class Sieve:
             return
         begin, end = step.offset + start, step.offset + stop
         arrived = step.offset + min(stop, step.stop)
-        is_whole = False
+        begins_no_row = False
         is_continued = direction is Direction.REQUEST and begin == self.undecided
         if start >= 0 or is_continued:
             head = (self._undecided_bytes if is_continued else b"") + step.data[max(start, 0) : min(stop, step.stop)]
@@ -116,22 +119,25 @@ class Sieve:
                 return
             if is_continued:
                 self.undecided, self._undecided_bytes = NOWHERE, b""
-            is_whole, kept_size = decision
-            self.frames += is_whole
-            self._cut_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
+            begins_no_row, kept_size = decision
+            self.frames += begins_no_row
+            self._omit_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
             piece_start = begin
         else:
             piece_start = step.offset
-        cut_from = max(self._cut_from[direction], piece_start)
-        if is_whole or cut_from < arrived:
-            yield Cut(begin, min(cut_from, arrived), arrived, is_whole)
+        omit_from = max(self._omit_from[direction], piece_start)
+        if begins_no_row or omit_from < arrived:
+            yield Omission(begin, min(omit_from, arrived), arrived, begins_no_row)
         if arrived == end:
-            self._cut_from[direction] = NOWHERE
+            self._omit_from[direction] = NOWHERE
 
     def _decision(
         self, direction: Direction, frame: FrameSpan, head: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
-        """(True if the frame becomes no row, the number of its bytes to keep or None for all); None while undecided."""
+        """(True if the frame becomes no row, the number of its bytes to keep or None for all); None while undecided.
+
+        `head`: the bytes of the frame that have come.
+        """
         if frame.kind is FrameKind.TOKEN:
             return False, None
         if direction is Direction.RESPONSE:
@@ -162,7 +168,7 @@ class Sieve:
         if unwanted and exchange.awaits:
             self._unwanted.append(exchange.number)
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
-            # all its bytes are kept: they name the mechanism of the tokens that follow
+            # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
             return unwanted, None
         return unwanted, self._kept_size(max(head_size, _behind_acks(exchange, head)), unwanted)
 
@@ -174,7 +180,7 @@ class Sieve:
         return None if limit is None else max(head_size, LENGTH_SIZE + limit)
 
     def _matches(self, api: str | None, client_id: str | None) -> bool:
-        """True if such frames are selected. `client_id`: None if it is not to be matched yet."""
+        """True if such frames are selected. `client_id`: None: it is not matched."""
         selection = self.selection
         return (
             self.is_selected

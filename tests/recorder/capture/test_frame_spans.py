@@ -11,7 +11,7 @@ from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire import catalog
-from recorder.capture.cutting import FrameSpan, cut
+from recorder.capture.frame_spans import FrameSpan, feed_chunk
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 from tests.sweeps import examples
@@ -21,7 +21,7 @@ Piece = tuple[str, int | None, int, int, int, int]
 
 
 def cut_pieces(talk: Conversation, chunk: traffic.Chunk, kinds: list[FrameKind]) -> list[Piece]:
-    step, found = cut(talk, chunk.direction, chunk.data, chunk.at_ns, kinds[chunk.direction])
+    step, found = feed_chunk(talk, chunk.direction, chunk.data, chunk.at_ns, kinds[chunk.direction])
     for one in found:
         kinds[chunk.direction] = one.kind
     return [piece(one, step.offset, len(step.data)) for one in found]
@@ -75,11 +75,11 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
     rng = random.Random(2)
     calls = [traffic.call(rng, traffic.HEARTBEAT, number, "c") for number in range(3)]
     talk = Conversation(Routes(), decides=False)
-    cut(talk, Direction.REQUEST, b"".join(call.request for call in calls), 1, FrameKind.REQUEST)
+    feed_chunk(talk, Direction.REQUEST, b"".join(call.request for call in calls), 1, FrameKind.REQUEST)
     made = framed((1).to_bytes(4, "big"))
     talk.answer(talk.in_flight[1], made)
     first, last = calls[0].answer or b"", calls[2].answer or b""
-    _, found = cut(talk, Direction.RESPONSE, first + last, 2, FrameKind.RESPONSE)
+    _, found = feed_chunk(talk, Direction.RESPONSE, first + last, 2, FrameKind.RESPONSE)
     assert [one.exchange.number for one in found if one.exchange] == [0, 1, 2]
     assert [(one.start, one.stop) for one in found] == [
         (0, len(first)),

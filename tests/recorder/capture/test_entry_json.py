@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 
 from proxy.conversation.conversation import Conversation
 from proxy.wire.dialects import Dialect
-from recorder.capture.facts import SavedConversation, SenselessEntryError, checked, facts
+from recorder.capture.entry_json import InvalidEntryError, SavedConversation, decode_checked, decoded
 from recorder.capture.spool import NO_CONNECTION, Entry, EntryKind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import as_json
@@ -30,7 +30,7 @@ def test_every_state_of_a_conversation_is_allowed_and_comes_back_as_it_was(seed,
         (talk.responses if chunk.direction else talk.requests)(chunk.data, chunk.at_ns)
         for state in (talk.state(), talk.boundary_state()):
             if state is not None:
-                assert as_json(checked(CONVERSATION, json.dumps(state).encode())) == as_json(state)
+                assert as_json(decode_checked(CONVERSATION, json.dumps(state).encode())) == as_json(state)
 
 
 def test_answers_of_the_proxy_and_logins_are_allowed_too() -> None:
@@ -42,7 +42,7 @@ def test_answers_of_the_proxy_and_logins_are_allowed_too() -> None:
     talk.requests(traffic.framed(b"\0\x12\0\x63\0\0\0\2\xff\xff"), 2)
     talk.answer(talk.in_flight[0], traffic.framed((2).to_bytes(4, "big") + b"made"))
     for one in (state, talk.state()):
-        assert as_json(checked(CONVERSATION, json.dumps(one).encode())) == as_json(one)
+        assert as_json(decode_checked(CONVERSATION, json.dumps(one).encode())) == as_json(one)
 
 
 def entry(kind: EntryKind, told: object, connection: int = 1) -> Entry:
@@ -51,14 +51,14 @@ def entry(kind: EntryKind, told: object, connection: int = 1) -> Entry:
 
 def test_facts_that_nobody_knows_yet_are_passed_over() -> None:
     told = {"reason": "queue_full", "offsets": [1, 2], "more": [{"of": "it"}]}
-    assert facts(entry(EntryKind.HOLE, told)) == {"reason": "queue_full"}
+    assert decoded(entry(EntryKind.GAP, told)) == {"reason": "queue_full"}
 
 
 def test_a_hole_of_no_connection_tells_of_several() -> None:
     told = {"reason": "queue_full", "connections": 1, "frames": 2, "bytes": 3}
-    assert facts(entry(EntryKind.HOLE, told, NO_CONNECTION)) == told
-    with pytest.raises(SenselessEntryError):
-        facts(entry(EntryKind.HOLE, {"reason": "queue_full"}, NO_CONNECTION))
+    assert decoded(entry(EntryKind.GAP, told, NO_CONNECTION)) == told
+    with pytest.raises(InvalidEntryError):
+        decoded(entry(EntryKind.GAP, {"reason": "queue_full"}, NO_CONNECTION))
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
         (EntryKind.LOGIN, {"principal": "alice"}),
         (EntryKind.CLOSED, {"cause": None}),
         (EntryKind.CLOSED, {"cause": "drained", "offsets": [1, -1]}),
-        (EntryKind.ROLL, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
-        (EntryKind.ROLL, {"open": []}),
+        (EntryKind.INVENTORY, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
+        (EntryKind.INVENTORY, {"open": []}),
         (EntryKind.NODE, {"node_id": True, "upstream": "a", "listener": "b"}),
     ],
     ids=lambda value: value.name if isinstance(value, EntryKind) else "-".join(value),
 )
 def test_what_no_tap_says_is_refused(kind: EntryKind, told: object) -> None:
-    with pytest.raises(SenselessEntryError):
-        facts(entry(kind, told))
+    with pytest.raises(InvalidEntryError):
+        decoded(entry(kind, told))
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"reason": "x"} more'], ids=range(6))
 def test_what_is_no_object_is_refused(text: bytes) -> None:
-    with pytest.raises(SenselessEntryError):
-        facts(Entry(EntryKind.HOLE, 0, 1, 0, 1, text))
+    with pytest.raises(InvalidEntryError):
+        decoded(Entry(EntryKind.GAP, 0, 1, 0, 1, text))

@@ -12,14 +12,16 @@ from proxy.conversation.step import Step
 from proxy.wire.framing import FrameLimits
 
 
-class Common:
-    """`in_flight`: requests that await an answer, oldest first.
+class SharedState:
+    """State of one connection.
 
-    `own_answers_waiting`: the number of requests in flight that the proxy has answered itself.
-    `spare`: finished exchanges that may be reused.
-    `broker_ignores_opaque`: the broker left so many opaque requests unanswered that no answer to any is expected.
-    `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
-    `max_frames`: the number of a chunk's frames that one step handles.
+    Attributes:
+        in_flight: the requests that await a response, oldest first.
+        own_answers_waiting: the number of requests in flight that have the proxy's own answer.
+        spare: finished exchanges that may be reused.
+        broker_ignores_opaque: True once the broker left opaque requests unanswered: no response to any is expected.
+        next_frames: for each direction, the stream offset at which its next frame starts, as of its last step.
+        max_frames: the most frames of a chunk that one step handles.
     """
 
     __slots__ = (
@@ -46,7 +48,7 @@ class Common:
         self.next_frames = [0, 0]
 
     def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:
-        """A bare token of `size` bytes is complete; its direction goes on at `next_offset`."""
-        asked, answered = self.next_frames
-        offsets = (next_offset, answered) if direction is Direction.REQUEST else (asked, next_offset)
+        """Counts a complete bare token of `size` bytes. `next_offset`: where its direction's next frame starts."""
+        requests, responses = self.next_frames
+        offsets = (next_offset, responses) if direction is Direction.REQUEST else (requests, next_offset)
         self.login.count_token(direction, size, offsets, step)

@@ -1,0 +1,79 @@
+"""Numbers the entries of a log, and keeps the inventory with which each of its segments begins.
+
+Used by the writer. Every entry of a connection has a number. The inventory lists the open connections, each with the
+number of its next entry, and the totals of all closed connections. So a reader that has lost a stretch of the log
+learns which connections have lost entries, and how much was in connections whose entries are all lost
+(`closed_connections`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recorder.capture.spool import NUMBERS, EntryKind, Item
+
+# kinds of entries that don't simply take the next number of their connection
+_SPECIAL = frozenset({int(EntryKind.CHECKPOINT), int(EntryKind.CLOSED)})
+
+
+@dataclass(slots=True)
+class ClosedTotals:
+    """The number of closed connections, and the frames and bytes that passed on them, recorded or not."""
+
+    connections: int = 0
+    frames: int = 0
+    bytes: int = 0
+
+    def add_closed(self, frames: int, offsets: tuple[int, int]) -> None:
+        """Adds one connection. `offsets`: the bytes of its two directions."""
+        self.connections += 1
+        self.frames += frames
+        self.bytes += sum(offsets)
+
+    def add_unlogged(self, fields: dict[str, Any]) -> None:
+        """Adds connections that were opened and closed without an entry of their own (`entry_json.UnloggedJson`)."""
+        self.connections += fields["connections"]
+        self.frames += fields["frames"]
+        self.bytes += fields["bytes"]
+
+
+class Inventory:
+    """The open connections of a log, each with the number of its next entry, and the totals of the closed ones."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+        self._closed = ClosedTotals()
+
+    def number_entries(self, items: Iterable[Item]) -> list[int]:
+        """The numbers of the log's next entries, in their order; 0 for entries without a connection.
+
+        A checkpoint has the number of the entry that follows, so no number is missing if a checkpoint is lost.
+        """
+        following, numbers = self._next, []
+        for kind, _, connection, _, _, data, _ in items:
+            if kind in _SPECIAL or connection < 0:
+                numbers.append(self._special_number(kind, connection, data))
+            else:
+                number = following.get(connection, 0)
+                following[connection] = (number + 1) % NUMBERS
+                numbers.append(number)
+        return numbers
+
+    def _special_number(self, kind: int, connection: int, data: bytes) -> int:
+        if connection < 0:
+            if kind == EntryKind.GAP:
+                self._closed.add_unlogged(json.loads(data))
+            return 0
+        if kind == EntryKind.CHECKPOINT:
+            return self._next.get(connection, 0)
+        fields = json.loads(data)
+        self._closed.add_closed(fields["sequence"], fields["offsets"])
+        return self._next.pop(connection, 0)
+
+    def text(self) -> bytes:
+        """The JSON of an INVENTORY entry."""
+        inventory = {"open": list(self._next.items()), "closed": asdict(self._closed)}
+        return json.dumps(inventory, separators=(",", ":")).encode()
