@@ -1,4 +1,4 @@
-"""The target as far as its answers tell: nodes, leaders, coordinators, topic ids, versions. Names are the target's."""
+"""The target as its answers describe it: nodes, leaders, coordinators, topic ids, versions. Names are the target's."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from recorder.replay.plan import Offered, Values
 
 GROUP, TRANSACTION, SHARE = range(3)
-# the purpose of what is asked about the cluster, in reports
+# the purpose of these made requests, in reports
 ROUTING = "to learn where requests go"
 
 
 def about_topics(names: Iterable[str], *, creates: bool = False) -> Values:
-    """The values of Metadata about these topics. `creates`: where the target would make those that it lacks."""
+    """The values of a Metadata request about these topics. `creates`: lets the target create those that it lacks."""
     return {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": creates}
 
 
 def about_coordinator(kind: int, key: str) -> Values:
-    """The values of FindCoordinator about one key, for every version."""
+    """The values of a FindCoordinator request for one key, in all versions."""
     return {"key": key, "key_type": kind, "coordinator_keys": [key]}
 
 
 @dataclass
 class Cluster:
-    """What the target last said of itself.
+    """The target's last word on itself.
 
     Attributes:
         id: null before 0.10.1.
         nodes: id -> host and port.
-        leaders: (topic, partition) -> node id; a partition without a leader is there with -1.
-        topic_ids, topic_names: one the inverse of the other; before 2.8 invented ones.
+        leaders: (topic, partition) -> node id, -1 without a leader.
+        topic_ids, topic_names: name -> id, id -> name. Before 2.8 the ids are invented.
         coordinators: (kind, key) -> node id; kinds are GROUP, TRANSACTION, SHARE.
-        offered: node id -> api key -> versions; `features`: name -> finalized level.
-        leader_epochs: of each partition; -1: the target's Metadata has none.
-        absent: topics that the target said it lacks, and that count only while no leaders of them are known.
+        offered: node id -> api key -> versions.
+        features: name -> finalized level.
+        leader_epochs: by partition; -1: the target's Metadata has none.
+        absent: topics that the target has said it lacks. A topic whose leaders are known is not absent.
     """
 
     id: str | None = None
@@ -52,35 +53,35 @@ class Cluster:
     absent: set[str] = field(default_factory=set)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0: there is none of that name."""
+        """The number of partitions of a topic; 0 for a topic that is not known."""
         return sum(1 for name, _ in self.leaders if name == topic)
 
     def invent_id(self, name: str) -> None:
-        """An id for a topic that has none: requests name it by one on their way, and none that is sent has it."""
+        """Gives an id to a topic that has none. Requests use it until they are written; it is never sent."""
         if name not in self.topic_ids:
             self.name_topic(name, sha256(name.encode()).digest()[:16])
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
-        """Both ways between a name and an id."""
+        """Remembers a topic's id, in both directions."""
         self.topic_ids[name], self.topic_names[topic_id] = topic_id, name
 
     def forget_topic(self, name: str | None) -> None:
-        """A topic was deleted. Its id stays its name's: answers may still name it so."""
+        """Forgets a deleted topic. Its id still leads to its name, for answers that quote the id."""
         self.topic_ids.pop(name or "", None)
         for where in [where for where in self.leaders if where[0] == name]:
             del self.leaders[where]
             self.leader_epochs.pop(where, None)
 
     def any_node(self) -> int | None:
-        """A node that may answer what any can: the first of those whose versions are known, else of all."""
+        """A node for requests that any node can answer: the first whose versions are known, else the first."""
         return next(iter(sorted(self.offered.keys() & self.nodes.keys())), next(iter(sorted(self.nodes)), None))
 
     def any_offered(self) -> Offered:
-        """The versions of a node: all of a cluster offer nearly the same."""
+        """The versions that one node offers. All nodes of a cluster offer nearly the same."""
         return next(iter(self.offered.values()), {})
 
     def learn_metadata(self, answer: Values) -> None:
-        """What an answer to Metadata says of nodes and topics. Topics that it does not name stay as they are known."""
+        """Learns nodes and topics from an answer to Metadata. Topics that it does not name stay as they are."""
         nodes = {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
         self.nodes = nodes or self.nodes
         self.id = answer.get("cluster_id") or self.id
@@ -102,7 +103,7 @@ class Cluster:
             self.leader_epochs[where] = partition.get("leader_epoch", -1)
 
     def learn_coordinator(self, kind: int, key: str, answer: Values) -> None:
-        """What an answer to FindCoordinator says of one key; an error leaves it unknown."""
+        """Learns the coordinator of one key from an answer to FindCoordinator. After an error it stays unknown."""
         found = next((each for each in answer.get("coordinators", ()) if each["key"] == key), answer)
         if not found.get("error_code") and found.get("host"):
             self.coordinators[kind, key] = found["node_id"]

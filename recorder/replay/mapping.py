@@ -1,7 +1,7 @@
-"""Recorded value -> target's value: the pairs that answers gave.
+"""Pairs of values that both clusters assigned: a recorded value leads to the target's.
 
-A pair has a scope: the group of a member id, nothing for what is one of the whole cluster. A later pair of the same
-value replaces the earlier one.
+A pair has a scope: the group of a member id, None for values of the whole cluster. A later pair of the same value
+replaces the earlier one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class What(StrEnum):
-    """The kinds of values that a cluster assigns, that name something in it, or that count what it has."""
+    """Kinds of values: values that a cluster assigns, names in it, and counts."""
 
     TOPIC_ID = "topic id"
     TOPIC_NAME = "topic name"
@@ -55,17 +55,17 @@ class What(StrEnum):
 
 
 class Pairs:
-    """The pairs of one replay. Memory: a pair for each value that was assigned."""
+    """The pairs of one replay. Memory: one pair for each assigned value."""
 
     def __init__(self) -> None:
         self._pairs: dict[tuple[What, Hashable], dict[Hashable, object]] = {}
 
     def learn(self, what: What, recorded: Hashable, target: object, scope: Hashable = None) -> None:
-        """The target's value for a recorded one."""
+        """Pairs a recorded value with the target's."""
         self._pairs.setdefault((what, scope), {})[recorded] = target
 
     def target(self, what: What, recorded: Hashable, scope: Hashable = None) -> object | None:
-        """The target's value, None while no answer gave it."""
+        """The target's value; None while no answer has given it."""
         return self._pairs.get((what, scope), {}).get(recorded)
 
     def forget(self, what: What, recorded: Hashable, scope: Hashable = None) -> None:

@@ -1,8 +1,8 @@
-"""Values of recorded and of answered frames; those of small messages are remembered by their bytes.
+"""Decodes recorded and received frames, and remembers the values of small messages by their bytes.
 
-Clients beat, poll and ask in the same bytes again and again, and a cluster that does what the recorded one did answers
-in the recorded bytes: such messages are decoded once. Remembered values are shared by all who read them, and never
-changed; who changes values gets a copy. Records are views of the frame: large ones are not copied.
+Clients send the same heartbeats, polls and requests again and again, and a target that behaves like the recorded
+cluster answers with the recorded bytes. Each such message is decoded once. All readers share the remembered values and
+never change them; code that changes values gets a copy. Records are views of the frame, so large ones are not copied.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
 
 Values = dict[str, Any]
-# What is larger repeats seldom.
+# Bytes of a small message. Larger ones seldom repeat.
 SMALL = 1024
-# Messages that are remembered: with their values some 20 MB at most.
+# Requests, and answers, that are remembered: with their values some 20 MB at most.
 MOST_MESSAGES = 2048
-# values that hold others
+# types of values that hold others
 _HOLDING = frozenset({dict, list})
 _KEY_AND_VERSION, _NO_CORRELATION = Struct(">hh").pack, bytes(4)
 
@@ -35,15 +35,15 @@ def decoded_request(api_key: int, version: int, frame: bytes) -> Values:
 
 
 def repeatable(api_key: int, frame: bytes) -> bytes | None:
-    """What of a request's bytes may come again: all behind its correlation id. None: it is too large, or has batches.
+    """The bytes of a request that may come again: all behind its correlation id. None for a large one, and for Produce.
 
-    Batches differ in their times at least.
+    Two Produces are never alike: the times in their batches differ.
     """
     return None if len(frame) > SMALL or api_key == PRODUCE else bytes(frame[8:])
 
 
 def own_request(api_key: int, version: int, frame: bytes) -> Values:
-    """The values of a request, to change. Errors: WireError."""
+    """The values of a request, for the caller to change. Errors: WireError."""
     rest = repeatable(api_key, frame)
     if rest is None:
         return decoded_request(api_key, version, frame)
@@ -52,20 +52,20 @@ def own_request(api_key: int, version: int, frame: bytes) -> Values:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of values: that takes less time than decoding them."""
+    """A deep copy of values. Copying takes less time than decoding."""
     if isinstance(value, dict):
         return {name: _copied(one) if type(one) in _HOLDING else one for name, one in value.items()}
     return [_copied(one) if type(one) in _HOLDING else one for one in value]
 
 
 def request_values(api_key: int, version: int, frame: bytes) -> Values:
-    """The values of a request, to read. Errors: WireError."""
+    """The values of a request, shared: not to be changed. Errors: WireError."""
     rest = repeatable(api_key, frame)
     return decoded_request(api_key, version, frame) if rest is None else remembered_request(api_key, version, rest)
 
 
 def answer_values(api_key: int, version: int, frame: bytes) -> Values:
-    """The values of the answer to a request of that version, to read. Errors: WireError."""
+    """The values of the answer to a request of that version, shared: not to be changed. Errors: WireError."""
     if len(frame) > SMALL:
         return _decoded_answer(api_key, version, frame)
     return remembered_answer(api_key, version, bytes(frame[4:]))
@@ -91,7 +91,7 @@ def _decoded_answer(api_key: int, version: int, frame: bytes) -> Values:
 
 
 def batches(data: Buffer | None) -> tuple[Batch, ...]:
-    """The heads of record batches. Errors: WireError."""
+    """The heads of all batches in `data`. Errors: WireError."""
     if data is None:
         return ()
     return tuple(records.batches(data)) if len(data) > SMALL else remembered_batches(bytes(data))
@@ -99,5 +99,5 @@ def batches(data: Buffer | None) -> tuple[Batch, ...]:
 
 @lru_cache(MOST_MESSAGES)
 def remembered_batches(data: bytes) -> tuple[Batch, ...]:
-    """The heads of few record batches: several rooms look at those of one request."""
+    """The heads of batches in few bytes. Several rooms look at those of one request."""
     return tuple(records.batches(data))

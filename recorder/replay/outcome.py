@@ -1,10 +1,11 @@
-"""What a replay did, as values that the engine counts into and every form of the report reads. No rules of a replay.
+"""What a replay did. The engine counts into these values, and every form of the report reads them. No rules of a
+replay.
 
     Plan       what a replay would do, before anything is sent (`--dry-run`)
-    Progress   how far it is, for the line that is shown meanwhile
-    Result     what it did
+    Progress   how far a replay is, for the line on the terminal
+    Result     what a replay did
 
-Times are nanoseconds; those named `…_at_ns` since 1970. Names of topics are the recording's.
+Times are nanoseconds; those named `…_at_ns` count since 1970. Names of topics are the recording's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from enum import StrEnum
 from recorder.replay.durations import Durations
 from recorder.replay.plan import unplayable_percent
 
-# Mismatches that are kept with their frames; all are counted.
+# Mismatches that are kept with their frames. Further ones are only counted.
 MOST_MISMATCHES = 100
 
 
@@ -62,7 +63,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was played: the capture's folder, its sessions, the times of the first and the last request chosen."""
+    """The recording that was played: the capture's folder, its sessions, the times of the first and the last chosen
+    request.
+    """
 
     capture: str
     sessions: tuple[str, ...] = ()
@@ -71,15 +74,15 @@ class Source:
 
     @property
     def span_ns(self) -> int:
-        """First to last request, as recorded."""
+        """Recorded time between the first and the last request."""
         return self.last_at_ns - self.first_at_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A topic, group or transactional id that a replay touches: the target's name, and the requests that name it.
+    """A topic, group or transactional id that a replay touches: the target's name, and how many requests name it.
 
-    `is_written`: records are produced, offsets committed, transactions begun; else it is only read.
+    `is_written`: the replay produces records, commits offsets or begins transactions; else it only reads.
     """
 
     name: str
@@ -93,11 +96,14 @@ class Plan:
 
     Attributes:
         options: in words, one each.
-        requests: that would be sent, by API.
-        sent: the same by API and target node; one that is split counts at each. None: a node that only an answer tells.
-        withheld: requests by API and reason; `partitions`: parts of requests that are sent without them, by reason.
-        made: topics that would be created, and the like: the replay's own requests by purpose.
-        refusals: why it would not begin; `notes`: what people should know.
+        requests: those that would be sent, by API.
+        sent: those that would be sent, by API and target node. A request that is split counts at each node. None: only
+            an answer of the target tells the node.
+        withheld: requests by API and reason.
+        partitions: parts withheld of requests that would be sent, by reason.
+        made: the replay's own requests by purpose, such as creating topics.
+        refusals: why the replay would not begin.
+        notes: what people should know.
     """
 
     source: Source
@@ -116,7 +122,7 @@ class Plan:
 
     @property
     def withheld_percent(self) -> float:
-        """Requests that can't be played, of all that the options choose."""
+        """The share of requests that can't be played, among those that the options choose."""
         by_reason: Counter[str] = Counter()
         for (_, reason), number in self.withheld.items():
             by_reason[reason] += number
@@ -125,9 +131,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a replay is. `late`: requests that left later than due; `behind_ns`: how much the last one was.
+    """How far a replay is.
 
-    `position_ns`: of the last request that left, since the first one, as recorded; `span_ns`: of the last of all.
+    Attributes:
+        late: requests that left later than they were due; `behind_ns`: how late the last one left.
+        position_ns: recorded time from the first request to the last one that left; `span_ns`: to the last one of all.
     """
 
     sent: int = 0
@@ -142,10 +150,12 @@ class Progress:
 
 @dataclass(slots=True)
 class ApiCounts:
-    """Requests of one API. `recorded` is what was chosen: sent, withheld, and what a replay that ended left over.
+    """The requests of one API.
 
     Attributes:
-        answered: of those sent; `lost`: whose connection broke; `retried`: sent once more, not counted in `sent`.
+        recorded: those that the options choose: sent, withheld, and what a replay that ended early left over.
+        answered: of those sent; `retried`: sent once more, not counted in `sent`.
+        lost: sent requests whose answer never came.
         withheld: by reason; `partitions`: parts withheld of requests that were sent, by reason.
         mismatches: answers that differ, by kind as the comparison names it. One answer counts once.
     """
@@ -170,9 +180,10 @@ class ApiCounts:
 
 @dataclass(slots=True)
 class Latency:
-    """Last byte of the request to first byte of the answer: recorded, and replayed, of the exchanges that have both.
+    """Times from the last byte of a request to the first byte of its answer, recorded and replayed, where both are
+    known.
 
-    `is_apart`: they wait on purpose (empty polls), and say nothing of how fast either side is.
+    `is_apart`: these answers wait on purpose (empty polls), so their times say nothing of either side's speed.
     """
 
     recorded: Durations = field(default_factory=Durations)
@@ -182,9 +193,9 @@ class Latency:
 
 @dataclass(slots=True)
 class Stream:
-    """Records that a consumer fetched of one partition. `reordered` ones are equal, but of other order.
+    """Records that a consumer fetched of one partition. `reordered`: records that both sides read, in another order.
 
-    `missing`: the target's log ended before them; `unread`: it did not, but the replay did.
+    `missing`: the target's log ended without them; `unread`: the replay ended before it had read them.
     """
 
     consumer: str
@@ -198,15 +209,15 @@ class Stream:
 
     @property
     def differs(self) -> bool:
-        """True if records differ that both sides read."""
+        """True if both sides read different records, or in another order. Unread records don't count."""
         return bool(self.missing or self.extra or self.reordered)
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A group whose members were given other partitions or tasks to read, all together, than in the recording.
+    """A group whose members, all together, were assigned other partitions or tasks than in the recording.
 
-    `only_recorded`, `only_target`: what one side alone gave, for people; the first hundred.
+    `only_recorded`, `only_target`: those that one side alone assigned, for people; the first hundred.
     """
 
     group: str
@@ -216,7 +227,10 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that differs, both sides for people ("" if absent); `path`: `topics[0].partitions[3].error_code`."""
+    """One value that differs, as text on both sides ("" if absent).
+
+    `path`: such as `topics[0].partitions[3].error_code`.
+    """
 
     path: str
     recorded: str
@@ -225,27 +239,28 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The first bytes of a frame, without its length and without secrets; `size_bytes`: of all of it."""
+    """The first bytes of a frame, without length and secrets. `size_bytes`: the whole frame's."""
 
     octets: bytes
     size_bytes: int
 
     @property
     def is_cut(self) -> bool:
-        """True if bytes of the end are not there."""
+        """True if the end of the frame is not kept."""
         return len(self.octets) < self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An exchange whose answers differ: `kept.mismatch` makes it.
+    """An exchange whose answers differ. `kept.mismatch` makes it.
 
     Attributes:
         session, connection, exchange: where it is in the capture.
         version: of the request and of the recorded answer; `target_version`: of the replayed answer's frame.
         at_ns: of the request in the recording, since 1970.
         differences: the first ones; `more`: how many further ones there are.
-        request: as recorded; `recorded`, `replayed`: the answers, None where there is none.
+        request: as recorded.
+        recorded, replayed: the answers; None if there is none.
     """
 
     session: str
@@ -273,9 +288,9 @@ class Result:
         options: in words, one each.
         started_at_ns, ended_at_ns: of the replay; `position_ns`: how far in the recording it came.
         apis: by name; `made`: the replay's own requests by purpose.
-        late: how late each request left, punctual ones with 0; `lateness`: what each cause added to late ones.
-        latency: by API; what is apart of it (empty polls) behind a comma.
-        assigned: groups whose members were given something else to read.
+        late: how late each request left, 0 for punctual ones; `lateness`: by cause, the part of it in late ones.
+        latency: by API. Those that are apart have a name of their own: "Fetch, empty polls".
+        assigned: groups whose assignments differ.
         left_open: transactions and members that the replay could not end on the target, by the target's names, and why.
         mismatches: the first `MOST_MISMATCHES`.
         max_mismatches: --max-mismatches; `partial`: --partial, in percent.
@@ -301,25 +316,28 @@ class Result:
     partial: float = 1.0
 
     def api(self, name: str) -> ApiCounts:
-        """The counts of an API, made when they are first asked for."""
-        # asked for several times an exchange: an object that is not needed is not made
+        """The counts of an API, created on first use."""
+        # called several times for each exchange: no object is made in vain
         return self.apis.get(name) or self.apis.setdefault(name, ApiCounts())
 
     def add_mismatch(self, mismatch: Mismatch) -> None:
-        """Counts an answer that differs, and keeps it while there are few."""
+        """Counts an answer that differs, and keeps it if there are few yet."""
         self.api(mismatch.api).mismatches[mismatch.kind] += 1
         if len(self.mismatches) < MOST_MISMATCHES:
             self.mismatches.append(mismatch)
 
     def add_late(self, late_ns: int, parts: Mapping[Cause, int]) -> None:
-        """Counts how late a request left, and what each cause has added to that."""
+        """Counts how late a request left, and each cause's part of it."""
         self.late.add(late_ns)
         for cause, part_ns in parts.items():
             if part_ns > 0:
                 self.lateness.setdefault(cause, Durations()).add(part_ns)
 
     def add_latency(self, api: str, recorded_ns: int, replayed_ns: int, apart: str = "") -> None:
-        """Counts both latencies of an exchange. `apart`: why it says nothing of the rest: "empty polls"."""
+        """Counts both latencies of an exchange.
+
+        `apart`: why they count apart from the API's others, such as "empty polls".
+        """
         name = f"{api}, {apart}" if apart else api
         latency = self.latency.get(name) or self.latency.setdefault(name, Latency(is_apart=bool(apart)))
         latency.recorded.add(recorded_ns)
@@ -339,7 +357,7 @@ class Result:
 
         --max-mismatches counts these.
         """
-        # asked for after each answer: no sums of all the other counts
+        # called after each answer: only the counts that are needed are summed
         answers = sum(one.mismatches.total() + one.lost for one in self.apis.values())
         return answers + sum(1 for _ in self.differing_streams()) + len(self.assigned)
 
@@ -349,13 +367,13 @@ class Result:
 
     @property
     def withheld_percent(self) -> float:
-        """Requests that could not be played, of all that the options chose."""
+        """The share of requests that could not be played, among those that the options choose."""
         totals = self.totals
         return unplayable_percent(totals.withheld, totals.recorded)
 
     @property
     def verdict(self) -> Verdict:
-        """What was found; an ending before its time weighs most."""
+        """The verdict. A replay that ended early is unfinished, whatever else it found."""
         if self.ending is not Ending.WHOLE:
             return Verdict.UNFINISHED
         if self.differences > self.max_mismatches:
@@ -368,5 +386,5 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """Of the command, for whatever runs it."""
+        """The exit code of the command."""
         return 0 if self.verdict in (Verdict.EQUAL, Verdict.TOLERATED) else 1

@@ -1,11 +1,12 @@
-"""What a replay is asked for, and the values that its rooms hand to each other. No state, no rules.
+"""The values that the rooms of a replay hand to each other. No state, no rules.
 
     exchange     a recorded exchange on its way to the target
-    withheld     not sent, for a reason of the table `Reason`; one partition of a request may be withheld alone
-    made         a request of the replay's own: shown, never compared
-    held         not yet: waits for something, `--wait` at most
+    withheld     a request, or one partition of it, that is not sent, for a reason of the table `Reason`
+    made         a request of the replay's own: shown in reports, never compared
+    held         a request that waits for something, `--wait` at most
 
-Times are nanoseconds: recorded ones of the play's common clock (`stream`), all others of the player's monotonic clock.
+Times are nanoseconds. Recorded times are of the play's common clock (`stream`), all others of the player's monotonic
+clock.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from recorder.replay.messages import SMALL, answer_values, own_request, request_
 from recorder.replay.messages import Values as Values
 
 NANOSECONDS = 10**9
-# of the requests that a replay makes itself: a capture of a replay (`--record`, or a proxy's) tells them apart by it
+# The client id of requests that a replay makes itself: a capture of a replay (`--record`, or a proxy's) tells them
+# apart by it.
 CLIENT_ID = "kafka-wiretap-replay"
-# why something at the end did not succeed, in reports, where the target does not say why
+# Shown for what a replay could not end, where the target gave no reason.
 NO_ANSWER = "no answer"
 
 
@@ -63,7 +65,7 @@ class Reason(StrEnum):
     ENDED = "the replay ended before it was due"
 
 
-# What the options leave out, and what no replay sends: not counted by --partial.
+# Reasons that follow from the options, or that hold in every replay: --partial does not count them.
 BY_CHOICE = frozenset(
     {
         *(Reason.NEVER, Reason.OF_A_REPLAY, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
@@ -71,16 +73,16 @@ BY_CHOICE = frozenset(
     }
 )
 
-# What the target has by an earlier request: nothing is lacking.
+# Reasons that leave nothing unplayed: the target has the records by an earlier request.
 _PLAYED = frozenset({Reason.REPEATED})
 
 
 def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
-    """Requests that can't be played, of all that the options choose.
+    """The share of requests that can't be played, among those that the options choose.
 
     Args:
-        withheld: by reason.
-        all_of_them: with those withheld.
+        withheld: requests by reason.
+        all_of_them: all requests, with those withheld.
     """
     chosen = all_of_them - sum(count for reason, count in withheld.items() if reason in BY_CHOICE)
     unplayable = sum(count for reason, count in withheld.items() if reason not in BY_CHOICE | _PLAYED)
@@ -88,7 +90,9 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
 
 
 class Place(NamedTuple):
-    """Where a frame stands in the capture: its file (`reader.CaptureFile`), row group, and row of that."""
+    """The position of a frame in the capture: its file (`reader.CaptureFile`), the row group, and the row in that
+    group.
+    """
 
     file: Hashable
     group: int
@@ -96,7 +100,7 @@ class Place(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """Who consumes: a host and a client id. Two connections of one peer are one consumer."""
+    """The host and client id of a consumer. Two connections of one peer are one consumer."""
 
     host: str
     client_id: str | None
@@ -127,15 +131,17 @@ class Exchange:
     """One recorded exchange.
 
     Attributes:
-        frame, answer_frame: bytes as recorded, behind the length; None where there are none, or they may not be used.
-        first_ns, at_ns: first and last byte of the request; `answered_ns`: last byte of the answer, None if unanswered.
+        frame, answer_frame: bytes as recorded, without the length; None if absent or unusable.
+        first_ns, at_ns: first and last byte of the request.
         wall_ns: last byte of the request since 1970, by the clock of the recording's machine.
         client: the address with its port.
         node: recorded node id, None while unknown.
-        fault: why its bytes can't be sent as they are; None: they can.
+        awaits: False for a request that Kafka does not answer, such as a Produce with acks 0.
+        fault: why the request can't be sent as it is; None if it can.
         masked, omitted: spans (start, length) of the request as it arrived.
-        dropped: partitions that were withheld while the rest is sent.
-        place, answer_place: where its frames can be read again; None: nowhere, or they are kept.
+        answered_ns: last byte of the answer, None if there is none (yet).
+        dropped: partitions that are withheld while the rest is sent.
+        place, answer_place: where the frames can be read again; None if nowhere, or if the bytes are kept.
     """
 
     origin: Origin
@@ -169,23 +175,26 @@ class Exchange:
 
     @property
     def request(self) -> Values:
-        """The recorded request's values: to read, never to change. Records are views. Errors: WireError."""
+        """The recorded request's values. Readers share them: never change them. Records are views.
+
+        Errors: WireError.
+        """
         if self._request is None:
             self._request = request_values(self.api_key, self.version, self.frame or b"")
         return self._request
 
     def decoded(self) -> Values:
-        """The recorded request's values, to change. Errors: WireError."""
+        """The recorded request's values, for the caller to change. Errors: WireError."""
         found, frame = self._request, self.frame or b""
         if found is None or self.api_key != PRODUCE:
             return own_request(self.api_key, self.version, frame)
-        # of batches, nobody keeps what was read: who reads them once more decodes anew
+        # Values with batches are not copied: the caller gets them, and the next reader decodes the frame again.
         self._request = None
         return found
 
     @property
     def answer(self) -> Values | None:
-        """The recorded answer's values, to read; None where there is none or it can't be read."""
+        """The recorded answer's values, to read; None if there is no answer or it can't be read."""
         if self._answer is None and self.answer_frame is not None:
             try:
                 self._answer = answer_values(self.api_key, self.version, self.answer_frame)
@@ -198,43 +207,43 @@ class Exchange:
         self.answered_ns, self.answer_frame, self._answer = ns, frame, None
 
     def leave_answer(self) -> None:
-        """Drops the bytes of the recorded answer, which may be read again."""
+        """Drops the bytes of the recorded answer. They can be read from the capture again."""
         self.answer_frame = self._answer = None
 
     def forget_values(self) -> None:
-        """Drops what was decoded: it is made again when it is asked for."""
+        """Drops the decoded values. `request` and `answer` decode the frames again."""
         self._request = self._answer = None
 
     def forget_large_values(self) -> None:
-        """Drops them unless they take little memory."""
+        """Drops the decoded values of a large request."""
         if self.frame is None or len(self.frame) > SMALL:
             self.forget_values()
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Not sent. `what`: the value or field that is the cause, for people."""
+    """A request is not sent. `what`: the value or field that is the cause, for people."""
 
     reason: Reason
     what: str = ""
 
 
 class ToLeader(NamedTuple):
-    """To the leader of a partition. `topic`: the target's name."""
+    """Destination: the leader of a partition. `topic`: the target's name."""
 
     topic: str
     partition: int
 
 
 class ToCoordinator(NamedTuple):
-    """To a coordinator: of a group (kind 0), of transactions (1). `key`: the target's name."""
+    """Destination: the coordinator of a group (kind 0) or of a transactional id (kind 1). `key`: the target's name."""
 
     kind: int
     key: str
 
 
 class ToNode(NamedTuple):
-    """To a node by the target's id; None: to any."""
+    """Destination: a node, by the target's id; None: any node."""
 
     node: int | None = None
 
@@ -247,12 +256,12 @@ class Made:
     """A request of the replay's own.
 
     Attributes:
-        values: as the codec takes them, in the target's terms.
-        done: told the answer's values, or None when it is lost.
-        newest: the newest version that may be used; None: any that both sides know.
-        lane: requests of one lane share a connection that no other lane has: Kafka reads nothing from it until it
-            has answered, and the answer of a JoinGroup waits for other members.
-        purpose: for people, in the report's list of what was made.
+        values: in the target's terms, for the codec.
+        done: called with the answer's values, or with None when no answer will come.
+        newest: the highest version that may be used; None: the highest that both sides know.
+        lane: requests of one lane share a connection of their own. A broker reads nothing from a connection until it
+            has answered, and the answer to a JoinGroup waits for other members.
+        purpose: for people, in the report's list of made requests.
     """
 
     api_key: int
@@ -266,16 +275,17 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """These have to be answered before; then the same question is asked again."""
+    """The made requests have to be answered first. Then the engine asks again."""
 
     made: tuple[Made, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Not yet: asked again when anything was answered or time went by, `--wait` at most; then withheld for `reason`.
+    """A request waits. The engine asks again when anything was settled or time went by, and withholds the request for
+    `reason` after `--wait`.
 
-    `until`: when it is asked again at the latest; None: when something happens.
+    `until`: when the engine asks again at the latest; None: when something happens.
     """
 
     reason: Reason
@@ -284,7 +294,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """To be sent once more, rewritten anew. `partitions`: only these (target's topic name or id, index); None: all."""
+    """The request is sent once more, translated anew, after the requests that it `needs`.
+
+    `partitions`: only these (target's topic name or id, index); None: all.
+    """
 
     partitions: frozenset[tuple[str | bytes, int]] | None = None
     needs: tuple[Made, ...] = ()
@@ -292,11 +305,11 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBefore:
-    """Not sent: an earlier answer of the target is this request's answer too.
+    """The request is not sent: an earlier answer of the target answers it too.
 
     Attributes:
-        answer: in the recorded version's shape and the target's terms. Taken as if it had come now, by `answered` and
-            the comparison.
+        answer: in the recorded version's shape and the target's terms. Rooms and comparison take it like one that has
+            just arrived.
     """
 
     answer: Values

@@ -1,7 +1,8 @@
-"""What comes back: answers of the target, and their want.
+"""Answers of the target, and requests whose answer does not come.
 
-When the target and the recording have both answered, the rooms learn from the pair and the answers are compared, unless
-the request goes once more: errors that pass, answers that a room can mend, connections that broke.
+When the target and the recording have both answered a request, the rooms learn from the pair and the answers are
+compared. Instead the request is sent once more after an error that passes, an answer that a room can mend, or a broken
+connection.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from recorder.replay.requests import retries, routing
 from recorder.replay.requests.apis import GROUP_APIS
 from recorder.replay.requests.layout import Only
 
-# sends an item once more; None: all of it
+# Sends an item once more: only these partitions, or all of it (None).
 SendAgain = Callable[[Item, Only | None, int], None]
 
 
 class Answers:
-    """The target's side of a play."""
+    """The target's answers to the items of a play."""
 
     def __init__(self, play: Play, send_again: SendAgain) -> None:
         self._play, self._send_again = play, send_again
 
     def take(self, item: Item, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
-        """A request of an item was answered, needs no answer, or has lost its connection."""
+        """Takes the answer to one request of an item. None: it needs no answer, or its connection broke."""
         if item.state is not State.LEFT or piece not in item.pieces:
             return
         exchange, world = item.exchange, self._play.world
@@ -51,19 +52,19 @@ class Answers:
             self._play.settle(item)
 
     def take_unsent(self, item: Item, piece: Piece, now: int) -> None:
-        """A request of an item has lost its connection before any of it was written."""
+        """The connection broke before any byte of the request was written."""
         if item.state is State.LEFT and piece in item.pieces:
             item.is_unsent = True
             self.take(item, piece, None, None, now)
 
     def watch(self, lane: Lane, when: int) -> None:
-        """Has somebody look for answers of the target that don't come."""
+        """Looks at a lane's items at `when`, and gives up those whose answers the target still owes."""
         if not lane.watched:
             lane.watched = True
             self._play.timers.at(when, lambda now: self._miss(lane, now))
 
     def _miss(self, lane: Lane, now: int) -> None:
-        """Loses what the target has not answered within `--wait` and the time that the recording took."""
+        """Gives up items whose answers are late by `--wait`, compared with the recorded answer's time."""
         lane.watched = False
         wait = self._play.options.wait
         later: list[int] = []
@@ -82,7 +83,7 @@ class Answers:
             self.watch(lane, min(later))
 
     def _cut(self, item: Item, now: int) -> None:
-        """The connection broke before the answer: what may be sent twice goes again."""
+        """The connection broke before the answer. A request that may be repeated is sent again."""
         may_repeat = item.is_unsent or self._play.world.may_repeat(item.exchange)
         item.is_cut = item.is_unsent = False
         if self._play.is_over(item):
@@ -100,16 +101,16 @@ class Answers:
             self.complete(item, now)
 
     def complete(self, item: Item, now: int) -> None:
-        """Both sides have answered: the rooms learn, the answers are compared; or it is sent once more."""
+        """Both sides have answered: the rooms learn and the answers are compared, or the item is sent once more."""
         if item.values is None or item.state is not State.ANSWERED:
             return
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
         if self._play.is_over(item):
-            # only what it began on the target matters: that is ended, too
+            # rooms still learn what the item began on the target, so that it can be ended
             world.answered(exchange, item.values, answer, now)
             self._play.settle(item)
             return
-        # a pause longer than what is left of --wait: this is the answer then
+        # where the pause would outlast --wait, the answer counts as it is
         if now + retries.longer(item.pause) < (item.deadline or 0):
             passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)
             if passing:
@@ -138,7 +139,7 @@ class Answers:
             play.end(Ending.TOO_MANY)
 
     def _complete_later(self, item: Item, now: int) -> None:
-        """Others use the topics that were made: their leaders and ids are asked for first."""
+        """Completes a CreateTopics once its topics' leaders and ids were asked for: other requests use them."""
 
         def told(at: int) -> None:
             item.pause = retries.longer(item.pause)
@@ -147,7 +148,7 @@ class Answers:
         self._play.own.refresh(now, told)
 
     def _retry(self, item: Item, only: Only | None, now: int) -> None:
-        """Sends an item once more after a pause, unless it is given up meanwhile. `only`: these partitions."""
+        """Sends an item once more after a pause. `only`: these partitions; None: all."""
         item.pause = retries.longer(item.pause)
         if only is None:
             item.answers = []

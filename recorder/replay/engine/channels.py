@@ -1,7 +1,7 @@
-"""Connections to the target, as far as they can be told without sockets: what waits, what is in flight, what was cut.
+"""Connections to the target, without sockets: requests that wait for one, requests in flight, the end of a connection.
 
-A channel carries requests of one recorded connection to one node, or the replay's own. Requests wait until it is open
-and leave in order; answers are met by correlation id, which counts up from 1 on each channel.
+A channel carries requests of one recorded connection to one node, or the replay's own. Requests wait until the channel
+is open and leave in order. Answers find their requests by correlation id, which counts up from 1 on each channel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from recorder.replay.plan import Origin, Place, Values
 
 
 class Open(NamedTuple):
-    """Dial a node and log in. `principal`: whose connection was recorded; None: nobody's."""
+    """Dial a node and log in. `principal`: of the recorded connection; None for the replay's own."""
 
     channel: int
     node: int
@@ -32,7 +32,7 @@ class Open(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Write a request. `origin`: the exchange that it replays; None: the replay's own."""
+    """Write a request. `origin`: the exchange that it replays; None for the replay's own."""
 
     channel: int
     data: Pieces
@@ -46,7 +46,7 @@ class Close(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Read frames from the capture again, for an exchange that may leave now: see `Engine.loaded`."""
+    """Read an exchange's frames from the capture again, as it may leave now. `Engine.loaded` takes them."""
 
     origin: Origin
     place: Place
@@ -57,25 +57,28 @@ Action = Open | Send | Close | Load
 
 
 class Sender(Protocol):
-    """Is told what becomes of a request."""
+    """The sender of a request, which hears what becomes of it."""
 
     def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
-        """The answer's values, in the shape of the request's version, and its bytes; None, None: it will never come."""
+        """The answer's values, in the shape of the request's version, and its bytes.
+
+        None, None: no answer will come.
+        """
 
     def left(self, given: int, began: int) -> None:
-        """It is on its way. `given`: since when it could be written; `began`: when its first byte was."""
+        """The request's first byte was written at `began`. `given`: since when it could be written."""
 
     def unsent(self, now: int) -> None:
-        """The connection is gone before any of it was written."""
+        """The connection broke before any byte of the request was written."""
 
 
 @dataclass(eq=False, slots=True)
 class Out:
-    """A request on its way.
+    """A request that waits on a channel or is in flight.
 
     Attributes:
         values: in the target's terms and the shape of `version`.
-        origin: the recorded exchange; None: the replay's own request.
+        origin: the recorded exchange; None for the replay's own request.
         given_at: since when it could be written.
     """
 
@@ -89,26 +92,33 @@ class Out:
     given_at: int = 0
 
 
-# Requests without an answer whose correlation ids are remembered: some brokers answer them all the same.
+# Correlation ids that are remembered of requests that need no answer: some brokers answer them all the same.
 MAX_SILENT = 10_000
 
 
 # the correlation id is an int32, behind the API's key and version
 _ID_BYTES, _ID_AT = 4, 4
-# Heads that are remembered: 64 MB where each client id is as long as it may be.
+# Request heads that are remembered: 64 MB if each client id is as long as it may be.
 _MOST_HEADS = 1024
 
 
 @lru_cache(_MOST_HEADS)
 def _head(api_key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
-    """A request's head before and behind its correlation id. Errors: Malformed."""
+    """The bytes of a request's head before and behind its correlation id. Errors: Malformed."""
     head = write_request_head(api_key, version, 0, client_id)
     return head[:_ID_AT], head[_ID_AT + _ID_BYTES :]
 
 
 @dataclass(eq=False)
 class Channel:
-    """One connection to the target."""
+    """One connection to the target.
+
+    Attributes:
+        waiting: requests that wait until the channel is open.
+        written: requests given to the socket whose first byte has not left yet.
+        flying: requests that need an answer and have none yet, by correlation id.
+        silent: correlation ids of requests that need no answer.
+    """
 
     number: int
     node: int
@@ -121,7 +131,10 @@ class Channel:
     _last: int = 0
 
     def send(self, out: Out, now: int) -> Send | None:
-        """The bytes of a request, if they may leave now. Errors: WireError for values that can't be written."""
+        """Writes a request now, or once the channel is open (None).
+
+        Errors: WireError for values that can't be written.
+        """
         self._last += 1
         before, behind = _head(out.api_key, out.version, out.client_id)
         body = must("request", out.api_key, out.version).encode_pieces(out.values)
@@ -140,7 +153,7 @@ class Channel:
         return Send(self.number, data, out.origin)
 
     def open(self, now: int) -> list[Send]:
-        """The channel is open: what has waited for it."""
+        """The channel is open. Returns the requests that have waited for it."""
         self.is_open = True
         waiting, self.waiting = self.waiting, []
         for out, _ in waiting:
@@ -149,9 +162,9 @@ class Channel:
         return [Send(self.number, data, out.origin) for out, data in waiting]
 
     def receive(self, frame: bytes) -> tuple[Out, Values] | None:
-        """The request that a frame answers, and the answer; None: to one that awaits none.
+        """The request that a frame answers, and the answer. None: an answer to a request that needs none.
 
-        Errors: WireError for anything but an answer of its own.
+        Errors: WireError for a frame that answers no request of the channel, or can't be read.
         """
         if len(frame) < 4:
             raise Malformed("an answer without a head")
@@ -168,9 +181,12 @@ class Channel:
             raise
 
     def cut(self) -> tuple[list[Out], list[Out]]:
-        """The connection is gone: requests that will have no answer, and those that never left, in their order."""
+        """The connection is gone.
+
+        Returns the requests that will have no answer, and those that never left, in order.
+        """
         unsent = [out for out, _ in self.waiting]
-        # what awaits no answer is lost until it is known to have left
+        # a request that needs no answer is lost unless its first byte has left
         silent = [out for out in self.written if not out.awaits]
         waited = set(unsent)
         lost = [out for out in (*self.flying.values(), *silent) if out not in waited]

@@ -1,16 +1,17 @@
 """Plays exchanges against a target, without sockets or a clock: happenings, answers and time in; actions out.
 
-    feed, end            what happened in the recording, in its order, and that nothing more did
-    opened, wrote,       what became of the actions
+    feed, end            happenings of the recording, in its order, and its end
+    opened, wrote,       results of actions
     received, closed
     wake                 time went by: `next_wake` says when to call
-    actions              connections to open, bytes to write, connections to close
+    actions              connections to open, bytes to write, connections to close, frames to read again
 
 An exchange is an `Item` on the `Lane` of its recorded connection. The head of a lane's queue leaves when it is due,
-when everything that it waits for is settled (`order`), and when all rooms agree; then its values are routed, written in
-a version that the target has, and sent on the lane's channel to each node concerned (`sending`). When the target and
-the recording have both answered, the rooms learn from the pair, the answers are compared (`answers`), and those who
-waited are told. Nothing is ever guessed: what can't be translated is withheld with its reason.
+when every exchange that it waits for is settled (`order`), and when all rooms agree. Its values are then routed,
+written in a version that the target has, and sent to each node concerned on a channel of the lane (`sending`). When the
+target and the recording have both answered, the rooms learn from the pair, the answers are compared (`answers`), and
+items that waited for it may leave. Nothing is ever guessed: a request that can't be translated is withheld with its
+reason.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OF_PHASE = {
 
 
 class Engine:
-    """One replay. `world`: its rooms; `now`: the player's clock, ns, at which the first row is due."""
+    """One replay. `world`: its rooms. `now`: the player's clock (ns) when the first request is due."""
 
     def __init__(self, world: World, now: int) -> None:
         self.world = world
@@ -48,20 +49,20 @@ class Engine:
         self._sending = Sending(self._play, self._recorded, self._answers)
         self._finishing = Finishing(self._play)
 
-    # what the player asks
+    # questions of the player
 
     def actions(self) -> list[Action]:
-        """What is to be done, in this order; each is given out once."""
+        """The actions to take, in this order. Each is returned once."""
         return self._play.links.actions()
 
     @property
     def next_wake(self) -> int | None:
-        """When `wake` should be called at the latest; None: not before something else happens."""
+        """The latest time to call `wake`; None: not before something else happens."""
         return self._play.timers.next_at
 
     @property
     def finished(self) -> bool:
-        """True once nothing is left to be done."""
+        """True once nothing is left to do."""
         return self._play.phase is Phase.FINISHED
 
     @property
@@ -71,27 +72,27 @@ class Engine:
 
     @property
     def progress(self) -> Progress:
-        """How far it is, for the line that is shown meanwhile."""
+        """How far the replay is, for the line on the terminal."""
         return self._play.progress
 
     @property
     def memory(self) -> int:
-        """Bytes of what was read and is not settled, as `--memory` counts them."""
+        """Bytes of exchanges that were read and are not settled, as `--memory` counts them."""
         return self._play.memory.used
 
     def wants(self, now: int) -> bool:
-        """True if rows should be fed: few wait, and those fed are not far ahead of the play."""
+        """True if happenings should be fed: memory has room, and those fed are not far ahead of the play."""
         return self._recorded.wants(now)
 
     def waited_for(self, now: int) -> Counter[str]:
-        """What keeps the replay from going on, for people, counted."""
+        """What the replay waits for, as texts for people, counted."""
         ending = _OF_PHASE.get(self.phase)
         return waited_for(self._play.lanes.values(), now) if ending is None else Counter({ending: 1})
 
-    # what happened in the recording
+    # happenings of the recording
 
     def feed(self, happening: Happening, now: int) -> None:
-        """The next of what happened; what comes behind a `stop` is left out."""
+        """Takes the next happening. Behind the replay's end, happenings are ignored."""
         if self._play.phase is not Phase.PLAYING:
             return
         self._recorded.feed(happening, now)
@@ -101,15 +102,15 @@ class Engine:
             self._run(now)
 
     def end(self, now: int) -> None:
-        """Nothing more happened: what has no answer yet has none."""
+        """The recording is over: requests without an answer have none."""
         if self._play.phase is Phase.PLAYING:
             self._recorded.end(now)
             self._run(now)
 
-    # what became of the actions
+    # results of actions
 
     def loaded(self, origin: Origin, frame: bytes | None, answer: bytes | None, now: int) -> None:
-        """Frames were read again; None: they can't be, or were not asked for."""
+        """Frames were read again. None: a frame that can't be read, or that was not asked for."""
         item = self._play.memory.loaded(origin, frame, answer, now)
         if item is not None:
             self._play.ready[item.lane] = None
@@ -126,24 +127,24 @@ class Engine:
         self._run(now)
 
     def wrote(self, channel: int, count: int, now: int) -> None:
-        """So many more requests of a channel are on their way: the first byte of each has left."""
+        """The first bytes of `count` more requests of a channel have left."""
         self._play.links.wrote(channel, count, now)
         self._run(now)
 
     def received(self, channel: int, frame: bytes, now: int) -> None:
-        """A frame arrived. One that answers nothing ends its channel."""
+        """A frame arrived. One that answers no request ends its channel."""
         self._play.links.received(channel, frame, now)
         self._run(now)
 
     def closed(self, channel: int, now: int) -> None:
-        """A channel is gone, or never came to be."""
+        """A channel was closed, or could not be opened."""
         lane = self._play.links.closed(channel, now)
         if lane is not None:
             self._play.own.closed(lane, now)
             self._play.ready[lane] = None
             for _, at in lane.dials.values():
                 self._play.look_again(lane, at)
-            # its node may have gone for good: who leads its partitions now?
+            # its node may be gone for good, and others lead its partitions
             self._play.own.refresh(now)
         self._run(now)
 
@@ -154,14 +155,14 @@ class Engine:
         self._run(now)
 
     def stop(self, ending: Ending, now: int) -> None:
-        """Ends the replay in order: what has not left is withheld, transactions are aborted, groups left."""
+        """Ends the replay early: withholds what has not left, aborts transactions, leaves groups."""
         self._play.end(ending)
         self._run(now)
 
-    # what follows
+    # consequences
 
     def _run(self, now: int) -> None:
-        """Lets everything leave that may."""
+        """Lets every item leave that may."""
         play = self._play
         self._finishing.tick(now)
         while play.ready or (play.held and play.has_news):

@@ -1,8 +1,9 @@
-"""What the replay does of its own: heartbeats of silent members, and the end.
+"""Requests of the replay's own: heartbeats of silent members, and the end of a replay.
 
-All is played: what consumers read in the recording and not yet from the target is polled for. A replay that is stopped
-leaves over what is in play, but for requests on their way that begin or end something: their answers are awaited, so
-that nothing begins behind its end. Either way, transactions are aborted and groups left in the end.
+A replay that has played everything drains: it polls for records that consumers read in the recording and the target has
+not given yet. A replay that is stopped early drops what is in play, except requests in flight that begin or end
+something: it awaits their answers, so that nothing begins behind its end. Then both abort transactions and leave
+groups.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from recorder.replay.plan import Made, Reason, Withheld
 from recorder.replay.requests import retries
 from recorder.replay.requests.apis import OPENING
 
-# How long the end may take: aborting transactions, leaving groups. Half of it may pass until all that is on its way
-# was answered, so that nothing is begun behind what ends it.
+# How long the end may take: aborting transactions, leaving groups. For half of that time it waits for answers in
+# flight, so that nothing begins behind the request that ends it.
 _FINISH_NS = 10 * 10**9
 _CALM_NS = _FINISH_NS // 2
 
 
 class Finishing:
-    """Requests of the replay's own, from the first to the last ones."""
+    """The replay's own requests, from the first heartbeat to the last LeaveGroup."""
 
     def __init__(self, play: Play) -> None:
         self._play = play
@@ -32,9 +33,9 @@ class Finishing:
         self._calm_until = self._leaving = 0
 
     def tick(self, now: int) -> None:
-        """Sends what is due of its own: heartbeats of silent members."""
+        """Sends heartbeats of silent members that are due."""
         play = self._play
-        # while all that members may send is on its way, no time is known at which to ask again: an answer changes that
+        # with every member's request in flight no next time is known: an answer tells it
         if play.members_changed or (self._tick_at is None and play.world.has_touched_groups):
             play.members_changed, self._tick_at = False, 0
         if self._tick_at is None or now < self._tick_at or play.phase not in (Phase.PLAYING, Phase.DRAINING):
@@ -46,14 +47,14 @@ class Finishing:
             play.timers.at(self._tick_at, lambda _: None)
 
     def _lane_of(self, made: Made) -> Lane:
-        """A connection of its own for each lane of made requests: a JoinGroup keeps those behind it waiting."""
+        """The lane of a made request. Requests with a lane of their own have a connection of their own: see `Made`."""
         return self._play.own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
 
     def _ticked(self, _: int) -> None:
         self._play.has_news = True
 
     def drain(self, now: int) -> None:
-        """Polls for what consumers lack, for `--drain` at most; then finishes."""
+        """Polls for records that consumers lack, for `--drain` at most; then finishes."""
         self._play.phase = Phase.DRAINING
         until = now + self._play.options.drain
         self._play.timers.at(until, self._finish)
@@ -72,7 +73,7 @@ class Finishing:
         self._play.own.make_all(owed, self._lane_of, now, drained)
 
     def stop(self, now: int) -> None:
-        """Leaves over what is in play, but what leaves something open on the target; then finishes."""
+        """Drops what is in play, except requests in flight that leave something open on the target; then finishes."""
         play = self._play
         for lane in [*play.lanes.values(), *play.left_over]:
             waiting, lane.queue = lane.queue, deque()
@@ -80,7 +81,7 @@ class Finishing:
                 play.withhold(item, Withheld(Reason.ENDED))
             for item in [*lane.in_play]:
                 if item.is_out and item.exchange.api_key in OPENING:
-                    # whatever the recording answered, and whenever its client hung up
+                    # its answer counts whatever the recording answered, and its connection stays open for it
                     item.is_known, lane.closes_at = True, None
                 else:
                     play.lose(item)
@@ -93,12 +94,12 @@ class Finishing:
             return
         play.phase = Phase.FINISHING
         self._calm_until = now + _CALM_NS
-        # the engine goes on with each of them
+        # at both times the engine calls `go_on`
         play.timers.at(self._calm_until, lambda _: None)
         play.timers.at(now + _FINISH_NS, self._finished)
 
     def go_on(self, now: int) -> None:
-        """Ends what may be ended by now. What was on its way may have begun something: that is ended next."""
+        """Ends what may be ended by now. Later calls end what requests in flight have begun."""
         play = self._play
         is_calm = not play.own.opening and not any(lane.in_play for lane in (*play.lanes.values(), *play.left_over))
         at_once = now >= self._calm_until

@@ -1,4 +1,4 @@
-"""An exchange in play, and the recorded connection that it is played for."""
+"""An exchange in play (`Item`), and the recorded connection that it belongs to (`Lane`)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from recorder.replay.requests.order import Keys
 class State(Enum):
     """How far an item is."""
 
-    QUEUED = auto()  # has not left
-    LEFT = auto()  # the target has it, or a part of it
+    QUEUED = auto()  # waits for its turn
+    LEFT = auto()  # the target has all or a part of it
     RETRYING = auto()  # will be sent once more
-    ANSWERED = auto()  # by the target; the recording's answer is not read yet
-    SETTLED = auto()  # answered on both sides, withheld or lost: nobody waits for it any more
+    ANSWERED = auto()  # by the target; the recorded answer is not read yet
+    SETTLED = auto()  # answered on both sides, withheld or lost: no item waits for it any more
 
 
 @dataclass(eq=False, slots=True)
 class Piece:
-    """What of an item goes to one node: one request, or several where the target's version takes less in each.
+    """The part of an item for one node: one request, or several if the target's version takes less in each.
 
     Attributes:
         part: the values for this node, in the recorded version's shape; `requests`: in that of `version`.
-        missing: answers that have not come; `answers`: those that have, in the order of their requests.
+        answers: in the order of their requests; `missing`: how many have not come.
     """
 
     channel: Channel
@@ -43,7 +43,7 @@ class Piece:
         self.missing = len(self.requests)
 
     def take(self, answer: Values) -> bool:
-        """An answer has come; True with the last one. One connection answers in the order of the requests."""
+        """Takes an answer. True for the last one. A connection answers requests in their order."""
         self.answers.append(answer)
         self.missing -= 1
         return not self.missing
@@ -55,21 +55,24 @@ class Item:
 
     Attributes:
         due: when it should leave.
-        size: what it counts of `--memory`; `lacks_bytes`: they have to be loaded before it leaves.
-        asked_row, told_row: when the recording asked and answered, among all its rows; 0: not read yet.
-        is_dialled: the nodes that it will go to were dialled before it was due.
-        before: the requests that must have left before it does; `followers`: lanes that wait until it has left.
-        cause: what it waited for last, and what made it late.
-        ready_at: since when nothing but the replay itself has kept it.
+        size: bytes that it counts of `--memory`.
+        lacks_bytes: its frame has to be loaded before it leaves.
+        asked_row, told_row: numbers of its recorded request and answer among all those read; 0: not read yet.
+        is_dialled: its nodes were dialled before it was due.
+        before: items that must have left before it does; `followers`: lanes that wait until it has left.
+        cause: what it waited for last, which made it late.
+        ready_at: since when only the replay itself has kept it.
         sent_at: when it was last routed and written.
-        needed: made requests that are out for it.
-        hold: why a room holds it back; None: none does.
+        needed: made requests for it that are not answered yet; `rounds`: how often it needed some.
+        hold: why a room holds it back; None if no room does.
         values: as they were sent, in the recorded version's shape.
-        answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as it came.
-        carriers: other lanes that carry parts of it.
-        out: parts in flight; `is_cut`: one of them has lost its connection, `is_unsent`: before it left.
+        answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as received.
+        carriers: other lanes whose channels carry parts of it.
+        out: parts in flight; `is_cut`: one of them lost its connection; `is_unsent`: it did before it left.
+        left_at: when its first byte left; `has_left`: it was counted as sent.
         is_known: the recorded answer was read, or will never come.
-        deadline: when it is given up; None: not yet asked for.
+        deadline: when it is given up; None until it is due.
+        pause: the last pause before it was sent once more.
     """
 
     exchange: Exchange
@@ -108,12 +111,12 @@ class Item:
 
     @property
     def is_out(self) -> bool:
-        """True while the target has all of it and owes an answer."""
+        """True while the target has all of the item and owes an answer."""
         is_sent = self.state is State.LEFT and all(piece.channel.is_open for piece in self.pieces)
         return is_sent and self.exchange.awaits
 
     def forget(self) -> None:
-        """Drops everything that only mattered on the way."""
+        """Drops frames, values and answers."""
         self.exchange.frame = self.exchange.answer_frame = self.values = self.frame = None
         self.exchange.forget_values()
         self.answers, self.pieces, self.carriers, self.before = [], [], [], []
@@ -121,13 +124,17 @@ class Item:
 
 @dataclass(eq=False)
 class Lane:
-    """A recorded connection: its requests in order, and its connections to the target's nodes.
+    """A recorded connection: its requests in order, and its channels to the target's nodes.
 
     Attributes:
-        in_play: left, not settled; `carries`: those of other lanes that the channels of this one carry.
-        unread: exchanges whose recorded answer was not read yet, by number.
-        look: when the head of the queue is looked at again; `watched`: somebody looks for answers that don't come.
-        dials: node -> how long and until when it is not dialled again, because it could not be reached.
+        connection: None for a lane of the replay's own requests.
+        in_play: items that have left and are not settled.
+        carries: such items of other lanes that use this lane's channels.
+        unread: items whose recorded answer was not read yet, by the number of their exchange.
+        closes_at: when the recorded connection ended; None while that was not read.
+        look: the timer for the next look at the head of the queue.
+        watched: a timer runs for answers that don't come.
+        dials: nodes that could not be reached -> pause, and when it is over.
     """
 
     connection: tuple[str, int] | None

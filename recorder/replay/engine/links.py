@@ -1,4 +1,4 @@
-"""All connections to the target: opens them for lanes, writes to them, meets answers with requests."""
+"""All connections to the target: opens channels for lanes, writes requests to them, gives answers to their senders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recorder.replay.requests.retries import longer
 class Links:
     """The channels of one replay.
 
-    `gone`: told the lane and the node of each channel that ended unasked, before its requests are.
+    `gone`: called with lane and node of each channel that ended unasked, before the senders of its requests hear of it.
     """
 
     def __init__(self, cluster: Cluster, gone: Callable[[Lane, int], None]) -> None:
@@ -26,17 +26,20 @@ class Links:
         self._numbers = count(1)
 
     def actions(self) -> list[Action]:
-        """What is to be done, in this order; each is given out once."""
+        """The actions to take, in this order. Each is returned once."""
         found, self._actions = self._actions, []
         return found
 
     def load(self, action: Load | None) -> None:
-        """Has frames read from the capture."""
+        """Adds the action that reads frames from the capture again, if there is one."""
         if action is not None:
             self._actions.append(action)
 
     def channel(self, lane: Lane, node: int, principal: str | None, now: int) -> Channel | None:
-        """The lane's channel to a node, opened if need be; None for a node that can't be dialled, or not now."""
+        """The lane's channel to a node, opened if need be.
+
+        None: the node's address is unknown, or a failed dial pauses.
+        """
         found = lane.channels.get(node)
         address = self._cluster.nodes.get(node)
         if found is None and address is not None and now >= lane.dials.get(node, (0, now))[1]:
@@ -46,13 +49,13 @@ class Links:
         return found
 
     def write(self, channel: Channel, out: Out, now: int) -> None:
-        """Sends a request, now or when its channel is open. Errors: WireError for values that can't be written."""
+        """Sends a request now, or once its channel is open. Errors: WireError for values that can't be written."""
         action = channel.send(out, now)
         if action is not None:
             self._actions.append(action)
 
     def hang_up(self, lane: Lane, *, only_unopened: bool = False) -> None:
-        """Closes all channels of a lane, or those alone on which nothing was sent yet."""
+        """Closes the channels of a lane; with `only_unopened`, those that are not open yet."""
         for channel in [each for each in lane.channels.values() if not (only_unopened and each.is_open)]:
             self._channels.pop(channel.number, None)
             self._actions.append(Close(channel.number))
@@ -69,7 +72,7 @@ class Links:
         return lane
 
     def wrote(self, number: int, count: int, now: int) -> None:
-        """So many more requests of a channel are on their way: the first byte of each has left."""
+        """The first bytes of `count` more requests of a channel have left."""
         if number not in self._channels:
             return
         channel = self._channels[number][1]
@@ -80,7 +83,7 @@ class Links:
                 out.sender.answered(None, None, now)
 
     def received(self, number: int, frame: bytes, now: int) -> None:
-        """A frame arrived. One that answers nothing, or can't be read, ends its channel."""
+        """A frame arrived. One that answers no request, or can't be read, ends its channel."""
         if number not in self._channels:
             return
         try:
@@ -94,7 +97,7 @@ class Links:
             out.sender.answered(values, frame, now)
 
     def closed(self, number: int, now: int) -> Lane | None:
-        """A channel is gone, or never came to be. Returns its lane."""
+        """A channel was closed, or could not be opened. Returns its lane."""
         if number not in self._channels:
             return None
         lane, channel = self._channels.pop(number)

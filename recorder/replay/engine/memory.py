@@ -1,8 +1,9 @@
-"""What waits in memory with its bytes, and what only with its place in the capture.
+"""Keeps what was read of the capture within `--memory`.
 
-Below the limit exchanges wait with their bytes. Beyond it no more is read: what is in play makes room. Where nothing
-became settled for a while, what it waits for may stand further on in the capture: the other members of a join. Then
-reading goes on. What is read there keeps its place and not its bytes, which are loaded when it may leave.
+Below the limit, exchanges wait with their bytes. At the limit, reading stops until exchanges in play are settled. If
+none is for a while, they may wait for something that stands further on in the capture, such as the other members of a
+join. Reading then goes on beyond the limit: exchanges keep their place in the capture without their bytes, which are
+loaded when the exchange may leave.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from recorder.replay.engine.timers import Timers
 from recorder.replay.plan import Origin, Place
 from recorder.replay.requests.apis import GROUP_APIS
 
-# Memory of an item besides its bytes, and how often its bytes count: as they are, and as values, or as what the target
-# answers. (Records are no values of their own: they stay where the frame is.)
+# Memory of an item besides its bytes, and a factor for its bytes: frames, and once more their values or the target's
+# answers. (Records have no values of their own: they are views of the frame.)
 ITEM, TIMES = 2500, 2
-# What reading takes, a part of `--memory`: the narrow columns of a row group of 100,000 frames while they are sorted
-# (48 MiB were measured), a window of frames, and frames that are read again.
+# Memory that reading takes, a part of `--memory`: the narrow columns of a row group of 100,000 frames while they are
+# sorted (48 MiB were measured), a window of frames, and frames that are read again.
 READING = 64 << 20
-# How long (ns) nothing may become settled before reading goes on beyond the limit.
+# How long (ns) no exchange may become settled before reading goes on beyond the limit.
 PATIENCE = 50 * 10**6
 # How far beyond the limit reading goes on: some 25,000 exchanges without their bytes.
 BEYOND = 64 << 20
 
 
 class Memory:
-    """The bytes of one replay's exchanges. `limit`: `--memory`."""
+    """Counts the bytes of one replay's exchanges. `limit`: `--memory`."""
 
     def __init__(self, limit: int, timers: Timers) -> None:
         self.used = 0
@@ -39,7 +40,7 @@ class Memory:
 
     @property
     def has_room(self) -> bool:
-        """True if more may be read."""
+        """True if more of the capture may be read."""
         return self.used < self._limit or (self._reads_on and self.used < self._limit + BEYOND)
 
     @property
@@ -47,15 +48,15 @@ class Memory:
         return self.used >= self._limit
 
     def asked(self, item: Item, now: int) -> None:
-        """A request was read."""
+        """Counts a request that was read."""
         exchange = item.exchange
-        # groups look ahead at what their members will ask for
+        # the groups room needs these bytes before they leave: it looks ahead at members' requests
         if self._is_full and exchange.place is not None and exchange.api_key not in GROUP_APIS:
             exchange.frame, item.lacks_bytes = None, True
         self._take(item, ITEM + TIMES * len(exchange.frame or b""), now)
 
     def answered(self, item: Item, place: Place | None, now: int) -> None:
-        """The recorded answer of an item was read, and all was learned from it that others wait for."""
+        """Counts the recorded answer of an item. Everything that other items need was learned from it."""
         exchange = item.exchange
         if item.lacks_bytes and place is not None and exchange.origin not in self._loading:
             exchange.answer_place = place
@@ -63,7 +64,7 @@ class Memory:
         self._take(item, TIMES * len(exchange.answer_frame or b""), now)
 
     def load(self, item: Item) -> Load | None:
-        """Asks for the bytes of an item that may leave; None: somebody has asked already."""
+        """The action that loads an item's bytes; None if they are being loaded."""
         exchange = item.exchange
         if exchange.origin in self._loading or exchange.place is None:
             return None
@@ -71,7 +72,10 @@ class Memory:
         return Load(exchange.origin, exchange.place, exchange.answer_place)
 
     def loaded(self, origin: Origin, frame: bytes | None, answer: bytes | None, now: int) -> Item | None:
-        """The bytes of an item are there, or can't be read; None: nobody waits for them any more."""
+        """Takes the bytes of an item; None for a frame that can't be read.
+
+        Returns the item unless it was settled meanwhile.
+        """
         item = self._loading.pop(origin, None)
         if item is None or item.state is State.SETTLED:
             return None
@@ -84,14 +88,14 @@ class Memory:
         return item
 
     def settled(self, item: Item) -> None:
-        """An item is done with."""
+        """An item is settled. Its bytes count until its recorded answer was read."""
         self._settled += 1
         self._reads_on = False
         if item.is_known:
             self.forget(item)
 
     def forget(self, item: Item) -> None:
-        """Nothing of an item is kept any more."""
+        """Counts an item's bytes no longer."""
         self.used -= item.size
         item.size = 0
 

@@ -1,7 +1,7 @@
-"""Requests that the replay makes itself: to the leaders, coordinators and nodes that they need, until answered.
+"""Sends the requests that the replay makes itself to a leader, a coordinator or a node.
 
-What is not known is asked for first: a coordinator with FindCoordinator, a leader with Metadata. Errors that pass are
-asked again about until `--wait` is over; after that, and when the connection is lost three times, there is no answer.
+An unknown coordinator is first asked for with FindCoordinator, an unknown leader with Metadata. A request is repeated
+after errors that pass, until `--wait` is over. After that, or after three lost connections, it has no answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recorder.replay.plan import CLIENT_ID, Made, Offered, ToCoordinator, ToLead
 from recorder.replay.requests import retries
 from recorder.replay.requests.apis import OPENING
 
-# How often a node may end the connection instead of answering: it does so again.
+# Lost connections after which a request is given up: a node that answers with a hang-up does so again.
 MAX_CUTS = 3
 Done = Callable[[Values | None, int], None]
 
@@ -45,7 +45,7 @@ class _Asked:
 
 
 class _Sender(NamedTuple):
-    """Whose request is on its way: one that the replay makes."""
+    """The sender of a made request."""
 
     own: OwnRequests
     asked: _Asked
@@ -54,14 +54,14 @@ class _Sender(NamedTuple):
         self.own.answered(self.asked, answer, now)
 
     def left(self, given: int, began: int) -> None:
-        """How late it leaves is not measured."""
+        """Ignored: how late a made request leaves is not measured."""
 
     def unsent(self, now: int) -> None:
         self.own.answered(self.asked, None, now)
 
 
 class OwnRequests:
-    """Makes requests. `topics`: the target's names of the topics that Metadata is asked about."""
+    """Sends made requests. `topics`: the target's names of the topics that Metadata is asked about."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OwnRequests:
         self.opening = 0
 
     def make(self, made: Made, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
-        """Sends a request; `made.done` and then `then` are called once, at the latest after `--wait`."""
+        """Sends a request. Calls `made.done` and then `then` once, after `--wait` at the latest."""
 
         def done(answer: Values | None, at: int) -> None:
             made.done(answer)
@@ -93,7 +93,7 @@ class OwnRequests:
     def make_all(
         self, every: Sequence[Made], lane: Callable[[Made], Lane], now: int, then: Callable[[int], None]
     ) -> None:
-        """Sends requests that no recorded client stands behind; `then` is called once, when all of them are done."""
+        """Sends requests that belong to no recorded principal. Calls `then` once, when all of them are done."""
         left = len(every)
 
         def done(at: int) -> None:
@@ -106,7 +106,7 @@ class OwnRequests:
             self.make(made, lane(made), None, now, done)
 
     def _begin(self, asked: _Asked, now: int) -> None:
-        """Sends it; whatever happens, it is over when `--wait` is."""
+        """Sends a request, and gives it up when `--wait` is over."""
         self.opening += asked.made.api_key in OPENING
         asked.gives_up = self._timers.at(asked.until, lambda at: self._end(asked, None, at))
         self._send(asked, now)
@@ -120,11 +120,11 @@ class OwnRequests:
             asked.done(answer, now)
 
     def refresh(self, now: int, then: Callable[[int], None] | None = None) -> None:
-        """Asks for the topics' leaders again. Several who ask at one time share an answer."""
+        """Asks for the topics' leaders. Calls before the answer share one request."""
         self._learn("metadata", METADATA, about_topics(self._topics()), self._cluster.learn_metadata, now, then)
 
     def find(self, kind: int, key: str, now: int, then: Callable[[int], None]) -> None:
-        """Asks for a coordinator."""
+        """Asks for the coordinator of a key."""
         learn = partial(self._cluster.learn_coordinator, kind, key)
         self._learn((kind, key), FIND_COORDINATOR, about_coordinator(kind, key), learn, now, then)
 
@@ -153,12 +153,12 @@ class OwnRequests:
         self._begin(_Asked(made, self.lane, None, done, now + self._wait), now)
 
     def opened(self, lane: Lane, node: int, now: int) -> None:
-        """A channel is open: what waited for it may go."""
+        """A channel is open: sends the requests that waited for it."""
         for asked in self._until_open.pop((lane, node), []):
             self._send(asked, now)
 
     def closed(self, lane: Lane, now: int) -> None:
-        """A channel of a lane never came to be: what waited for it tries again."""
+        """A channel of a lane could not be opened: requests that waited for it try again."""
         for where in [each for each in self._until_open if each[0] is lane and each[1] not in lane.channels]:
             for asked in self._until_open.pop(where):
                 self._again(asked, now)
@@ -198,7 +198,7 @@ class OwnRequests:
             self._end(asked, None, now)
 
     def answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
-        """A request was answered, or has lost its connection."""
+        """Takes the answer to a request; None if its connection broke."""
         asked.cuts += answer is None
         passing = answer is None or retries.is_passing(asked.made.api_key, answer)
         if not passing or now >= asked.until or asked.cuts == MAX_CUTS:
@@ -211,7 +211,7 @@ class OwnRequests:
         self._again(asked, now)
 
     def _node(self, asked: _Asked, now: int) -> int | None:
-        """Where a request goes; None: what is missing is being asked for."""
+        """The node that a request goes to; None while its leader or coordinator is being asked for."""
         to = asked.made.to
         if isinstance(to, ToNode):
             node = to.node if to.node is not None else self._any_node(asked.tries)
@@ -229,14 +229,14 @@ class OwnRequests:
         return found
 
     def _any_node(self, tries: int) -> int | None:
-        """One after the other: a node may be down for good."""
+        """A node, the next one with each try: a node may be down for good."""
         known = sorted(self._cluster.nodes)
         first = self._cluster.any_node()
         return None if first is None else known[(known.index(first) + tries) % len(known)]
 
 
 def newest(api_key: int, offered: Offered, limit: int | None = None) -> int | None:
-    """The newest version of an API that a node offers and the catalog knows; `limit`: not above."""
+    """The highest version of an API that a node offers and the catalog knows, `limit` at most."""
     known, has = catalog_versions(api_key), offered.get(api_key)
     if known is None or has is None:
         return None

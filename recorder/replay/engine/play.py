@@ -1,7 +1,7 @@
-"""One replay in play: what all parts of the engine share, and how an exchange ends.
+"""The state of one replay that all parts of the engine share, and the ends of an exchange.
 
-Lanes are looked at when something happened that may let their heads leave: they are *ready*. A lane whose head a room
-holds back is looked at again with the next *news*: anything was settled, or time went by.
+A lane is *ready* when something happened that may let its head leave: the engine looks at it next. A lane whose head a
+room holds back is looked at again with the next *news*: an item was settled, or time went by.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ class Phase(Enum):
 
 
 class Play:
-    """What the parts of one engine share.
+    """The state that the parts of one engine share.
 
     Attributes:
-        progress: how far the replay is, for the line that is shown meanwhile.
+        progress: how far the replay is, for the line on the terminal.
         lanes: recorded connections that are not played to their end.
-        ready: lanes to look at; `held`: those that a room holds back; `has_news`: these are to be looked at, too.
-        kept: lanes that are played, whose connections to the target others still use.
-        left_over: lanes that are played but for joins that the recorded client did not see answered: the target's
-            answer tells who has to leave its group.
+        ready: lanes to look at.
+        held: lanes whose head a room holds back; `has_news`: look at them too.
+        kept: lanes that are played, whose channels still carry requests of others.
+        left_over: lanes that are played except for joins without a recorded answer. The target's answers tell which
+            members have to leave.
         is_read: nothing more will be read of the capture.
-        members_changed: a request by which members join, sync or leave was settled, or a group's request waits for a
-            member that joins again.
+        members_changed: a membership request was settled, or a request waits for a member that joins again: members may
+            have something to send.
     """
 
     def __init__(self, world: World, now: int) -> None:
@@ -80,12 +81,12 @@ class Play:
         return found
 
     def due(self, ns: int) -> int:
-        """When something is due that was recorded at `ns`."""
+        """The time when something is due that was recorded at `ns`."""
         speed = self.options.speed
         return self.started if speed is None else self.started + round((ns - self.first_ns) / speed)
 
     def end(self, ending: Ending) -> None:
-        """Ends the replay. Whoever calls is in the middle of something: the engine does what is left to do."""
+        """Ends the replay. The caller is in the middle of something, so the engine does the rest later."""
         if self.phase in (Phase.PLAYING, Phase.DRAINING):
             self.world.result.ending = ending
             self.is_read, self.phase = True, Phase.STOPPING
@@ -96,18 +97,18 @@ class Play:
         return self.phase in (Phase.STOPPING, Phase.FINISHING)
 
     def is_over(self, item: Item) -> bool:
-        """True if only what an item began on the target matters any more."""
+        """True if the item's answer matters only for what the item began on the target."""
         return self.is_ending or item.lane in self.left_over
 
-    # which lanes are looked at
+    # lanes to look at
 
     def free(self, lanes: Iterable[Lane]) -> None:
-        """Their heads may leave now."""
+        """The heads of these lanes may leave now."""
         for lane in lanes:
             self.ready[lane] = None
 
     def look_again(self, lane: Lane, when: int) -> None:
-        """At `when`, or before: one timer for a lane is enough, for whoever is looked at asks again."""
+        """Looks at a lane at `when`, or earlier: each look sets the next timer, so one for each lane is enough."""
         if lane.look is not None and lane.look.call is not None:
             if lane.look.when <= when:
                 return
@@ -115,7 +116,7 @@ class Play:
         lane.look = self.timers.at(when, lambda _: self.ready.__setitem__(lane, None))
 
     def need(self, item: Item, needed: tuple[Made, ...], now: int) -> None:
-        """Has requests made that are to be answered before an item goes on."""
+        """Makes the requests that have to be answered before an item goes on."""
 
         def answered(_: int) -> None:
             item.needed -= 1
@@ -126,26 +127,26 @@ class Play:
         for made in needed:
             self.own.make(made, item.lane, item.exchange.principal, now, answered)
 
-    # how an exchange ends
+    # ends of an exchange
 
     def withhold(self, item: Item, withheld: Withheld) -> None:
-        """An item is not sent."""
+        """Does not send an item."""
         self.world.withhold(item.exchange, withheld)
         self.progress.withheld += 1
         self.lose(item)
 
     def miss_answer(self, item: Item) -> None:
-        """The target owes an answer, and won't give it: that is counted."""
+        """Gives up an answer that the target owes, and counts it as lost."""
         self.world.counts(item.exchange).lost += 1
         self.lose(item)
 
     def lose(self, item: Item) -> None:
-        """No answer will come."""
+        """Settles an item without an answer."""
         self.world.lost(item.exchange, item.values)
         self.settle(item)
 
     def settle(self, item: Item) -> None:
-        """Nobody waits for an item any more."""
+        """Settles an item: no other item waits for it any more."""
         item.state = State.SETTLED
         self.has_news = True
         self.ready[item.lane] = None

@@ -1,4 +1,4 @@
-"""What the recording says: requests become items of lanes, recorded answers are met with them, connections end."""
+"""The recording's side of a play: turns requests into items, gives items their recorded answers, ends lanes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from recorder.replay.requests.apis import LONG_POLLS, TOLD_WHEN_DUE
 from recorder.replay.requests.order import Order, given
 from recorder.replay.stream import Answered, Asked, Closed, Happening
 
-# How far ahead of the play rows are read: a long poll should know its recorded answer when it is due.
+# How far ahead of the play the capture is read: a long poll should know its recorded answer when it is due.
 AHEAD_NS = 5 * 10**9
 
 
 class Recorded:
-    """The recording's side of a play. `complete`: called for items whose answers of both sides are known."""
+    """The recording's side of a play. `complete`: called for an item that both sides have answered."""
 
     def __init__(self, play: Play, complete: Callable[[Item, int], None]) -> None:
         self._play, self._complete = play, complete
@@ -24,14 +24,14 @@ class Recorded:
         self._read_ns = play.first_ns
 
     def wants(self, now: int) -> bool:
-        """True if rows should be fed: few wait, and those fed are not far ahead of the play."""
+        """True if happenings should be fed: memory has room, and those fed are not far ahead of the play."""
         play = self._play
         if play.is_read or not play.memory.has_room:
             return False
         return play.options.speed is None or play.due(self._read_ns) < now + AHEAD_NS
 
     def feed(self, happening: Happening, now: int) -> None:
-        """The next of what happened."""
+        """Takes the next happening."""
         self._read_ns = happening.ns
         if isinstance(happening, Asked):
             self._ask(happening.exchange, now)
@@ -41,7 +41,7 @@ class Recorded:
             self._close(self._play.lane(happening.connection), happening.ns, now)
 
     def end(self, now: int) -> None:
-        """Nothing more happened: what has no answer yet has none."""
+        """The recording is over: requests without an answer have none."""
         self._play.is_read = True
         for lane in [*self._play.lanes.values()]:
             self._close(lane, self._read_ns, now)
@@ -52,11 +52,11 @@ class Recorded:
             return
         lane = play.lane(exchange.connection)
         item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))
-        # the order has looked at the values; large ones are made again when it is sent
+        # the order needed the values; large ones are decoded again when the item is sent
         exchange.forget_large_values()
         play.memory.asked(item, now)
         play.waiting.asked(item)
-        # what awaits nothing has no answer to be read
+        # a request that needs no answer has no recorded one
         item.is_known = not exchange.awaits
         if exchange.awaits:
             lane.unread[exchange.origin.exchange] = item
@@ -76,11 +76,11 @@ class Recorded:
             self._know(item, now, answer.place)
 
     def _know(self, item: Item, now: int, place: Place | None = None) -> None:
-        """The recorded answer was read, or there is none. `place`: where it stands."""
+        """The recorded answer was read, or there is none. `place`: of its frame in the capture."""
         play = self._play
         item.is_known = True
         if item.state is State.SETTLED:
-            # it was settled without its answer: what it took is no longer kept
+            # it was settled before its recorded answer was read: its bytes are no longer kept
             play.memory.forget(item)
             return
         if item.exchange.answered_ns is not None:
@@ -91,7 +91,7 @@ class Recorded:
         if item.state is State.ANSWERED:
             self._complete(item, now)
         if item.hold is not None or item.exchange.api_key in LONG_POLLS or item.lane.closes_at is not None:
-            # a room, a poll, or the end of the connection may have waited for it
+            # it may have waited for this as a held item, as a long poll, or as the last one of its connection
             play.ready[item.lane] = None
 
     def _close(self, lane: Lane, ns: int, now: int) -> None:

@@ -1,8 +1,7 @@
-"""What leaves: the head of a lane's queue, once it is due and nothing keeps it.
+"""Sends the head of a lane's queue, once it is due and nothing holds it back.
 
-A request is translated by the rooms, routed, and written to a channel of its lane for each node concerned. A room may
-need answers first (`Needs`: made requests), or hold an item back (`Hold`). What is kept for longer than `--wait` is
-withheld.
+The rooms translate a request, it is routed, and a channel of its lane carries it to each node concerned. A room may
+need answers first (`Needs`), or hold an item back (`Hold`). An item that waits for longer than `--wait` is withheld.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from recorder.replay.requests import retries, routing
 from recorder.replay.requests.apis import JOINING, LONG_POLLS
 from recorder.replay.requests.layout import Only
 
-# Rounds of made requests for one exchange before it is given up: a target may never be content.
+# Rounds of made requests for one exchange before it is given up: a room may never be content with the answers.
 _MAX_ROUNDS = 20
-# How long before a request is due its connection is dialled where its client has none. On a busy machine, TCP, versions
-# and a login over TLS take 60 ms; none is kept open much longer than in the recording.
+# How long before a request is due a lane without a channel dials its node. On a busy machine, TCP, versions and a login
+# over TLS take 60 ms; no connection should be open much longer than in the recording.
 DIAL_AHEAD_NS = 250 * 10**6
 # A request that leaves later than this counts as late.
 LATE_NS = 5 * 10**6
 
 
 class Sending:
-    """The leaving side of a play. `recorded`: is asked whether more will be read; `answers`: takes what comes back."""
+    """Sends the items of a play. `recorded`: tells whether more will be read. `answers`: takes the answers."""
 
     def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers
         self._polls: dict[Lane, None] = {}
 
     def advance(self, lane: Lane, now: int) -> None:
-        """Lets the head of a lane leave, and those behind it; a lane that has ended hangs up."""
+        """Sends the head of a lane and those behind it, as far as they may leave. Hangs up a lane that has ended."""
         while lane.queue and self._play.phase is Phase.PLAYING:
             item = lane.queue[0]
             if item.state is State.QUEUED and not self._leaves(item, now):
@@ -47,14 +46,14 @@ class Sending:
         if lane.closes_at is None or now < lane.closes_at:
             return
         for item in [each for each in lane.in_play if each.exchange.awaits and each.exchange.answered_ns is None]:
-            # the recorded client did not wait for its answer; it did send the request
+            # the recorded client hung up before the answer, but had sent the request
             if item.left_at is not None and not _joins(item):
                 self._play.lose(item)
         if not lane.carries and all(item.left_at is not None and _joins(item) for item in lane.in_play):
             self._hang_up(lane)
 
     def poll(self, now: int) -> None:
-        """Long polls that wait for their recorded answers leave without, where no more is read now."""
+        """Lets long polls leave without their recorded answers where the capture is not read any further now."""
         if self._polls and not self._recorded.wants(now):
             polls, self._polls = self._polls, {}
             self._play.free(polls)
@@ -70,7 +69,7 @@ class Sending:
             self._play.timers.at(now + pause, lambda at: self.again(item, only, at))
 
     def _hang_up(self, lane: Lane) -> None:
-        """All of a recorded connection is played."""
+        """Ends a lane whose recorded connection is played."""
         play = self._play
         if lane.connection is not None and play.world.carries_others(lane.connection):
             play.kept[lane] = None
@@ -83,11 +82,11 @@ class Sending:
         if lane.connection in play.lanes:
             del play.lanes[lane.connection]
             play.world.connection_closed(lane.connection)
-            # one that was kept for this one's sake may go
+            # lanes that were kept for this one may end
             play.ready.update(play.kept)
             play.kept.clear()
 
-    # when it leaves
+    # when an item leaves
 
     def _leaves(self, item: Item, now: int) -> bool:
         """True if the head of a lane has left, or never will."""
@@ -112,7 +111,7 @@ class Sending:
         return self._send(item, now)
 
     def _dialled(self, item: Item, now: int) -> int:
-        """Opens a connection for a request that is not due. Returns when to look at it again."""
+        """Dials the nodes of a request that is due soon. Returns when to look at the request again."""
         dial_at = item.due - DIAL_AHEAD_NS
         if item.lane.channels or item.is_dialled:
             return item.due
@@ -124,13 +123,13 @@ class Sending:
         return item.due
 
     def _may_poll(self, item: Item, now: int) -> bool:
-        """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
+        """True for a long poll whose recorded answer was read, or stands too far ahead to be read now."""
         if item.is_known or item.exchange.api_key not in LONG_POLLS or not self._recorded.wants(now):
             return True
         self._polls[item.lane] = None
         return False
 
-    # how it leaves
+    # how an item leaves
 
     def _send(self, item: Item, now: int, only: Only | None = None) -> bool:
         """Translates, routes and sends an item. False: not yet."""
@@ -156,7 +155,7 @@ class Sending:
         if isinstance(refused, Hold):
             item.hold = refused
             self._play.held[item.lane] = None
-            # a SyncGroup waits for an earlier one only as long as that one may leave
+            # a SyncGroup waits for an earlier one only as long as that one may leave first
             self._play.free(self._play.waiting.left(item))
             self._play.look_again(item.lane, min(item.deadline or now, refused.until or item.deadline or now))
             return False
@@ -222,7 +221,7 @@ class Sending:
         play.free(play.waiting.left(item))
 
     def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
-        """The target has answered an item before it was sent: it is not sent any more."""
+        """Takes an earlier answer of the target for an item, which is not sent."""
         item.values, item.answers, item.answered_at, item.state = values, [answer], now, State.ANSWERED
         item.lane.in_play[item] = None
         self._has_left(item)
@@ -230,7 +229,7 @@ class Sending:
             self._answers.complete(item, now)
 
     def left(self, item: Item, given: int, began: int) -> None:
-        """A request of an item is on its way. `given`: since when the socket has it; `began`: its first byte left."""
+        """The first byte of an item's request was written at `began`. `given`: since when the socket has had it."""
         if item.left_at is not None:
             return
         play, exchange = self._play, item.exchange
@@ -248,12 +247,12 @@ class Sending:
 
 
 def _joins(item: Item) -> bool:
-    """True for a join on its way that the recorded client did not see answered."""
+    """True for a join in flight that the recorded client did not see answered."""
     return item.is_out and item.exchange.answered_ns is None and item.exchange.api_key in JOINING
 
 
 def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:
-    """What made an item late, and how much."""
+    """How much each cause made an item late."""
     ready = max(item.ready_at or item.due, item.due)
     parts = {item.cause: ready - item.due, Cause.FULL_SOCKET: began - given}
     parts[Cause.REPLAY] = parts.get(Cause.REPLAY, 0) + given - ready
@@ -261,7 +260,7 @@ def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:
 
 
 class _Sender(NamedTuple):
-    """Whose request is on its way: a piece of an item."""
+    """The sender of one piece of an item."""
 
     sending: Sending
     answers: Answers

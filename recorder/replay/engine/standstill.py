@@ -1,4 +1,4 @@
-"""What a replay waits for while nothing moves, for people: counted by what it is. Nothing here changes anything."""
+"""What a replay waits for while nothing moves, as texts for people, counted. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NOT_DUE = "the next request's time"
 
 
 def waited_for(lanes: Iterable[Lane], now: int) -> Counter[str]:
-    """What requests wait for that have left, and those that could leave; others wait for these."""
+    """What items wait for: those that have left, and those at the head of a lane. All others wait for these."""
     found = Counter(each for lane in lanes for each in _of_lane(lane, now))
-    # while something is due, nobody asks when the next one is
+    # while something else is waited for, nobody asks when the next request is due
     return found if found.keys() == {NOT_DUE} else Counter({what: n for what, n in found.items() if what != NOT_DUE})
 
 

@@ -1,4 +1,4 @@
-"""What is to be called at a time."""
+"""Calls that are due at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Timer:
 class Timers:
     """Calls by time; calls of one time in the order in which they were asked for.
 
-    What is cancelled is let go at once; its place in the queue goes when half of the queue is such places.
+    A cancelled call is dropped at once. Its place in the queue is freed when half of the queue is such places.
     """
 
     def __init__(self) -> None:
@@ -46,13 +46,13 @@ class Timers:
         return self._queue[0].when if self._queue else None
 
     def at(self, when: int, call: Callable[[int], None]) -> Timer:
-        """Calls back at `when`, with the time that it is then."""
+        """Calls `call` at `when` or soon after, with the time of the call."""
         timer = Timer(when, next(self._tickets), call)
         heapq.heappush(self._queue, timer)
         return timer
 
     def cancel(self, timer: Timer) -> None:
-        """Does not call back any more; nothing happens to one that has."""
+        """Cancels a call. One that has been made already stays made."""
         if timer.call is None:
             return
         timer.call = None
@@ -63,7 +63,7 @@ class Timers:
             self._cancelled = 0
 
     def run(self, now: int) -> None:
-        """All calls that are due."""
+        """Makes all calls that are due."""
         while (when := self.next_at) is not None and when <= now:
             timer = heapq.heappop(self._queue)
             call, timer.call = timer.call, None

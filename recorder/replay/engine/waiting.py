@@ -1,7 +1,7 @@
-"""Who waits for whom: exchanges that others ask for and that are not settled yet, and the connections that wait.
+"""The order of exchanges: which items wait for which others.
 
-Recorded answers are read in the order of time. So the first exchange of a key that is not settled yet is the earliest,
-and one look at it says whether a request may go, however many wait.
+Recorded answers are read in the order of time. So the first unsettled exchange of a key is the earliest, and one look
+at it says whether a request may leave, however many wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from recorder.replay.requests.order import Key
 
 
 class Waiting:
-    """The order of one replay. Memory: that of the items which it is told of until they are settled."""
+    """The order of one replay. Memory: the keys of items until these are settled."""
 
     def __init__(self) -> None:
         self._rows = count(1)
@@ -25,7 +25,7 @@ class Waiting:
         self._members: dict[str, list[Item]] = {}
 
     def asked(self, item: Item) -> None:
-        """The recording asked: what it had answered until now counts."""
+        """A recorded request was read: it waits for what the recording had answered until now."""
         item.asked_row = next(self._rows)
         if item.keys.member_of is not None:
             self._follow_members(item, item.keys.member_of)
@@ -33,8 +33,10 @@ class Waiting:
             item.before = self._not_left(item.keys.commits_to)
 
     def _follow_members(self, item: Item, group: str) -> None:
-        """Membership requests leave in recorded order. A SyncGroup passes earlier ones that are held back: whom the
-        target elected waits for the recorded leader's.
+        """Membership requests leave in recorded order.
+
+        A SyncGroup may pass earlier ones that a room holds back: the member that the target elected as leader waits for
+        the SyncGroup of the recorded leader.
         """
         item.before = self._not_left(group)
         is_sync = item.exchange.api_key == SYNC_GROUP
@@ -44,7 +46,7 @@ class Waiting:
         return [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
 
     def told(self, item: Item) -> None:
-        """The recording answered, or need not: requests from now on wait for the item."""
+        """A recorded answer was read, or none is needed: later requests wait for the item."""
         item.told_row = next(self._rows)
         for key in item.keys.tells:
             told = self._told.get(key)
@@ -53,7 +55,7 @@ class Waiting:
             told[item] = None
 
     def holds_back(self, item: Item) -> bool:
-        """True if the head of a lane has to wait: its lane is told when that may have changed."""
+        """True if an item has to wait. Its lane is freed when that may have changed."""
         for before in item.before:
             if before.state is State.QUEUED and not _passes(item, before):
                 before.followers.append(item.lane)
@@ -72,18 +74,18 @@ class Waiting:
         return False
 
     def left(self, item: Item) -> list[Lane]:
-        """An item has left, or never will. Returns lanes whose head may go now."""
+        """An item has left, or never will. Returns lanes whose head may leave now."""
         if not item.followers:
             return []
         followers, item.followers = item.followers, []
         return followers
 
     def settled(self, item: Item) -> list[Lane]:
-        """Nobody waits for an item any more. Returns lanes whose head may go now."""
+        """An item is settled. Returns lanes whose head may leave now."""
         freed = self.left(item)
         for key in item.keys.tells if item.told_row else ():
             told = self._told.get(key)
-            # a request may tell one key twice
+            # a key may stand twice in `tells`
             if told is None or item not in told:
                 continue
             if next(iter(told)) is item:
@@ -97,15 +99,19 @@ class Waiting:
 
 
 def _passes(item: Item, before: Item) -> bool:
-    """True for a SyncGroup behind one that a room holds back, which may wait for it; for a commit behind any such."""
+    """True for a SyncGroup or a commit that may leave before an earlier membership request that a room holds back.
+
+    A SyncGroup passes SyncGroups only, a commit any of them.
+    """
     is_sync = {item.exchange.api_key, before.exchange.api_key} == {SYNC_GROUP}
     return before.hold is not None and (is_sync or item.keys.member_of is None)
 
 
 def _precedes(other: Item, item: Item) -> bool:
-    """True if the recording had answered the other one before this one's first byte; had sent it, if it awaits nothing.
+    """True if `item` waits for `other`, which had ended in the recording before the first byte of `item`.
 
-    What awaits nothing leaves before the rest of its connection in any case.
+    An exchange ends with its answer, or once it is sent if it needs none. On its own connection the latter holds nobody
+    back: it leaves earlier in any case.
     """
     exchange = other.exchange
     over = exchange.answered_ns if exchange.awaits else exchange.at_ns

@@ -1,12 +1,12 @@
-"""Everything that the engine asks about one replay: the rooms of its state, put together.
+"""The rooms of one replay's state, put together: the engine asks all its questions here.
 
 refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
-translated   recorded values -> the target's, by each translator in turn; names and ids last
-parts        which node takes what (`routing`)
-written      in which version (`versions`)
-read         an answer back in the recorded version's shape
-answered     what the target's answer and the recorded one tell together
-compare      the verdict, and the records that consumers read
+translated   recorded values in the target's terms, by each translator in turn; names and ids last
+parts        which node takes which part of a request (`routing`)
+written      a part in a version that its node has (`versions`)
+read         an answer in the recorded version's shape
+answered     rooms learn from the target's answer and the recorded one
+compare      the verdict on an exchange
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from recorder.replay.versions.recode import Topics
 
 MILLISECOND = 10**6
 _POLLS = frozenset({FETCH, SHARE_FETCH})
-# whose requests and answers the rooms of sessions change for each node
+# APIs whose requests and answers differ by node: the session rooms change them for each one
 _OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 _PRODUCE = api_name(PRODUCE) or ""
 _CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
@@ -70,7 +70,7 @@ _MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
 
 
 class Translator(Protocol):
-    """A room of state: recorded values -> the target's. See `plan` for what it may answer."""
+    """A room of state, which translates recorded values into the target's. `plan` has its possible answers."""
 
     def concerns(self, api_key: int, version: int) -> bool: ...
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None: ...
@@ -80,16 +80,16 @@ class Translator(Protocol):
 
 
 def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
-    """Why an exchange is withheld whatever the target is; None: it may be sent."""
+    """Why an exchange is withheld on any target; None: it may be sent."""
     return _refused(exchange, apis.refusal(exchange, options), options)
 
 
 def _refused(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
-    """`reason`: what its API and version forbid."""
+    """`reason`: why its API and version may not be sent."""
     if exchange.peer.client_id == CLIENT_ID:
-        # what they were made for, this replay finds out itself
+        # this replay makes its own where it needs them
         return Withheld(Reason.OF_A_REPLAY)
-    # what nobody asked for is not missed
+    # the options leave it out, so that it does not count as unplayable for another reason
     if reason in BY_CHOICE:
         return Withheld(reason)
     if not options.has_login(exchange.principal):
@@ -100,12 +100,12 @@ def _refused(exchange: Exchange, reason: Reason | None, options: Options) -> Wit
 
 
 def _is_made_without(exchange: Exchange) -> bool:
-    """True for a CreateTopics whose masked settings are left out: the topics are made without them."""
+    """True for a CreateTopics with masked settings: the topics are created without them."""
     return exchange.fault is Reason.MASKED and exchange.api_key == CREATE_TOPICS
 
 
 def is_regenerated(exchange: Exchange) -> bool:
-    """True for what each connection of the replay does anew: logins, and asking for versions."""
+    """True for requests that each connection of the replay makes anew: logins, and asking for versions."""
     return apis.treatment(exchange.api_key) is apis.Treatment.REGENERATED
 
 
@@ -113,8 +113,8 @@ class World:
     """The rooms of one replay.
 
     Args:
-        plays: False for exchanges that the options leave out, and for those that each connection does anew.
-        result: what is found is counted there.
+        plays: False for exchanges that the options leave out, and for those that each connection makes anew.
+        result: counts what is found.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class World:
         self.has_new_topics = bool(prepared.lacking)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
-        # groups that the target did not have are this replay's, as are topics that were made for it
+        # groups that the target did not have belong to this replay, as do topics that were created for it
         self._made = {deletes.Thing(deletes.Kind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
         self._made |= {deletes.Thing(deletes.Kind.TOPIC, names.recorded(name)) for name in prepared.created}
         self._pairs = Pairs()
@@ -146,7 +146,7 @@ class World:
             {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
         )
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
-        # without a Produce of its own, the target's log is a copy, or none: its offsets are the recorded ones
+        # in a capture without Produces the target's log is a copy or empty: its offsets are the recorded ones
         first = survey.first_offsets if survey.sent[_PRODUCE] else {}
         self._offsets = Offsets(names, starts, ends, first, shift_ms)
         self._fetches = FetchSessions(self.chosen)
@@ -155,7 +155,7 @@ class World:
         self._fetched = Fetched(names, cluster, self._offsets, self._streams)
         self._shared = Shared(names, self._streams)
         self._naming = NamesTranslator(names, cluster, self._pairs)
-        # sessions name all their partitions before offsets are moved; names and ids come last
+        # the session rooms list all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
             ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
             self._groups,
@@ -169,14 +169,14 @@ class World:
             self._offsets,
             self._naming,
         )
-        # of each api key and version: the rules that concern it, and why it is never sent
+        # by api key and version: the translators that concern it, and why it is never sent
         self._concerned = lru_cache(CACHE_SIZE)(self._find_concerned)
         self._refusal = lru_cache(CACHE_SIZE)(partial(apis.forbidden, options))
 
     # before a request leaves
 
     def plays(self, exchange: Exchange) -> bool:
-        """False for what the options leave out, and for what was recorded since the capture was looked through."""
+        """False for exchanges that the options leave out, and for those recorded after the survey."""
         return exchange.at_ns <= self.last_ns and self._plays(exchange)
 
     def refused(self, exchange: Exchange) -> Withheld | None:
@@ -194,11 +194,11 @@ class World:
         return None if reason is None else Withheld(reason)
 
     def due(self, exchange: Exchange) -> None:
-        """A request of a group should leave now, whatever it waits for."""
+        """A JoinGroup or SyncGroup is due, even if it still waits."""
         self._groups.due(exchange)
 
     def translated(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
-        """Writes the target's values into a recorded request; what speaks against it, if anything does."""
+        """Translates a recorded request's values into the target's, or says why not."""
         if exchange.fault is Reason.MASKED:
             for topic in values.get("topics", ()):
                 topic["configs"] = []
@@ -214,7 +214,9 @@ class World:
         return tuple(one for one in self._translators if one.concerns(api_key, version))
 
     def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
-        """How long a poll may wait: as recorded while records are owed, else as long as it did."""
+        """How long (ms) a poll may wait: as long as recorded while records are owed, else as long as the recorded
+        answer took.
+        """
         if self._fetched.owes(exchange) or self._shared.owes(exchange) or exchange.answered_ns is None:
             return recorded_ms
         if self.options.speed is None:
@@ -223,7 +225,7 @@ class World:
         return min(recorded_ms, round(took))
 
     def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
-        """Which node takes which part of a request."""
+        """The parts of a request, by node."""
         found = routing.parts(exchange, values, self.cluster, self._nodes)
         if not isinstance(found, list):
             return found
@@ -233,7 +235,7 @@ class World:
         return routing.with_homes(found, homes) if homes else found
 
     def nodes_ahead(self, exchange: Exchange) -> list[int]:
-        """The nodes that a request will go to, as far as that is known before it is due; none are asked for."""
+        """The nodes that a request will go to, as far as they are known before it is due. The target is not asked."""
         try:
             values = exchange.decoded()
             if self.refused(exchange) or self._naming.request(exchange, values, 0):
@@ -244,11 +246,11 @@ class World:
         return [part.node for part in found] if isinstance(found, list) else []
 
     def carrier(self, exchange: Exchange, node: int) -> tuple[str, int]:
-        """The recorded connection whose connection to a node a request has to take."""
+        """The recorded connection whose channel to a node carries a request."""
         return self._shares.carrier(exchange, node) if exchange.api_key in _OF_SESSIONS else exchange.connection
 
     def written(self, exchange: Exchange, channel: Channel, part: Values) -> Piece | Withheld:
-        """A part as its node takes it."""
+        """A part in the version that its node takes."""
         version = self.version(exchange, channel.node)
         if version is None:
             return Withheld(Reason.NO_VERSION)
@@ -261,12 +263,12 @@ class World:
         return Piece(channel, version, part, found if isinstance(found, list) else [found])
 
     def version(self, exchange: Exchange, node: int) -> int | None:
-        """The version in which a request goes to a node; None: it has none that will do."""
+        """The version in which a request goes to a node; None if the node has no suitable one."""
         offered = self.cluster.offered[node].get(exchange.api_key)
         return versions.choose(exchange.api_key, exchange.version, offered, newest=self._newest(exchange.api_key))
 
     def chosen(self, api_key: int, recorded: int) -> int | None:
-        """The version that any node of the target would be sent."""
+        """The version in which a request would go to any node of the target."""
         node = self.cluster.any_node()
         offered = self.cluster.offered.get(-1 if node is None else node, {}).get(api_key)
         return versions.choose(api_key, recorded, offered, newest=self._newest(api_key))
@@ -277,12 +279,14 @@ class World:
         return versions.newest_of_transactions_v1(api_key)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """A request leaves now."""
+        """A request leaves now: the rooms note it."""
         for translator in self._concerned(exchange.api_key, exchange.version):
             translator.sent(exchange, values, now)
 
     def may_repeat(self, exchange: Exchange) -> bool:
-        """True for a request that may be sent twice: reads, and batches that the target knows by their producer."""
+        """True for a request that may be sent twice: reads, and batches that a broker recognizes by producer and
+        sequence.
+        """
         if exchange.api_key != PRODUCE:
             return exchange.api_key in retries.REPEATABLE
         try:
@@ -305,13 +309,13 @@ class World:
         return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
 
     def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        """Coordinators that say that they are none are asked for again."""
+        """A node says that it is not the coordinator: all coordinators are asked for again."""
         codes = set(routing.errors(exchange.api_key, answer).values())
         if codes & retries.COORDINATOR:
             self.cluster.coordinators.clear()
 
     def awaits_topics(self, exchange: Exchange, values: Values, answer: Values) -> bool:
-        """True for an answer that made topics or partitions of which Metadata has told no leaders yet."""
+        """True for an answer that created topics or partitions whose leaders Metadata has not told yet."""
         if exchange.api_key not in _MAKES_TOPICS or values.get("validate_only"):
             return False
         made = [each["name"] for each in answer["topics" if exchange.api_key == CREATE_TOPICS else "results"]]
@@ -322,7 +326,7 @@ class World:
         return any(self.cluster.partitions(name) < counts[name] for name in made)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
-        """Both sides have answered: what is learned, and whether it has to be sent again."""
+        """Both sides have answered: the rooms learn from it. Returns how the request is sent again, if it has to be."""
         for translator in self._concerned(exchange.api_key, exchange.version):
             again = translator.answered(exchange, values, answer, now)
             if again is not None:
@@ -337,29 +341,29 @@ class World:
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come."""
+        """No answer will come: the rooms note it."""
         for translator in self._concerned(exchange.api_key, exchange.version):
             translator.lost(exchange, values)
 
     def channel_closed(self, connection: tuple[str, int], node: int) -> None:
-        """A channel has ended: its sessions are gone."""
+        """A channel was closed, and its sessions with it."""
         self._fetches.closed(connection, node)
         self._shares.closed(connection, node)
 
     def carries_others(self, connection: tuple[str, int]) -> bool:
-        """A recorded connection has ended. True if others still need its connection to a node."""
+        """True if others still use the channels of a recorded connection, which has ended."""
         return self._shares.ends(connection)
 
     def connection_closed(self, connection: tuple[str, int]) -> None:
-        """A recorded connection has ended, and all that was played of it."""
+        """A recorded connection has ended, and is played to its end."""
         self._groups.closed(connection)
         self._fetches.closed(connection)
         self._shares.closed(connection)
 
-    # what is found
+    # findings
 
     def compare(self, item: Item, answer: Values) -> bool:
-        """Compares the answers to an exchange, and counts. True if they differ."""
+        """Compares the answers to an exchange, and counts the result. True if they differ."""
         exchange = item.exchange
         counts = self.counts(exchange)
         counts.answered += 1
@@ -418,37 +422,38 @@ class World:
         """A request is not sent."""
         self.counts(exchange).withheld[withheld.reason.value] += 1
 
-    # what the replay does of its own
+    # requests of the replay's own
 
     def target_topics(self) -> list[str]:
-        """The target's names of the topics that are used."""
+        """The topics that the replay uses, by the target's names."""
         return [self.names.target(name) for name in self._topics]
 
     @property
     def has_touched_groups(self) -> bool:
-        """True if something happened to a group since `tick` was called: members may have something to send."""
+        """True if a group changed since the last `tick`: members may have something to send."""
         return self._groups.touched
 
     def tick(self, now: int) -> tuple[list[Made], int | None]:
-        """Requests of its own that are due, and when to ask next."""
+        """Heartbeats of silent members that are due, and when to ask next."""
         return self._groups.tick(now)
 
     def owed(self) -> list[Made]:
-        """Fetches of what consumers have read in the recording and not yet from the target."""
+        """Fetches of records that consumers read in the recording and the target has not given yet."""
         return self._fetched.owed()
 
     def finish(self, *, is_calm: bool, at_once: bool) -> list[Made]:
-        """What leaves the target in order, each once: groups left, transactions aborted.
+        """Requests that end what is open on the target: they leave groups and abort transactions. Each is returned
+        once.
 
         Args:
-            is_calm: nothing is on its way that could begin a transaction again.
-            at_once: there is no time to wait for what is on its way.
+            is_calm: nothing in flight can begin a transaction again.
+            at_once: there is no time to wait for requests in flight.
         """
         aborts = self._producers.finish() if is_calm or at_once else []
         return [*self._groups.finish(at_once=at_once or is_calm), *aborts]
 
     def close(self, progress: Progress, ended_at_ns: int) -> None:
-        """The replay has ended: the last counts."""
+        """The replay has ended: takes the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
         self.result.streams, self.result.assigned = found(self._streams), [*self._assignments.differing()]
         self.result.left_open = [*self._producers.left_open(), *self._groups.left_in()]

@@ -1,1 +1,1 @@
-"""Groups of consumers: members, generations, assignments. `translator` finds the room of an API."""
+"""Consumer groups: members, generations, assignments. `translator` finds the room of an API."""

@@ -1,7 +1,8 @@
-"""Assignments of classic groups: the recorded leader's, with the member ids of the target.
+"""Assignments of classic groups: the recorded leader's, under the target's member ids.
 
-Blobs of consumers name topics alone. Those of Connect's workers also name the leader's member id (KIP-415); it is
-replaced, and the bytes behind the fields stay. A blob that can't be read stays as it is: members alone read it.
+Assignments of consumers name topics only. Those of Connect's workers also name the leader's member id (KIP-415), which
+is replaced; bytes behind the known fields stay. An assignment that can't be read stays as it is, since only members
+read it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def mapped(assignments: list[Values], protocol_type: str | None, identify: Ident
     """The assignments of those members that the target has.
 
     Args:
-        identify: the target's id of a recorded member; None: it has none.
+        identify: the target's id of a recorded member, None if it has none.
     """
     found = ((identify(entry["member_id"]), entry) for entry in assignments)
     return [
@@ -38,7 +39,7 @@ def _blob(blob: bytes, protocol_type: str | None, identify: Identify) -> bytes:
 
 
 def with_leader(blob: bytes, identify: Identify) -> bytes:
-    """A Connect assignment with the target's id of its leader."""
+    """A Connect assignment that names the target's id of the leader."""
     try:
         found = embedded.decode_blob(_CONNECT_ASSIGNMENT, blob)
         leader = identify(found.values["leader"]) if isinstance(found, embedded.Embedded) else None

@@ -1,15 +1,17 @@
-"""Classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of the recording, in the target's terms.
+"""Classic groups: translates JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-    member id       that of the target's JoinGroup answers. A JoinGroup whose member the target does not know joins
-                    with "", and follows error 79; what others quote of such a member is withheld
-    generation      the target's last for the recorded last, else the pair
-    assignments     the recorded leader's, sent by whoever the target elected (`assignments`)
-    rejoins         wait for what is their reason (`rejoins`)
-    lost members    a member that the recording told that it is unknown (error 25) leaves before, and is told so again
-    refusals        22, 25 and 27, unlike recorded: the member joins again (`mending`), and its request is sent again
+    member id       the id in the target's JoinGroup answer. A member that the target does not know joins with "" and
+                    follows error 79; its other requests are withheld
+    generation      the target's last one for the recorded last one, else the paired one
+    assignments     the recorded leader's, sent by the member that the target elected (`assignments`)
+    rejoins         wait for the event that is their reason (`rejoins`)
+    lost members    a member whose recorded answer is error 25 leaves the target's group first, so that the target
+                    answers with error 25 too
+    refusals        after errors 22, 25 and 27 that the recording lacks the member joins again (`mending`), and its
+                    request is sent again
 
-The elected member's SyncGroup waits until the recorded leader's is due: `due` is called when a request's time has come,
-even while others of the group wait.
+The elected member's SyncGroup waits until the recorded leader's is due. `due` reports that, even while the recorded
+leader's own request still waits.
 """
 
 from __future__ import annotations
@@ -36,27 +38,29 @@ from recorder.replay.requests.apis import TOLD_WHEN_DUE
 
 # nanoseconds in a millisecond, and heartbeats in a session timeout: what clients do by default
 MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
-# How far behind the others' SyncGroups the assigning one leaves at `max` (ns). Sent at once on connections of their own
-# they may arrive in any order, and some mocks never answer one that comes behind the assigning one.
+# How long (ns) after the others' SyncGroups the assigning one leaves at `max`. Each has its own connection, so
+# SyncGroups that leave at once arrive in any order, and some mock brokers never answer one that comes after the
+# assigning one.
 AFTER_FOLLOWERS = 50 * MILLISECOND
 REFUSALS = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
 
 
 class ClassicGroups:
-    """The rules of classic groups."""
+    """Translates the requests of classic groups."""
 
     API_KEYS = frozenset({JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP})
 
     def __init__(self, state: Memberships) -> None:
         self._state = state
         self._rejoins = Rejoins(state)
-        # JoinGroups that the target answered with an id to join with (error 79), unlike the recording
+        # member ids that the target gave with error 79 where the recording did not: the JoinGroup goes again with this
+        # id
         self._given: dict[Exchange, str] = {}
 
-    # -- what the recording says ------------------------------------------------------------------------------------
+    # -- assignments and members of recorded generations --------------------------------------------------------------
 
     def due(self, exchange: Exchange) -> None:
-        """The time of a request has come: what the recording says of its generation is known from now on."""
+        """A request is due: the recording's members and assignments of its generation may be used from now on."""
         if exchange.api_key not in TOLD_WHEN_DUE:
             return
         group = self._state.group(exchange.request["group_id"])
@@ -80,7 +84,7 @@ class ClassicGroups:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def request(self, exchange: Exchange, values: Values) -> Refusal | None:
-        """Rewrites `values`, or says why not."""
+        """Translates `values`, or says why the request is not sent."""
         self.due(exchange)
         group = self._state.group(values["group_id"])
         if exchange.api_key == JOIN_GROUP:
@@ -102,7 +106,7 @@ class ClassicGroups:
         return None
 
     def _quote(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
-        """Member id and generation of Heartbeat and SyncGroup."""
+        """Translates member id and generation of a Heartbeat or SyncGroup."""
         member = self._state.known(group.name, values["member_id"])
         if member is None:
             return Withheld(Reason.NO_MEMBER, values["member_id"])
@@ -117,17 +121,17 @@ class ClassicGroups:
         return self._sync(exchange, group, member, values) if exchange.api_key == SYNC_GROUP else None
 
     def _unsettled(self, exchange: Exchange, member: Member) -> Refusal | None:
-        """A SyncGroup is itself what a member that joined again has to send."""
+        """Holds an unsettled member's request. A member that joined by a made request may send its own SyncGroup."""
         asks_itself = exchange.api_key == SYNC_GROUP and member.unsynced and not member.stale and not member.leaving
         return None if asks_itself else self._state.unsettled(exchange, member)
 
     @staticmethod
     def _lost(exchange: Exchange) -> bool:
-        """True if the recording says that it does not know the member any more."""
+        """True if the recorded cluster answered that it does not know the member."""
         return error_of(exchange.answer) == UNKNOWN_MEMBER_ID
 
     def _expelled(self, exchange: Exchange, member: Member) -> Refusal | None:
-        """Holds what a lost member sends until the target's group has lost it as well."""
+        """Holds a lost member's request until the member has left the target's group as well."""
         member.leaving, member.expelled = member.present, True
         return self._state.unsettled(exchange, member) if member.leaving else None
 
@@ -137,7 +141,7 @@ class ClassicGroups:
             member = self._state.known(group.name, values["member_id"])
             values["member_id"] = member.target if member else ""
             return None if member else Withheld(Reason.NO_MEMBER)
-        # an administrator names static members by their instance alone
+        # an administrator removes static members by instance id alone
         values["members"] = [
             entry | {"member_id": member.target} if member else entry
             for entry in entries
@@ -156,8 +160,9 @@ class ClassicGroups:
             return self._elected_elsewhere(exchange, group, member)
         recorded = exchange.request["generation_id"], member.recorded_leader
         if recorded not in group.assignments or self._awaits_leader(exchange, group, recorded):
-            # In the recording, the generation ended without an assignment: somebody joined or left before its leader's
-            # SyncGroup, which leaves behind that request, as that request leaves behind this one.
+            # The recorded generation ended without an assignment: a member joined or left before the leader's
+            # SyncGroup. That member's request waits for this one, and the leader's SyncGroup for that request: so this
+            # one must not wait.
             never = bool(error_of(exchange.answer))
             return Withheld(Reason.NO_LEADER) if never else Hold(Reason.NO_LEADER)
         if self._awaits_members(group, recorded):
@@ -171,10 +176,11 @@ class ClassicGroups:
 
     @staticmethod
     def _elected_elsewhere(exchange: Exchange, group: Group, member: Member) -> Refusal | None:
-        """A follower's SyncGroup waits on the target for the elected leader's.
+        """Keeps a follower from waiting for a leader whose SyncGroup can't come.
 
-        Where the target made one generation of two recorded ones, its leader may be a member of the second one alone:
-        that one's SyncGroup leaves after this member's next join, and this one would wait for ever.
+        The target answers a follower's SyncGroup after the elected leader's. If the target made one generation of two
+        recorded ones, the elected leader may be a member of the second one only. Its SyncGroup then leaves after this
+        member's next join, and this member would wait for ever.
         """
         if group.assigned == member.current or group.elected(member) or member.current != group.generation:
             return None
@@ -187,15 +193,16 @@ class ClassicGroups:
 
     @staticmethod
     def _awaits_members(group: Group, recorded: Generation) -> bool:
-        """True while a JoinGroup is on its way whose answer tells the target's id of a member that is assigned to."""
+        """True while an assigned member's JoinGroup is in flight, whose answer tells the target's id of it."""
         assigned = {entry["member_id"] for entry in group.assignments[recorded]}
         return bool(assigned & set(group.joins.values()) - {member.id for member in group.present()})
 
     @staticmethod
     def _awaits_leader(exchange: Exchange, group: Group, recorded: Generation) -> bool:
-        """True until the recorded leader's own SyncGroup has left, or never will: the elected one takes its place.
+        """True until the recorded leader's SyncGroup has left, or never will. The elected member's takes its place.
 
-        A leader that syncs first is usual for no coordinator: some mocks never answer who follows it.
+        No coordinator is used to a leader that syncs first: some mock brokers never answer the followers' SyncGroups
+        then.
         """
         return exchange.request["member_id"] != recorded[1] and recorded not in group.led
 
@@ -223,28 +230,29 @@ class ClassicGroups:
 
     @staticmethod
     def _lead(exchange: Exchange, group: Group) -> None:
-        """The recorded leader's SyncGroup has left, or is not sent."""
+        """Notes that the recorded leader's SyncGroup has left, or will not be sent."""
         if exchange.api_key == SYNC_GROUP and exchange.request["assignments"]:
             group.led.add((exchange.request["generation_id"], exchange.request["member_id"]))
 
     def landed(self, exchange: Exchange) -> None:
-        """Answered, or lost."""
+        """The request was answered or lost."""
         found = self._state.landed(exchange)
         if found:
             found[0].joins.pop(exchange, None)
             found[0].leaves.discard(exchange)
 
     def lost(self, exchange: Exchange) -> None:
-        """No answer will come. A member whose join is lost may have joined or not: it joins again, made.
+        """No answer will come.
 
-        In the place of a lost SyncGroup, a made one asks for the assignment.
+        The member of a lost JoinGroup may have joined or not: it joins again by a made request. A made SyncGroup asks
+        for the assignment instead of a lost one.
         """
         group = self._state.group(exchange.request["group_id"])
         self._hear(exchange, group)
         self._lead(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
             member.stale = member.present
-        # whom the recorded cluster gave no assignment joins again, and may commit before: it asks for none
+        # a member without a recorded assignment owes no SyncGroup: it joins again, and may commit before that
         gets_one = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
         if gets_one and (member := group.members.get(exchange.request["member_id"])):
             member.synced, member.unsynced = exchange.request["generation_id"], member.present
@@ -253,13 +261,13 @@ class ClassicGroups:
 
     @staticmethod
     def _hear(exchange: Exchange, group: Group) -> None:
-        """The recording told a member to rejoin, whether or not its request could be sent."""
+        """Notes that the recorded cluster told a member to rejoin, whether or not its request could be sent."""
         member = group.members.get(exchange.request.get("member_id", ""))
         if member and exchange.api_key != JOIN_GROUP:
             member.recorded_told |= error_of(exchange.answer) == REBALANCE_IN_PROGRESS
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
-        """Learns pairs; sends the request again where a refusal can be mended."""
+        """Learns member ids and generations. Sends the request again after a refusal that can be mended."""
         self.landed(exchange)
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == LEAVE_GROUP:
@@ -282,7 +290,7 @@ class ClassicGroups:
         return again
 
     def _identified(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> None:
-        """A member whose recorded id no answer told can do nothing more: it leaves."""
+        """Learns the target's member id. A member without a recorded id can do nothing more, so it leaves."""
         recorded = self._recorded_id(exchange)
         member = self._state.member(group, recorded or answer["member_id"])
         self._state.identify(group, member, answer["member_id"])
@@ -314,7 +322,7 @@ class ClassicGroups:
 
     @staticmethod
     def _replaced(group: Group, former: Member, member: Member) -> None:
-        """A static member is back with a new id: its former one is nobody's."""
+        """A static member is back with a new id. Its former id is gone."""
         group.instances[member.instance or ""] = member
         if former is not member:
             former.gone()
@@ -331,7 +339,7 @@ class ClassicGroups:
         return Again() if mended else None
 
     def _told(self, exchange: Exchange, group: Group, answer: Values) -> Again | None:
-        """The answer to a Heartbeat or a SyncGroup."""
+        """Takes the answer to a Heartbeat or SyncGroup."""
         member = group.members.get(exchange.request["member_id"])
         if member is None:
             return None
@@ -347,7 +355,7 @@ class ClassicGroups:
                 member.gone()
             return None
         if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not member.early:
-            # the recording has this rebalance too, and told its member a moment later
+            # the recorded cluster has this rebalance too, but told the member a moment later
             member.early = group.changed_since(member)
             if member.early:
                 return None
@@ -369,7 +377,7 @@ class ClassicGroups:
 
 
 def _target_of(group: Group, recorded: str) -> str | None:
-    """The target's id of a member that is assigned to. A static member that is back has its former id's assignment."""
+    """The target's id of an assigned member. A static member that is back takes its former id's assignment."""
     member = group.members.get(recorded)
     if member and member.instance is not None:
         member = group.instances.get(member.instance)
@@ -388,20 +396,20 @@ def joined(group: Group, member: Member, answer: Values) -> None:
     member.present, member.answer = True, answer
     member.stale = member.told = member.early = member.leaving = False
     member.asks = None
-    # an own JoinGroup that was on its way is answered no more
+    # Kafka no longer answers a made JoinGroup that is in flight
     member.made = False
     if answer["generation_id"] >= group.generation:
         group.generation, group.leader = answer["generation_id"], answer["leader"]
 
 
 def synced(group: Group, member: Member, recorded: int) -> None:
-    """The target told a member its assignment."""
+    """The target gave a member its assignment."""
     member.unsynced = False
     member.synced = max(member.synced, recorded)
     group.assigned = max(group.assigned, member.current or 0)
 
 
 def gone(group: Group, member: Member) -> None:
-    """A member left: the others have to rebalance."""
+    """A member left, so the others have to rebalance."""
     member.gone()
     group.left_at = max(group.left_at, group.generation)

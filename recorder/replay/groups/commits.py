@@ -1,7 +1,7 @@
-"""The members that OffsetCommit, OffsetFetch and TxnOffsetCommit quote.
+"""Translates the member that OffsetCommit, OffsetFetch and TxnOffsetCommit quote.
 
-Where the target knows a member and its generation, they quote both. Without, OffsetFetch and TxnOffsetCommit go as from
-no member; OffsetCommit only while the target's group is empty, for Kafka takes it from members alone otherwise.
+If the target knows the member and its generation, the request quotes both. Otherwise OffsetFetch and TxnOffsetCommit go
+as requests of no member. So does an OffsetCommit to an empty group; Kafka refuses it in any other, so it is withheld.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER
 from recorder.replay.groups.modern_groups import REFUSALS as MODERN_REFUSALS
 from recorder.replay.plan import Again, Exchange, Reason, Refusal, Values, Withheld
 
-# how each says that no member sends it
+# the fields of a request that no member sends
 NO_MEMBER: dict[int, Values] = {
     OFFSET_COMMIT: {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None},
     TXN_OFFSET_COMMIT: {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None},
@@ -26,7 +26,7 @@ EPOCH = {
 
 
 class Commits:
-    """The rules for requests that quote a member without being its membership."""
+    """Translates requests that quote a member without changing its membership."""
 
     API_KEYS = frozenset(NO_MEMBER)
 
@@ -34,7 +34,7 @@ class Commits:
         self._state = state
 
     def request(self, exchange: Exchange, values: Values) -> Refusal | None:
-        """Rewrites `values`, or says why not."""
+        """Translates `values`, or says why the request is not sent."""
         for part in _parts(values):
             refusal = self._quote(exchange, part) if part.get("member_id") else None
             if refusal:
@@ -70,7 +70,7 @@ class Commits:
         self._state.landed(exchange)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
-        """Sends the request again where a refusal of its member can be mended."""
+        """Sends the request again after a refusal of its member that can be mended."""
         self._state.landed(exchange)
         recorded, told = _errors(exchange.answer), _errors(answer)
         for part in _parts(exchange.request):
@@ -89,19 +89,19 @@ class Commits:
             return None
         error = UNKNOWN_MEMBER_ID if UNKNOWN_MEMBER_ID in errors else errors[-1]
         if error == REBALANCE_IN_PROGRESS and group.changed_since(member):
-            # the recording has this rebalance too
+            # the recorded cluster has this rebalance too
             return None
         return self._state.mend(exchange, group, member, error)
 
 
 def _parts(values: Values) -> list[Values]:
-    """A struct for each group that a request names."""
+    """The structs of a request that name a group each."""
     parts: list[Values] = values.get("groups", [values])
     return parts
 
 
 def _errors(answer: Values | None) -> set[int]:
-    """The errors of an answer, of its groups and of their partitions."""
+    """The error codes in an answer: its own, its groups', and their partitions'."""
     if answer is None:
         return set()
     parts = [answer, *(answer.get("groups") or ())]

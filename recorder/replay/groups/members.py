@@ -1,14 +1,15 @@
-"""The members of the recorded groups, as the target has them. State alone: the rules stand in the rooms that use it.
+"""The members of recorded groups, and their state on the target. State alone: the rules stand in the rooms that use it.
 
-Groups and members are keyed by their recorded names and ids. A member is *present* while the target counts it among
-its group's, *settled* while it may send what quotes its generation. Three things make it unsettled, each of them mended
-by requests of the replay's own (`mending`):
+Groups and members are keyed by their recorded names and ids. A member is *present* while the target counts it among its
+group's members, and *settled* while it may send requests that quote its generation. Three things make a member
+unsettled, and requests of the replay's own mend each of them (`mending`):
 
-    stale       the target refused its id or its generation, unlike the recording: it joins again
-    unsynced    it joined by a made request, and has its assignment yet to ask for
+    stale       the target refused its id or generation, unlike the recording: it joins again
+    unsynced    it joined by a made request: it has to ask for its assignment
     leaving     the recording lost it: it leaves, so that the target's group goes on without it
 
-Memory grows with groups and members, and by two assignments a group.
+A fourth, `refreshes`, is for epochs: the member asks for its present one. Memory grows with groups and members, and by
+two assignments a group.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Again, Exchange, Hold, Reason, Values, Withheld
 
-# error codes of Kafka that say something of a member
+# Kafka's error codes about members
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
 FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH = 110, 113
-# a member that is late may need the generation before the last one; at `max`, what is read ahead is kept as well
+# Generations that are kept: a late member may need the one before the last. At `max`, generations that were read ahead
+# are kept too, up to a limit.
 KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000
-# how often one exchange is sent again: each time mends what the last answer told; a group that refuses always is broken
+# How often one exchange is sent again. Each time mends what the last answer refused; a group that refuses always is
+# broken.
 MOST_MENDS = 4
 INT32_MAX = 2**31 - 1
-# silence is never shorter, whatever a capture or a target says
+# the shortest silence of a member, whatever a capture or a target says
 SHORTEST_SILENCE = 10**9
 
-# of the recording: a generation and its leader. A group that was deleted begins with 1 again, its leader is another one
+# A recorded generation: its number, and its leader. A group that was deleted counts from 1 again, with another leader.
 Generation = tuple[int, str]
 Kept = TypeVar("Kept")
 
@@ -44,28 +47,29 @@ class Member:
     """A member of a recorded group.
 
     Attributes:
-        id: recorded; `target`: the target's, "" while unknown; `joins_as`: the one to join with.
+        id: recorded; `target`: the target's, "" while unknown; `joins_as`: the id of its next JoinGroup.
         api_key: of the request that it joined with.
-        recorded, current: the last generation, or member epoch, of the recording and of the target.
+        recorded, current: the last generation, or member epoch, in the recording and on the target.
         recorded_leader: the leader of the recorded generation.
         synced: the last recorded generation whose assignment it asked for.
         instance: its recorded instance id.
         join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
         answer: the target's last successful answer to a join.
-        recorded_told: the recording told it to rejoin (error 27) since it last joined; `told`: the target did; `early`:
-            in an answer in which the recording did not.
-        asks: when it began to ask the target whether to rejoin; None: it doesn't.
+        recorded_told: the recorded cluster told it to rejoin (error 27) since its last join; `told`: the target did;
+            `early`: the target did so in an answer in which the recorded cluster did not.
+        asks: since when it asks the target whether to rejoin; None: it doesn't.
         refreshes: it asks the target for its present epoch.
-        owned: what the target assigned and the member has not yet confirmed, by field; `confirming`: what
-            a request on its way confirms of that.
-        flying: requests of it that are on their way; `made`: one of the replay's own is.
-        fading: the recording is about to lose it; it is kept alive no more.
+        owned: fields with an assignment of the target that it has not confirmed yet; `confirming`: those that a request
+            in flight confirms.
+        flying: its recorded requests in flight; `made`: a made one is in flight.
+        fading: the recording is about to lose it, so the replay keeps it alive no more.
         expelled: it left because the recording lost it.
-        gave_up: it could not be mended in time.
-        left_in: why its departure at the end did not succeed, as far as is known; empty: it did, or there was none.
-        open: its recorded connection is.
-        recorded_at: when the recording last heard of it; `session`: the silence after which it loses it, 0: unknown.
-        heard: when it last sent anything; `pace`: the longest silence, 0: any; `pause`: of what is asked repeatedly.
+        gave_up: it could not be mended within `--wait`.
+        left_in: why it could not leave at the end, as far as is known; empty: it could, or did not try.
+        open: its recorded connection is open.
+        recorded_at: the recorded time of its last request; `session`: its session timeout, 0: unknown.
+        heard: when it last sent a request; `pace`: its longest silence, 0: unlimited.
+        pause: between its made requests; `again_at`: when the next one may leave.
     """
 
     id: str
@@ -109,7 +113,7 @@ class Member:
 
     @property
     def settled(self) -> bool:
-        """True while it may send what quotes its generation."""
+        """True while it may send requests that quote its generation."""
         return not (self.stale or self.unsynced or self.leaving or self.refreshes)
 
     @property
@@ -118,7 +122,7 @@ class Member:
         return self.api_key == JOIN_GROUP
 
     def gone(self) -> None:
-        """The target has it no more."""
+        """The target's group does not have the member any more."""
         self.present = self.leaving = self.told = self.unsynced = self.refreshes = False
         self.owned = None
 
@@ -128,17 +132,17 @@ class Group:
     """A recorded group.
 
     Attributes:
-        members: all that ever were; `active`: those that may have something to send, or are present.
-        joins: JoinGroups on their way -> the recorded id that their member has or gets.
-        leaves: LeaveGroups on their way.
-        generation, leader: the target's last, by its id; `assigned`: the last generation that has its assignment.
-        left_at: the generation that a member last left.
+        members: all that ever were; `active`: those that are present or may have something to send.
+        joins: JoinGroups in flight -> the recorded id of their member; `leaves`: LeaveGroups in flight.
+        generation, leader: the target's last generation, and its leader's id there.
+        assigned: the target's last generation that has its assignment.
+        left_at: the target's generation when a member last left.
         mending: a rebalance that the recording lacks is under way: all members take part.
-        instances: recorded instance id -> its last member.
-        rosters, assignments: of the recording: a generation's member ids, and what its leader sent.
+        instances: recorded instance id -> the last member with it.
+        rosters: recorded generation -> ids of its members; `assignments`: what its leader sent.
         led: recorded generations whose leader's SyncGroup has left, or never will.
-        followed_at: when a SyncGroup left last that brought no assignment; None: none has.
-        touched: something happened to it since it was last asked what it sends; `wake`: when it next has to send.
+        followed_at: when the last SyncGroup without assignments left; None if none has.
+        touched: it has changed since `mending` last looked at it; `wake`: when its next made request is due.
     """
 
     name: str
@@ -164,13 +168,13 @@ class Group:
         return (member for member in self.active.values() if member.present)
 
     def keep(self, kept: dict[Generation, Kept], generation: Generation, value: Kept) -> None:
-        """Keeps what the recording says of a generation."""
+        """Keeps a recorded generation's members or assignments."""
         kept[generation] = value
         if len(kept) > MOST_GENERATIONS:
             del kept[next(iter(kept))]
 
     def reach(self, generation: Generation) -> None:
-        """A member is in this recorded generation: what was said of those long before is forgotten."""
+        """A member is in this recorded generation: those long before it are forgotten."""
         for kept in (self.rosters, self.assignments):
             known = list(kept)
             old = known.index(generation) - KEPT_GENERATIONS if generation in kept else 0
@@ -184,11 +188,11 @@ class Group:
         return not self.joins and not any(True for _ in self.present())
 
     def elected(self, member: Member) -> bool:
-        """True for the leader that the target elected for its present generation."""
+        """True for the leader that the target elected in its present generation."""
         return bool(member.target) and member.target == self.leader and member.current == self.generation
 
     def changed_since(self, member: Member) -> bool:
-        """True if somebody joined or left since this member joined, so that the target has to rebalance."""
+        """True if a member joined or left since this member joined, so that the target has to rebalance."""
         if member.current is None or self.leaves or self.left_at >= member.current:
             return True
         if any(one.stale for one in self.active.values() if one is not member):
@@ -198,19 +202,19 @@ class Group:
 
 
 class Memberships:
-    """All groups of one replay, and what is common to their rules."""
+    """All groups of one replay, and the rules that they share."""
 
     def __init__(self, pairs: Pairs, names: Names, options: Options) -> None:
         self.pairs, self.names, self.options = pairs, names, options
         self.groups: dict[str, Group] = {}
         self.now = 0
         self.touched = False
-        # told the API, group and answer of heartbeats that the replay makes
+        # called with API, group and answer of each made heartbeat
         self.beaten: Callable[[int, str, Values], None] = lambda api_key, group, answer: None
         self._mends: dict[Exchange, int] = {}
         self._flying: dict[Exchange, tuple[Group, Member | None]] = {}
         self._held: dict[Exchange, Member] = {}
-        # connections that ended while a request was on its way
+        # recorded connections that ended while a request of theirs was in flight
         self._closed: set[tuple[str, int]] = set()
 
     def group(self, name: str) -> Group:
@@ -222,11 +226,11 @@ class Memberships:
         return found
 
     def touch(self, group: Group) -> None:
-        """Something happened to a group: it may have something to send."""
+        """A group has changed: its members may have something to send."""
         self.touched = group.touched = True
 
     def member(self, group: Group, recorded: str, api_key: int = JOIN_GROUP) -> Member:
-        """The member of this recorded id, absent when it is new."""
+        """The member with this recorded id, created if it is new."""
         found = group.members.get(recorded)
         if found is None:
             found = group.members[recorded] = Member(recorded, api_key)
@@ -235,7 +239,7 @@ class Memberships:
         return found
 
     def known(self, name: str | None, recorded: str | None) -> Member | None:
-        """The member of these recorded names if an answer of the target gave its id."""
+        """The member with this recorded id, if the target has given it an id."""
         group = self.groups.get(name or "")
         member = group.members.get(recorded or "") if group else None
         if group is None or member is None or not member.target:
@@ -246,12 +250,12 @@ class Memberships:
     # -- pairs -----------------------------------------------------------------------------------------------------
 
     def identify(self, group: Group, member: Member, target: str) -> None:
-        """The target's id of a member."""
+        """Learns the target's id of a member."""
         member.target = member.joins_as = target
         self.pairs.learn(What.MEMBER, member.id, target, group.name)
 
     def advance(self, group: Group, member: Member, recorded: int | None, current: int) -> None:
-        """The member's generation or epoch, both ways. `recorded`: None where the recording tells none."""
+        """Learns a member's generation or epoch on both sides. `recorded`: None if the recording tells none."""
         what = What.GENERATION if member.classic else What.MEMBER_EPOCH
         member.current = current
         if recorded is not None and recorded > 0:
@@ -259,7 +263,10 @@ class Memberships:
             self.pairs.learn(what, recorded, current, (group.name, member.id))
 
     def generation(self, group: Group, member: Member, recorded: int) -> int | None:
-        """The target's last generation or epoch for the recorded last, else the pair. 0 and below: unchanged."""
+        """The target's last generation or epoch for the recorded last one, else the paired one.
+
+        Values of 0 and below stay as they are. None: no answer gave one.
+        """
         if recorded <= 0:
             return recorded
         if recorded == member.recorded:
@@ -268,10 +275,10 @@ class Memberships:
         found = self.pairs.target(what, recorded, (group.name, member.id))
         return found if isinstance(found, int) else None
 
-    # -- exchanges on their way -------------------------------------------------------------------------------------
+    # -- exchanges in flight ----------------------------------------------------------------------------------------
 
     def leaves_now(self, exchange: Exchange, group: Group, member: Member | None) -> None:
-        """A request of a member is sent."""
+        """A request of a member leaves."""
         self._held.pop(exchange, None)
         self._flying[exchange] = group, member
         if member:
@@ -279,12 +286,12 @@ class Memberships:
             self.heard(exchange, member)
 
     def heard(self, exchange: Exchange, member: Member) -> None:
-        """A recorded request of a member was sent."""
+        """A recorded request of a member was sent: the member is alive."""
         member.heard, member.recorded_at, member.fading = self.now, exchange.at_ns, False
         member.connection, member.open = exchange.connection, exchange.connection not in self._closed
 
     def close(self, connection: tuple[str, int]) -> None:
-        """A recorded connection ended: its members fall silent, as they did."""
+        """A recorded connection ended: its members fall silent, as in the recording."""
         if any(exchange.connection == connection for exchange in self._flying):
             self._closed.add(connection)
         for group in self.groups.values():
@@ -293,14 +300,14 @@ class Memberships:
                 member.open = member.open and member.connection != connection
 
     def landed(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
-        """Answered or lost. Returns whose it was; None if it had not left."""
+        """A request was answered or lost. Returns its group and member; None if it had not left."""
         found = self._flying.pop(exchange, None)
         if found and found[1]:
             found[1].flying -= 1
         return found
 
     def forget(self, exchange: Exchange) -> None:
-        """The exchange is over."""
+        """The exchange is over. A member whose request was still held is given up."""
         self._mends.pop(exchange, None)
         if self._closed and not any(flying.connection == exchange.connection for flying in self._flying):
             self._closed.discard(exchange.connection)
@@ -309,7 +316,7 @@ class Memberships:
             held.gave_up = True
 
     def unsettled(self, exchange: Exchange, member: Member) -> Hold | Withheld | None:
-        """Holds what an unsettled member sends, until it is mended; None for a settled one."""
+        """Holds the request of an unsettled member until the member is mended. None for a settled member."""
         if member.settled:
             return None
         if member.gave_up:
@@ -318,7 +325,7 @@ class Memberships:
         return Hold(Reason.NO_GENERATION)
 
     def mend(self, exchange: Exchange, group: Group, member: Member, error: int) -> Again | None:
-        """After a refusal unlike the recording: the member joins again, and its request is sent again."""
+        """After a refusal that the recording lacks: the member joins again, and its request is sent again."""
         if exchange.answer is None or not self.may_mend(exchange):
             return None
         refused(member, error)
@@ -326,29 +333,31 @@ class Memberships:
         return Again()
 
     def may_mend(self, exchange: Exchange) -> bool:
-        """True unless this exchange was mended too often."""
+        """True unless this exchange was mended too often. Counts the call."""
         self._mends[exchange] = self._mends.get(exchange, 0) + 1
         return self._mends[exchange] <= MOST_MENDS
 
     def stretched(self, values: Values) -> None:
-        """Rebalance timeouts grow with the time between requests, where the replay is slower than the recording."""
+        """Lengthens a rebalance timeout where the replay is slower than the recording: members' requests are further
+        apart.
+        """
         timeout, speed = values.get("rebalance_timeout_ms", -1), self.options.speed
         if speed is not None and speed < 1 and timeout > 0:
             values["rebalance_timeout_ms"] = min(int(timeout / speed), INT32_MAX)
 
 
 def pace(silence: int) -> int:
-    """The longest silence of a member; 0: any."""
+    """The longest silence of a member; 0: unlimited."""
     return max(silence, SHORTEST_SILENCE) if silence > 0 else 0
 
 
 def error_of(answer: Values | None) -> int | None:
-    """The error code of a whole answer; None where there is no answer."""
+    """The error code of a whole answer; None without an answer."""
     return None if answer is None else answer.get("error_code", 0)
 
 
 def refused(member: Member, error: int) -> None:
-    """The target refused a member, unlike the recording: what has to be mended."""
+    """The target refused a member, unlike the recording. Notes how to mend that."""
     if error == STALE_MEMBER_EPOCH:
         member.refreshes = True
         return

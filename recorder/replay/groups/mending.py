@@ -1,20 +1,20 @@
-"""What the groups' members send of the replay's own: heartbeats of the silent, joins of the refused, and departures.
+"""Requests that the replay makes for groups: heartbeats of silent members, joins of refused ones, departures.
 
-Asked by `tick`, a member has at most one such request on its way. The first row that applies is made:
+A member has at most one made request in flight. `tick` makes the first one that applies:
 
     the member                                     made
     -------------------------------------------------------------------------------------------------------------------
     is leaving                                     LeaveGroup; a heartbeat with epoch -1
-    is stale, and the target still has it          the same, where its group is no classic one
-    is stale                                       its last JoinGroup, following error 79; a heartbeat with epoch 0
-    was told to rejoin (error 27), while its       its last JoinGroup: a rebalance that the recording lacks takes all
-      group mends another one                        members along
-    owes a SyncGroup                               that; the elected one's once the recorded assignments are known
-    asks: whether to rejoin, for its epoch         a heartbeat, with growing pauses
+    is stale and present, its group not classic    a heartbeat with epoch -1
+    is stale                                       its last JoinGroup, which follows error 79; a heartbeat with epoch 0
+    was told to rejoin (error 27) while its        its last JoinGroup: a rebalance that the recording lacks takes all
+      group mends another member                     members along
+    is unsynced                                    SyncGroup; as elected leader, once the recorded assignments are known
+    asks whether to rejoin, or for its epoch       a heartbeat, with growing pauses
     is silent for long, its connection open        a heartbeat
 
-A member whose recorded connection has ended sends nothing: the target loses it in its session timeout, as the recorded
-cluster did. At the end of the replay all members leave, static ones too.
+A member whose recorded connection has ended sends nothing. The target loses it after its session timeout, as the
+recorded cluster did. At the end of the replay all members leave, static ones too.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from recorder.replay.groups.members import (
 from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, beaten
 from recorder.replay.plan import NO_ANSWER, Made, ToCoordinator, Values
 
-# between requests that ask for the same thing: the first pause, and the longest
+# the first and the longest pause between requests that ask the same
 SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
 LOST = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
 
-# what the target says of a member that is not there, or no more
+# the target's answers to a departure after which the member is gone
 _HAS_LEFT = frozenset({0, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH})
 
 Done = Callable[[Values | None], None]
 
 
 class Mending:
-    """Makes the requests."""
+    """Makes requests for groups."""
 
     def __init__(self, state: Memberships) -> None:
         self._state = state
         self._wake: int | None = None
 
     def tick(self, now: int) -> tuple[list[Made], int | None]:
-        """The requests that are due, and when to ask next."""
+        """The made requests that are due, and when to ask next."""
         if not self._state.touched and (self._wake is None or now < self._wake):
             return [], self._wake
         self._state.touched = False
@@ -70,7 +70,10 @@ class Mending:
         return made, self._wake
 
     def finish(self, *, at_once: bool) -> list[Made]:
-        """Members leave, once. `at_once`: those too of which a request is on its way, behind which they may be back."""
+        """Departures of all members, each once.
+
+        `at_once`: also of members with a request in flight, which may bring them back.
+        """
         groups = self._state.groups.values()
         members = [(group, member) for group in groups for member in group.present() if member.target]
         return [
@@ -80,7 +83,7 @@ class Mending:
         ]
 
     def left_in(self) -> list[str]:
-        """Members whose departure at the end did not succeed, and why."""
+        """Members that could not leave at the end, and why."""
         names, groups = self._state.names, self._state.groups.values()
         return [
             f"member {member.target} of group {names.target(group.name)} "
@@ -101,7 +104,7 @@ class Mending:
         group.mending = group.mending and any(not one.settled or one.told for one in group.present())
         members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
-        # what is due and can't be made waits for something to happen
+        # a request that is due and can't be made waits for a change
         nexts = [at for member in members if (at := self._next(group, member)) is not None and at > now]
         group.wake = min(nexts, default=None)
         for member in members:
@@ -120,7 +123,7 @@ class Mending:
             yield made
 
     def _next(self, group: Group, member: Member) -> int | None:
-        """When a member has something to send; None while an answer decides about that."""
+        """When a member's next made request is due; None if it has none, or one is in flight."""
         if member.made or not member.target or not (self._urgent(group, member) or self._may_be_silent(member)):
             return None
         return self._at(group, member)
@@ -144,7 +147,7 @@ class Mending:
 
     def _made(self, group: Group, member: Member) -> Made | None:
         if not (member.open or member.leaving):
-            # the target loses it in its session timeout; what its client sends on a new connection is mended then
+            # the target loses it after its session timeout; requests of its client on a new connection are mended then
             member.stale = member.unsynced = member.refreshes = False
             return None
         if member.leaving or (member.stale and member.present and not member.classic):
@@ -177,7 +180,7 @@ class Mending:
         if member.join is None:
             return None
         if member.instance is not None and group.instances.get(member.instance) is not member:
-            # its instance is back with a new id, which this one would fence
+            # the static member is back with a new id, which this join would fence
             member.stale = False
             return None
         if not member.classic:
@@ -242,7 +245,7 @@ class Mending:
 
     @staticmethod
     def _departed(group: Group, member: Member, answer: Values) -> None:
-        """Whatever the answer: a member that the target does not know has left, too."""
+        """Whatever the answer says: a member that the target does not know has left, too."""
         gone(group, member)
 
     @staticmethod
@@ -263,7 +266,7 @@ class Mending:
             self._state.identify(group, member, answer["member_id"])
             joined(group, member, answer)
             member.current = answer["generation_id"]
-            # the recording's own SyncGroup comes where it is still owed
+            # otherwise the recorded SyncGroup is still to come
             member.unsynced = member.synced == member.recorded
             self._soon(member)
 
@@ -278,7 +281,7 @@ class Mending:
 
     def _told(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0
-        # told twice, and no recorded rejoin came meanwhile: the recording has none
+        # told twice to rejoin, and no recorded rejoin came meanwhile: the recording has no such rebalance
         group.mending |= member.told and member.asks is None and error == REBALANCE_IN_PROGRESS
         member.told |= error == REBALANCE_IN_PROGRESS
         if error in LOST:
@@ -296,11 +299,11 @@ class Mending:
             self._state.advance(group, member, None, answer["member_epoch"])
             self._soon(member)
         elif error in LOST:
-            # a member that asked for its epoch is not known by it, either
+            # it asked for its epoch, which the target does not know any more
             refused(member, UNKNOWN_MEMBER_ID if error == UNKNOWN_MEMBER_ID else FENCED_MEMBER_EPOCH)
             member.refreshes = False
 
     @staticmethod
     def _soon(member: Member) -> None:
-        """What was asked for has come: the next thing is asked for at once."""
+        """An answer has come: the member's next request may leave at once."""
         member.pause = member.again_at = 0

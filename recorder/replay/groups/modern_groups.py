@@ -1,11 +1,12 @@
-"""Groups whose members only send heartbeats: of consumers (KIP-848), shares (KIP-932) and streams (KIP-1071).
+"""Groups whose coordinator assigns by heartbeats: consumers (KIP-848), shares (KIP-932) and streams (KIP-1071).
 
-member id           client-made and unchanged; a heartbeat that has none (version 0) is given one by its answer
-member epoch        the target's last for the recorded last, else the pair; 0 and below unchanged
-what it owns        [] when joining; once after each answer what that assigned; else null. The target assigns on its
-                    own, so what the recorded member owned says nothing
+member id           made by the client, unchanged; in version 0 the target's answer gives it
+member epoch        the target's last one for the recorded last one, else the paired one; 0 and below unchanged
+owned partitions    [] when joining; the target's assignment once after the answer that gave it; else null. What the
+                    recorded member owned says nothing, since the target assigns on its own
 endpoint epoch      the target's last
-refusals            25, 110 and 113, unlike recorded: the member joins again, and its heartbeat is sent again
+refusals            after errors 25, 110 and 113 that the recording lacks the member joins again, and its heartbeat is
+                    sent again
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ JOIN, LEAVE = 0, -1
 
 
 class Heartbeats(NamedTuple):
-    """What the heartbeats of one kind of group have.
+    """The heartbeats of one kind of group.
 
     Attributes:
-        owned: the fields that tell what a member owns.
-        makes_ids: the versions whose answers give ids; clients of later ones make theirs.
+        owned: the fields with what a member owns.
+        makes_ids: the versions whose answers give member ids; in later ones clients make their own.
     """
 
     owned: tuple[str, ...]
@@ -51,7 +52,7 @@ HEARTBEATS = {
 
 
 class ModernGroups:
-    """The rules of groups that the coordinator assigns to."""
+    """Translates heartbeats of groups whose coordinator assigns."""
 
     API_KEYS = frozenset(HEARTBEATS)
 
@@ -59,7 +60,7 @@ class ModernGroups:
         self._state = state
 
     def request(self, exchange: Exchange, values: Values) -> Refusal | None:
-        """Rewrites `values`, or says why not."""
+        """Translates `values`, or says why the request is not sent."""
         group = self._state.group(values["group_id"])
         member = self._state.known(group.name, values["member_id"])
         refusal = self._refusal(exchange, group, member, values)
@@ -87,7 +88,7 @@ class ModernGroups:
         return self._state.unsettled(exchange, member)
 
     def _joining(self, exchange: Exchange, member: Member | None) -> Refusal | None:
-        """A join mends what was wrong; only one that has to leave before waits for that."""
+        """A join settles any member, so only one that has to leave first holds it."""
         return self._state.unsettled(exchange, member) if member and member.leaving else None
 
     def _own(self, api_key: int, member: Member | None, values: Values) -> None:
@@ -108,13 +109,16 @@ class ModernGroups:
         self._state.leaves_now(exchange, group, member)
 
     def lost(self, exchange: Exchange) -> None:
-        """No answer will come. A member whose heartbeat left asks for its epoch, and confirms again what it owns."""
+        """No answer will come.
+
+        A member whose heartbeat had left asks for its epoch, and confirms again what it owns.
+        """
         found = self._state.landed(exchange)
         if found and found[1] and found[1].present:
             found[1].refreshes = True
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
-        """Learns ids, epochs and assignments; sends the request again where a refusal can be mended."""
+        """Learns ids, epochs and assignments. Sends the request again after a refusal that can be mended."""
         self._state.landed(exchange)
         group = self._state.group(exchange.request["group_id"])
         error = error_of(answer)
@@ -146,14 +150,14 @@ class ModernGroups:
                 member.gone()
             return None
         if exchange.request["member_epoch"] == JOIN:
-            # an epoch that the target still has of it: it leaves before it joins
+            # the target still has an epoch of it: it leaves before it joins
             member.leaving = member.present = True
             return Again() if self._state.may_mend(exchange) else None
         return self._state.mend(exchange, group, member, error)
 
 
 def beaten(member: Member, answer: Values) -> None:
-    """The target answered a heartbeat: what it assigned is confirmed by the next one."""
+    """The target answered a heartbeat. The member's next one confirms what the answer assigned."""
     member.present = True
     member.stale = member.refreshes = member.leaving = False
     member.pace = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
@@ -163,7 +167,7 @@ def beaten(member: Member, answer: Values) -> None:
 
 
 def _assigned(api_key: int, answer: Values) -> Values | None:
-    """The fields of a request that confirm what an answer assigned; None where it assigned nothing new."""
+    """The request fields that confirm what an answer assigned; None if it assigned nothing new."""
     if api_key == CONSUMER_GROUP_HEARTBEAT:
         assignment = answer.get("assignment")
         return None if assignment is None else {"topic_partitions": assignment["topic_partitions"]}
@@ -174,6 +178,8 @@ def _assigned(api_key: int, answer: Values) -> Values | None:
 
 
 def recorded_ids(owned: list[Values], names: Names) -> list[Values]:
-    """Topics by their recorded ids. Those that the recording lacks are left out: Kafka looks for what it revoked."""
+    """Topics under their recorded ids, for later translation. Topics that the recording lacks are left out: for Kafka,
+    the member has given them up.
+    """
     found = ((names.recorded_id(entry["topic_id"]), entry) for entry in owned)
     return [entry | {"topic_id": topic_id} for topic_id, entry in found if topic_id is not None]

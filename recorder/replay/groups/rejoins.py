@@ -1,18 +1,21 @@
 """When a member of a classic group may join again.
 
-A rejoin that comes before the join that is its reason completes a rebalance without the newcomer, and a second one
-follows that the recording does not have. So a rejoin that the recording told its member to (error 27) waits:
+A rejoin that leaves before the join that caused it completes a rebalance without the newcomer, and causes a second
+rebalance that the recording does not have. The first row that applies decides:
 
-    the member's state                       the rejoin leaves
+    the member's state                             the rejoin leaves
     -------------------------------------------------------------------------------------------------------------------
-    the target told it, too; or lost it      now
-    the recording had no new generation      never: nor has the target, whose own leader would start one
-    the recording did not tell it            now; but see `_forces`
-    somebody joined or left since            when the target tells it (made heartbeats ask), after 5 s at the latest
-    else, the recording lost members         when those have left by made requests, and the target tells it
-    else, it is the elected leader, and      now: the recording assigns anew, and of a stable group's members only the
-      the generation has its assignment      leader's join starts a rebalance
-    else                                     never: the target's present generation is this one as well
+    the target told it to rejoin, or lost it       now
+    the recorded rejoin made no new generation     never, nor does the target's leader start a rebalance; the rejoin is
+                                                     answered with the member's present generation
+    the recorded cluster did not tell it           now; but see `_forces`
+    another member joined or left since            when the target tells it, which made heartbeats ask; after 5 s at
+                                                     the latest
+    the recording lost members, or it is not       the same, once lost members have left by made requests
+      known whether it did
+    it is the elected leader, and its              now: the recorded cluster assigned anew, and in a stable group only
+      generation has an assignment                   the leader's join starts a rebalance
+    else                                           never: the target's present generation answers this rejoin, too
 """
 
 from __future__ import annotations
@@ -22,18 +25,18 @@ from typing import Any
 from recorder.replay.groups.members import Group, Member, Memberships, error_of
 from recorder.replay.plan import NANOSECONDS, AnsweredBefore, Exchange, Hold, Reason, Refusal, Values
 
-# clients ask whether to rejoin every 3 s by default; made heartbeats ask more often
+# By default clients ask every 3 s whether to rejoin; made heartbeats ask more often.
 LONGEST_ASKING = 5 * NANOSECONDS
 
 
 class Rejoins:
-    """Holds rejoins back."""
+    """Decides when rejoins leave."""
 
     def __init__(self, state: Memberships) -> None:
         self._state = state
 
     def refusal(self, exchange: Exchange, group: Group, member: Member) -> Refusal | None:
-        """None: the JoinGroup of this member may leave now."""
+        """Why a member's JoinGroup does not leave now; None if it may."""
         if member.told or member.stale or not member.present:
             return None
         if self._changes_nothing(exchange, member):
@@ -50,16 +53,16 @@ class Rejoins:
         return waits or (None if starts_anew else self._present(exchange, group, member))
 
     def _asking(self, member: Member) -> Hold | None:
-        """Made heartbeats ask for this member from now on; None once they have asked for long."""
+        """Has made heartbeats ask whether this member should rejoin. None once they have asked for long."""
         if member.asks is None:
             member.asks = self._state.now
         return Hold(Reason.NO_GENERATION) if self._state.now - member.asks < LONGEST_ASKING else None
 
     def _forces(self, exchange: Exchange, group: Group, member: Member) -> bool:
-        """True for a rejoin of the recorded leader that the target would not rebalance for.
+        """True if the recorded leader's rejoin started a rebalance, and would start none on the target.
 
-        Kafka does so for its leader alone, and for members that changed what they tell. Where it elected another one,
-        that one joins first, made.
+        A rejoin starts a rebalance if it is the leader's, or if the member changed its protocols. If the target elected
+        another leader, that one joins first by a made request.
         """
         if not self._started_rebalance(exchange, member) or member.recorded_leader != member.id:
             return False
@@ -76,7 +79,10 @@ class Rejoins:
         return answer is not None and not error_of(answer) and bool(answer["generation_id"] > member.recorded)
 
     def part(self, exchange: Exchange, group: Group) -> None:
-        """Members that the recorded generation lacks are kept alive no more, and leave if they were silent for long."""
+        """Members that the recorded generation lacks are no longer kept alive.
+
+        Those silent for a session timeout leave.
+        """
         roster = _roster(exchange, group)
         for member in group.present():
             member.fading |= roster is not None and member.id not in roster
@@ -84,9 +90,10 @@ class Rejoins:
 
     @staticmethod
     def _lost(exchange: Exchange, group: Group) -> list[Member] | None:
-        """The members that the recorded generation lacks; None while nothing tells them.
+        """The members that the recorded generation lacks; None if nothing tells them.
 
-        The recorded leader's answer has all members. Those whose connection ended are lost, whatever it says.
+        The answer to the recorded leader's JoinGroup names all members. Without it, members whose connection ended are
+        lost.
         """
         gone = [member for member in group.present() if not member.open]
         roster = _roster(exchange, group)
@@ -105,13 +112,13 @@ class Rejoins:
 
 
 def _roster(exchange: Exchange, group: Group) -> frozenset[str] | None:
-    """The members of the recorded generation that a JoinGroup led to; None while nothing tells them."""
+    """The members of the recorded generation that a JoinGroup led to; None if nothing tells them."""
     answer = exchange.answer or {}
     return group.rosters.get((answer.get("generation_id", -1), answer.get("leader", "")))
 
 
 def present_generation(exchange: Exchange, group: Group, member: Member) -> Values:
-    """What the target last told a member of its generation, in the shape of the recorded answer."""
+    """The target's last answer about the member's generation, in the shape of the recorded answer."""
     told = member.answer | {"members": member.answer.get("members", ()) if group.elected(member) else []}
     if exchange.answer is None:
         return told
@@ -119,7 +126,7 @@ def present_generation(exchange: Exchange, group: Group, member: Member) -> Valu
 
 
 def _like(shape: Any, value: Any) -> Any:
-    """Structs with the fields that those of the recorded answer have; all of them where it has none."""
+    """Structs reduced to the fields of the recorded answer's; unchanged if that has none."""
     if not (isinstance(shape, list) and shape):
         return value
     return [{name: one.get(name) for name in shape[0]} for one in value]

@@ -1,12 +1,12 @@
-"""The translator of group requests: member ids, generations and epochs, assignments, what members own.
+"""The translator of group requests: member ids, generations and epochs, assignments, owned partitions.
 
     classic groups        `classic`, `rejoins`, `assignments`
     all other groups      `modern_groups`
     commits               `commits`
-    requests made         `mending`
-    the state of them     `members`
+    made requests         `mending`
+    state                 `members`
 
-Every rule of these rooms is about one recorded group and its members; this module finds the room of an API.
+Every rule of these rooms is about one recorded group and its members. This module finds the room of an API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from recorder.replay.plan import Again, Exchange, Made, Refusal, Values
 
 
 class Groups:
-    """The groups of one replay. `beaten`: told the API, group and answer of heartbeats that the replay makes."""
+    """The groups of one replay. `beaten`: called with API, group and answer of each made heartbeat."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class Groups:
         }
 
     def due(self, exchange: Exchange) -> None:
-        """A request's time has come (at `max`: it was read), whatever else it waits for."""
+        """A request is due, whatever it waits for. At `max` it is due as soon as it was read."""
         if exchange.api_key in self._classic.API_KEYS and exchange.fault is None:
             with suppress(WireError):
                 self._classic.due(exchange)
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room translates."""
         return api_key in self._rooms
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
-        """Rewrites `values`, or says why not."""
+        """Translates `values`, or says why the request is not sent."""
         self._state.now = now
         room = self._rooms.get(exchange.api_key)
         return room.request(exchange, values) if room else None
@@ -69,7 +69,7 @@ class Groups:
             room.sent(exchange, values)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
-        """Learns what the target assigned; sends the request again where a refusal can be mended."""
+        """Learns what the target assigned. Sends the request again after a refusal that can be mended."""
         self._state.now = now
         room = self._rooms.get(exchange.api_key)
         again = room.answered(exchange, values, answer) if room else None
@@ -81,18 +81,18 @@ class Groups:
         """No answer will come."""
         room = self._rooms.get(exchange.api_key)
         if room:
-            # one that can't be read was never asked for
+            # a request that can't be read was never translated
             with suppress(WireError):
                 room.lost(exchange)
             self._state.forget(exchange)
 
     def closed(self, connection: tuple[str, int]) -> None:
-        """A recorded connection ended: its members fall silent, as they did."""
+        """A recorded connection ended: its members fall silent, as in the recording."""
         self._state.close(connection)
 
     @property
     def touched(self) -> bool:
-        """True if something happened to a group since the last `tick`."""
+        """True if a group has changed since the last `tick`."""
         return self._state.touched
 
     def tick(self, now: int) -> tuple[list[Made], int | None]:
@@ -101,25 +101,25 @@ class Groups:
         return self._mending.tick(now)
 
     def finish(self, *, at_once: bool) -> list[Made]:
-        """Members leave, once. `at_once`: those too of which a request is on its way."""
+        """Departures of all members, each once. `at_once`: also of members with a request in flight."""
         return self._mending.finish(at_once=at_once)
 
     def left_in(self) -> list[str]:
-        """Members whose departure at the end did not succeed, and why."""
+        """Members that could not leave at the end, and why."""
         return self._mending.left_in()
 
     # -- for the comparison -----------------------------------------------------------------------------------------
 
     def expected(self, what: What, scope: tuple[str, str] | str, recorded: str | int) -> object | None:
-        """The target's value for a recorded one; None where no answer gave it.
+        """The target's value for a recorded one; None if no answer gave it.
 
         Args:
-            scope: of a member id its recorded group; of a generation or member epoch, (recorded group, member id).
+            scope: the recorded group of a member id; (recorded group, member id) of a generation or member epoch.
         """
         return self._state.pairs.target(what, recorded, scope)
 
     def leader(self, group: str) -> str | None:
-        """The recorded id of the member that the target elected last; None while it is no member of the recording."""
+        """The recorded id of the member that the target elected last; None if that is no recorded member."""
         found = self._state.groups.get(group)
         members = found.members.values() if found and found.leader else ()
         return next((member.id for member in members if found and member.target == found.leader), None)
