@@ -1,6 +1,6 @@
-"""What consumers read: the offsets that they ask for, and the records that they get.
+"""Consumers: the offsets that they ask for, and the records that they get.
 
-offsets  differences  pending  readers      recorded offsets in the target's logs, consumers' places
-fetched  shared                             hand records to the streams: of fetches, of share groups
-records  matching  digests                  the streams, and how both sides are matched
+offsets  differences  pending  readers      recorded offsets in the target's logs, positions of consumers
+fetched  shared                             add records of fetches, and of share groups, to the streams
+records  matching  digests                  streams of records, and how both sides' are matched
 """

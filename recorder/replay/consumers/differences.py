@@ -1,8 +1,8 @@
-"""How far the target's offsets of one partition are from the recorded ones, by what both sides said of each Produce.
+"""Differences between the target's and the recorded offsets of one partition, from both answers to each Produce.
 
-A pair holds from its recorded offset up to the next pair's; the first one below, too. Pairs with the difference of the
-one before are dropped, but not the latest: answers of several producers come in any order, so a pair may still come
-between two of them. Memory: 10,000 pairs; beyond, every second one of the older half is dropped.
+A pair of offsets holds from its recorded offset up to the next pair's; the first one also below. A pair with the same
+difference as the one before is dropped, except recent ones: answers to several producers come in any order, so another
+pair may still come between the two. Memory: 10,000 pairs; beyond that, every second one of the older half is dropped.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 MOST = 10_000
-# Pairs that are kept although their difference is that of the one before: some batches in flight of many producers.
+# Recent pairs, which are never dropped: as many as many producers' batches in flight.
 RECENT = 64
 
 
 class Differences:
-    """The pairs of one partition."""
+    """The pairs of offsets of one partition."""
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
@@ -25,7 +25,7 @@ class Differences:
         return len(self._offsets)
 
     def add(self, recorded: int, target: int) -> None:
-        """The same record's offset on both sides. A later pair of an offset replaces the earlier one."""
+        """Adds a record's offset on both sides. A later pair with the same recorded offset replaces the earlier one."""
         at = bisect_left(self._offsets, recorded)
         if at < len(self) and self._offsets[at] == recorded:
             self._differences[at] = target - recorded

@@ -1,8 +1,8 @@
-"""A record as one number, to find it again in another log.
+"""Digests: a record as one number, to find it again in another log.
 
-The number is a hash of what the producer gave: key, value, headers, timestamp. Offsets, batches and compression are
-the log's. A broker may set the timestamp itself (LogAppendTime), and magic 0 has none; so the timestamp is added to the
-hash of the rest, and can be taken away again from numbers made before that was known.
+The number is a hash of what the producer gave: key, value, headers, timestamp. Offsets, batches and compression belong
+to the log. A broker may set the timestamp itself (LogAppendTime), and magic 0 has none. So the timestamp is added to
+the hash of the rest, and can be subtracted from numbers that were made before the broker's setting was known.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from proxy.wire.records import Record
 
-# Among a million records at a time, two different ones share a number once in 37 million replays.
+# Among a million records at a time, two different ones share a number in one of 37 million replays.
 DIGEST_BYTES = 8
 MASK = (1 << 8 * DIGEST_BYTES) - 1
 # The golden ratio's bits: neighbouring times become numbers far apart.
@@ -19,7 +19,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 
 def content(record: Record) -> int:
-    """The number of key, value and headers."""
+    """The number of a record's key, value and headers."""
     made = blake2b(_size(record.key), digest_size=DIGEST_BYTES)
     for part in (record.key, _size(record.value), record.value):
         made.update(part or b"")

@@ -1,4 +1,4 @@
-"""Hands what consumers fetched to the streams of records, and asks for what they still lack at the end."""
+"""Adds the records of Fetches to the streams, and polls at the end for records that the target still owes."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from recorder.replay.plan import Exchange, Made, Origin, ToLeader, Values
 
 PURPOSE = "reads the rest of what the recording had read"
 _COMMITTED = 1
-# what Kafka's own consumers ask for at most
+# the limits of Kafka's own consumers
 _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 
 
 class Fetched:
-    """The streams of one replay's consumers, as `offsets` tells them apart."""
+    """Adds the records of one replay's Fetches to the streams. `offsets` tells consumers apart."""
 
     def __init__(self, names: Names, cluster: Cluster, offsets: Offsets, streams: Streams) -> None:
         self._names, self._cluster, self._offsets, self._streams = names, cluster, offsets, streams
         self._asked: dict[Origin, dict[Place, int]] = {}
         self._isolation: dict[tuple[Hashable, str, int], int] = {}
 
-    # the translator: it changes nothing
+    # translator, which changes nothing
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room looks at."""
         return api_key == FETCH
 
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Remembers which recorded offsets a Fetch asks for. `values`: all of its session, in recorded terms."""
+        """Remembers the recorded offsets that a Fetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == FETCH:
             asked = ((self._names.topic(one.topic), one) for one in partitions.asked(FETCH, values))
             self._asked[exchange.origin] = {
@@ -45,7 +45,7 @@ class Fetched:
             }
 
     def owes(self, exchange: Exchange) -> bool:
-        """True if the recording has given a consumer records that the target has not given yet, this answer's too."""
+        """True if the target owes a consumer records that the recording has given, with this answer or before."""
         asked = self._asked.get(exchange.origin, {})
         given = {
             (name, one.partition): one.values.get("records") or b""
@@ -57,10 +57,10 @@ class Fetched:
         )
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing moves when a request leaves."""
+        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
-        """Adds the records of both answers. `values`: as sent, whole."""
+        """Adds the records of both answers. `values`: as sent, of the whole session."""
         if exchange.api_key != FETCH:
             return
         recorded = self._asked.pop(exchange.origin, {})
@@ -79,7 +79,7 @@ class Fetched:
                 self._streams.add_replayed(consumer, *place, data, sent[place], _end(one.values, isolation))
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come: what the recording's answer holds is owed."""
+        """No answer will come. The target owes the records of the recorded answer."""
         recorded = self._asked.pop(exchange.origin, {})
         for name, one in self._told(exchange.answer or {}, self._names.topic) if recorded else ():
             place = name, one.partition
@@ -104,12 +104,12 @@ class Fetched:
                 yield name, one
 
     def _recorded(self, topic: str | bytes) -> str | None:
-        """The recorded name of one of the target's topics."""
+        """The recorded name of a topic of the target."""
         name = self._cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
         return None if name is None else self._names.recorded(name)
 
     def owed(self) -> list[Made]:
-        """Fetches of what is owed and may be there."""
+        """Fetches of records that are owed, where the target's next offset is known."""
         return [self._more(*key, owed.at) for key, owed in self._streams.owing() if owed.at is not None]
 
     def _more(self, consumer: Hashable, topic: str, partition: int, at: int) -> Made:
@@ -139,7 +139,7 @@ class Fetched:
 
 
 def found(streams: Streams) -> list[Stream]:
-    """What became of the records that each peer read of each partition."""
+    """Counts of records, by peer and partition."""
     found: dict[tuple[str, str, int], list[int]] = {}
     for one in streams.found():
         counts = one.equal, one.missing, one.extra, one.reordered, one.unread
@@ -149,12 +149,12 @@ def found(streams: Streams) -> list[Stream]:
 
 
 def named(consumer: Hashable) -> Hashable:
-    """Whose readings a report counts together."""
+    """The name under which a report counts a consumer's records: readers of one peer count together."""
     return consumer.peer if isinstance(consumer, Consumer) else consumer
 
 
 def _end(partition: Values, isolation: int) -> int:
-    """The end of what a reader may see."""
+    """The end of the log for a reader of this isolation level."""
     stable: int = partition.get("last_stable_offset", -1)
     high: int = partition["high_watermark"]
     return stable if isolation == _COMMITTED and stable >= 0 else high

@@ -1,11 +1,11 @@
-"""Two streams of records matched with each other, whichever comes first: recorded ones, and those of the target.
+"""Matches two streams of records, the recorded one and the target's, whichever is ahead.
 
-A record waits, as a number (`digests`), until its like comes from the other side. So it doesn't matter how either side
-cuts its records into answers, nor how far one is ahead. Each side counts its records; a pair of positions that is out
-of order with an earlier pair of the same producer is reordered. (Producers without an id can't be told apart, and the
+A record waits, as a number (`digests`), until an equal one comes from the other side. So it doesn't matter how either
+side cuts its records into answers, nor how far one is ahead. Each side counts its records. A pair of positions that is
+out of order with an earlier pair of the same producer is reordered. (Producers without an id can't be told apart, and
 records of two producers may mix in any way.)
 
-Too many that wait become sums: the matching then knows whether all were equal, but no more which were not.
+When too many records wait, only sums of them are kept: they tell whether all were equal, not which were not.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from enum import IntEnum
 
 from recorder.replay.consumers.digests import MASK, without_time
 
-# An entry is one integer, since millions may wait: position, producer's number, timestamp.
+# an entry is one integer, since millions may wait: timestamp, producer's number, position
 _POSITION_BITS, _PRODUCER_BITS = 48, 32
 _POSITION, _PRODUCER = (1 << _POSITION_BITS) - 1, (1 << _PRODUCER_BITS) - 1
 _TIME_FROM = _POSITION_BITS + _PRODUCER_BITS
 _TIME_SIGN = 1 << 63
-# of records whose producer has no id
+# the number of producers without id
 NO_PRODUCER = 0
 
 
 class Side(IntEnum):
-    """Where a record comes from."""
+    """The side that a record comes from."""
 
     RECORDED = 0
     REPLAYED = 1
 
 
 class Waiting:
-    """The records of one side that wait, by number; those of one number in their order."""
+    """Records of one side that wait, by number; those of one number in order."""
 
     def __init__(self) -> None:
         self._first: dict[int, int] = {}
@@ -42,7 +42,7 @@ class Waiting:
         self.count = 0
 
     def put(self, number: int, entry: int) -> None:
-        """Adds one that waits."""
+        """Adds a record that waits."""
         self.count += 1
         if number in self._first:
             self._further.setdefault(number, deque()).append(entry)
@@ -50,7 +50,7 @@ class Waiting:
             self._first[number] = entry
 
     def take(self, number: int) -> int | None:
-        """The one of this number that waits longest; None if none does."""
+        """The record with this number that has waited longest; None if there is none."""
         entry = self._first.pop(number, None)
         if entry is None:
             return None
@@ -79,17 +79,18 @@ class Matching:
         self.waiting = (Waiting(), Waiting())
         self.counts = [0, 0]
         self.equal = self.reordered = 0
-        # surplus of recorded records, and of their numbers: once the waiting ones became sums
+        # once sums are kept: surplus of recorded records, and of their numbers
         self.sums: tuple[int, int] | None = None
         self._sums_numbers = True
-        self._last_equal = -1  # position on the target
-        # producer's number -> the last positions that were equal, on both sides
+        self._last_equal = -1  # the target's position
+        # producer's number -> its last equal positions, on both sides
         self._last_of: dict[int, tuple[int, int]] = {}
 
     def add(self, side: Side, number: int, timestamp: int, producer: int) -> None:
         """Takes the next record of a side.
 
-        Args: producer: a number of the recording's own, for recorded ones; NO_PRODUCER otherwise.
+        Args:
+            producer: a number for a recorded record's producer; NO_PRODUCER for the target's records.
         """
         position = self.counts[side]
         self.counts[side] += 1
@@ -109,7 +110,7 @@ class Matching:
         self._last_equal = max(self._last_equal, there)
         producer = recorded >> _POSITION_BITS & _PRODUCER
         if producer != NO_PRODUCER:
-            # One of both came just now and is the last of its side, so its partner must be as well.
+            # One of the two came just now and is the last of its side, so the other must be as well.
             last_here, last_there = self._last_of.get(producer, (-1, -1))
             self.reordered += here < last_here or there < last_there
             self._last_of[producer] = max(here, last_here), max(there, last_there)
@@ -139,13 +140,13 @@ class Matching:
 
     @property
     def is_unlike(self) -> bool:
-        """True if sums say that as many records of both sides are not the same."""
+        """True if both sides have as many records, but by their sums not the same ones."""
         return self.sums is not None and self.sums[0] == 0 and self.sums[1] != 0
 
     def forget_times(self) -> None:
-        """Renumbers what waits: the timestamps of one side turned out to be its brokers'."""
+        """Compares without timestamps from now on: a broker has set those of one side. Renumbers what waits."""
         if self.sums is not None:
-            # the sum of times is in it and can't be taken out
+            # the timestamps in the sum can't be subtracted
             self.sums, self._sums_numbers = (self.sums[0], 0), False
             return
         waited = self.waiting
@@ -161,7 +162,7 @@ class Matching:
                 self._pair(recorded, entry)
 
     def sum_up(self) -> None:
-        """Makes sums of what waits."""
+        """Keeps only sums of the records that wait."""
         numbers = [sum(number for number, _ in side) for side in self.waiting]
         self.sums = self._surplus(), numbers[Side.RECORDED] - numbers[Side.REPLAYED] & MASK
         self.waiting = (Waiting(), Waiting())

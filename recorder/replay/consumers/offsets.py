@@ -1,17 +1,16 @@
-"""Offsets: where the target has what the recording had at an offset.
+"""Translates offsets: where the target has the record that the recording had at an offset.
 
-    Fetch that continues where the consumer's last recorded answer      where the target's last answer ended
-    ended; behind an answer that is not in the capture: any
+    Fetch at the offset where the consumer's last recorded answer       where the target's last answer ended
+    ended, or at any offset after an answer that is not recorded
     other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           moved by the difference (`differences`)
-    ... without a Produce pair of the partition                         as recorded; DeleteRecords is withheld
-    all of them                                                         within the target's log, unless the recording
-                                                                        answered 1 (OFFSET_OUT_OF_RANGE); commits
-                                                                        where the recording writes, beyond it too
-    negative ones                                                       as recorded: they have a meaning of their own
+    ... of a partition without a Produce that both answered             as recorded; DeleteRecords is withheld
+    all of these                                                        limited to the target's log, unless the recorded
+                                                                        error is 1 (OFFSET_OUT_OF_RANGE). Commits are
+                                                                        not, where the recording writes records
+    negative offsets                                                    as recorded: they have a meaning of their own
 
-Whose last answer that is, `readers` says.
-
-Places are recorded topic names with partitions. Times of ListOffsets and of records move by `shift_ms`.
+`readers` knows the last answer of a consumer. Places are recorded topic names with partitions. Timestamps of
+ListOffsets and of records move by `shift_ms`.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ class _Moved(NamedTuple):
 
 
 class Offsets:
-    """The translator of offsets; behind that of producers, which has to see the recorded bytes.
+    """The translator of offsets. It comes after that of producers, which needs the recorded bytes.
 
     Args:
-        starts, ends: the target's log of each partition when the replay began, by recorded topic name.
-        first: the first base offset that the recording has of a partition, by recorded topic name.
-        shift_ms: what times of ListOffsets and of records move by.
+        starts, ends: bounds of the target's logs when the replay began, by recorded place.
+        first: the first base offset that the recording has of a partition, by recorded place.
+        shift_ms: how far timestamps of ListOffsets and of records move.
     """
 
     def __init__(
@@ -88,10 +87,10 @@ class Offsets:
             LIST_OFFSETS: self._listed,
         }
 
-    # what a translator does
+    # translator
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room translates or learns from."""
         return api_key in self._requests or api_key in self._answers or api_key == OFFSET_FETCH
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
@@ -100,10 +99,10 @@ class Offsets:
         return move(exchange, values) if move else None
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing moves before the answers are known."""
+        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
-        """What the answers say of the target's log, and where the consumer is now."""
+        """Learns the target's log and the consumer's position. Sends an OffsetFetch again that is too early."""
         if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):
             return Again()
         learn = self._answers.get(exchange.api_key)
@@ -114,38 +113,38 @@ class Offsets:
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come: the consumer is where it was."""
+        """No answer will come. The consumer stays where it was."""
         self._moved.pop(exchange.origin, None)
         self._pending.forget(exchange.origin)
 
-    # what others ask
+    # for other rooms
 
     def expected(self, topic: str, partition: int, recorded: int) -> int:
-        """The target's offset for a recorded one of a recorded topic."""
+        """The target's offset for a recorded one of a recorded topic, limited to the target's log."""
         found = self.counterpart(topic, partition, recorded)
         return found if recorded < 0 else self._within((topic, partition), found)
 
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
-        """The same, wherever the target's log begins and ends."""
+        """The target's offset for a recorded one of a recorded topic, not limited to the target's log."""
         place = topic, partition
         moved = self._pairs(place).target(recorded) if recorded >= 0 and place in self._differences else None
         return recorded if moved is None else moved
 
     def committed(self, group: str, topic: str, partition: int, recorded: int) -> int:
-        """The target's offset for one that a recorded group has committed: the one that it was told then."""
+        """The target's offset for a recorded commit of a recorded group: the one that was committed in its place."""
         kept = self._committed.get((group, (topic, partition)))
         return kept.target if kept and kept.recorded == recorded else self.expected(topic, partition, recorded)
 
     def position(self, peer: Peer, connection: Connection, topic: str, partition: int) -> Position | None:
-        """Where a consumer is that reads by this connection; None if it has read nothing."""
+        """The position of the consumer on this connection; None if it has read nothing."""
         return self._readers.position(peer, connection, (topic, partition))
 
     def positions(self) -> Iterator[tuple[Peer, Connection, Place, Position]]:
-        """Where all consumers are."""
+        """The positions of all consumers."""
         return self._readers.positions()
 
     def consumer(self, origin: Origin, place: Place) -> Consumer | None:
-        """Who reads this partition by a Fetch that is under way; None for a partition that it did not ask for."""
+        """The consumer of a partition in a Fetch in flight; None if the Fetch does not ask for it."""
         moved = self._moved.get(origin, {}).get(place)
         return moved.reader.consumer if moved and moved.reader else None
 
@@ -169,7 +168,8 @@ class Offsets:
         moved = self._moved[exchange.origin] = {}
         for place, each in self._places(exchange.api_key, values):
             offset = each.values["committed_offset"]
-            # the end of a log that the recording writes to is known too late: what it will write is committed too
+            # the ends of logs that the recording writes to are known too late: records that it will write are committed
+            # too
             move = self.counterpart if place in self._written or place in self._differences else self.expected
             each.values["committed_offset"] = move(*place, offset)
             moved[place] = _Moved(offset, each.values["committed_offset"])
@@ -248,7 +248,7 @@ class Offsets:
                 self._pairs(place).add(theirs[place], base)
 
     def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[Place, Buffer | None]]:
-        """Batches as long as those that were sent; of large ones that were changed, the recorded ones are at hand."""
+        """The batches of a Produce, or batches of the same length: of large ones that were changed, the recorded ones."""
         sent = [(place, each.values["records"]) for place, each in self._target_requests(PRODUCE, values)]
         if any(isinstance(records, Pieces) for _, records in sent):
             sent = [(place, each.values["records"]) for place, each in self._places(PRODUCE, exchange.request)]
@@ -275,19 +275,19 @@ class Offsets:
                 self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
 
     def _log_is(self, place: Place, start: int, end: int) -> None:
-        """An answer told the bounds of the target's log; -1: not this one. They never move back."""
+        """Learns the bounds of the target's log; -1: unknown. They never move back."""
         if start >= 0:
             self._starts[place] = max(start, self._starts.get(place, 0))
         if end >= 0:
             self._ends[place] = max(end, self._ends.get(place, 0))
 
-    # where what stands
+    # lookups
 
     def _pairs(self, place: Place) -> Differences:
         return self._differences.setdefault(place, Differences())
 
     def _recorded_errors(self, exchange: Exchange) -> dict[Place, int]:
-        """The recorded errors, as far as they are read already."""
+        """The recorded errors by place; none if the answer is not read yet."""
         answer = None if exchange.answer_frame is None else exchange.answer
         return partitions.errors(exchange.api_key, answer, self._names.topic)
 
@@ -311,7 +311,7 @@ class Offsets:
 
 
 def _end(answer: Values | None, offset: int) -> int | None:
-    """The offset behind the whole batches of a partition's answer to a Fetch at `offset`; None: it can't be read."""
+    """The offset behind the whole batches in a partition's answer to a Fetch at `offset`; None if they can't be read."""
     if answer is None or answer["error_code"] or not answer["records"]:
         return offset
     try:
@@ -321,7 +321,7 @@ def _end(answer: Values | None, offset: int) -> int | None:
 
 
 def _length(data: Buffer | None) -> int:
-    """How many offsets the batches of a Produce take."""
+    """The number of offsets that the batches of a Produce take."""
     try:
         return sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in batches(data))
     except WireError:

@@ -1,6 +1,6 @@
-"""Offsets that a transaction has committed: brokers show them a moment after they have answered its EndTxn.
+"""Offsets that a transaction has committed: brokers show them a moment after the answer to its EndTxn.
 
-A recorded OffsetFetch that found them is asked again while the target still has those before.
+An OffsetFetch that found them in the recording is sent again while the target still shows earlier offsets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import Place, Topic, topic_of
 from recorder.replay.plan import Exchange, Origin, Values
 
-# With pauses that double this takes some seconds: the markers of a transaction take milliseconds.
+# With doubling pauses this takes some seconds: a transaction's markers are written within milliseconds.
 MOST_TRIES = 8
 _NAMED = Callable[[Topic], str | None]
 
@@ -23,7 +23,7 @@ class _Committed(NamedTuple):
 
 
 class PendingOffsets:
-    """What transactions committed of groups, by recorded names, until an OffsetFetch has found it."""
+    """Offsets that transactions committed, by recorded names, until an OffsetFetch has found them."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -35,7 +35,7 @@ class PendingOffsets:
         self._pending[group, place] = _Committed(recorded, target)
 
     def is_early(self, exchange: Exchange, answer: Values) -> bool:
-        """True if an OffsetFetch has to be asked again: the recording found what the target doesn't show yet."""
+        """True if an OffsetFetch has to be sent again: the recording found offsets that the target doesn't show yet."""
         if not self._pending or exchange.answer is None:
             return False
         group = exchange.request.get("group_id", "")
@@ -64,7 +64,7 @@ class PendingOffsets:
 def _offsets(
     answer: Values, group: str, recorded: Callable[[str], str], named: _NAMED
 ) -> Iterator[tuple[tuple[str, Place], int]]:
-    """The offsets of an answer to OffsetFetch, by recorded group and place."""
+    """The offsets in an answer to OffsetFetch, by recorded group and place."""
     for each in answer.get("groups") or [answer]:
         whose = recorded(each["group_id"]) if "group_id" in each else group
         for topic in each.get("topics") or ():

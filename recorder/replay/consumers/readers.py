@@ -1,14 +1,15 @@
-"""Who reads a partition, and where: a consumer's place in the recording, and in the target's log.
+"""The readers of a partition, and their positions in the recording and in the target's log.
 
-A consumer is a peer, its host and client id; but several of one name may read one partition. So each *reader* is found
-by its connection, and goes on by another one that asks where its last recorded answer ended: a client that connects
-anew, or whose partition has another leader. Who seeks begins a reading of its own: the target may have given less of
-the earlier one, or more, and the records of both must not be taken for each other's.
+A consumer is a peer (host and client id), but several consumers with one client id may read one partition. So a
+*reader* is known by its connection. It goes on by another connection that asks for the offset where its last recorded
+answer
+ended: its client has connected anew, or the partition has another leader. A seek begins a new reader, since the target
+may have given less or more to the earlier one, and their records must not be confused.
 
     the connection's own reader is at the offset      that one
-    else the connection moved it last                 a new one: it seeks
-    else a reader of the peer is at the offset        that one
-    else                                              a new one
+    else, it last read by this connection             a new reader: the consumer seeks
+    else, a reader of the peer is at the offset       that one
+    else                                              a new reader
 """
 
 from __future__ import annotations
@@ -22,26 +23,29 @@ from typing import NamedTuple
 from recorder.replay.partitions import Place
 from recorder.replay.plan import Peer
 
-# Connections of one peer that read one partition; those that read last are known.
+# Connections of one peer that are remembered for a partition, by last use.
 _MOST_CONNECTIONS = 16
-# Consumers' partitions; those that were read last are known, all others begin anew.
+# Peers' partitions that are remembered, by last use; others begin anew.
 _MOST_READ = 200_000
 
-# Readings that one consumer begins by seeking; beyond them it goes on as the last one.
+# Seeks that begin a new reader. Later ones stay with the last reader.
 _MOST_SEEKS = 1_000
 
 Connection = tuple[str, int]
 
 
 class Position(NamedTuple):
-    """Where a reader is: the next offset to read on both sides. `recorded`: None behind an answer that is missing."""
+    """The next offset of a reader on both sides.
+
+    `recorded`: None after a recorded answer that is missing or unreadable.
+    """
 
     recorded: int | None
     target: int
 
 
 class Consumer(NamedTuple):
-    """Who reads: one of a peer's readers."""
+    """One of the readers of a peer."""
 
     peer: Peer
     number: int
@@ -52,9 +56,9 @@ class Reader:
     """One reader of one partition.
 
     Attributes:
-        by: the connection that read last.
-        seeks: how often it sought before this reading.
-        position: None before an answer.
+        by: the connection by which it last read.
+        seeks: how often its consumer had sought before.
+        position: None before the first answer.
     """
 
     consumer: Consumer
@@ -63,7 +67,7 @@ class Reader:
     position: Position | None = None
 
     def is_at(self, offset: int) -> bool:
-        """True if a recorded Fetch of this offset goes on where the last recorded answer ended."""
+        """True if a recorded Fetch at this offset goes on where the last recorded answer ended."""
         return self.position is not None and self.position.recorded in (offset, None)
 
 
@@ -75,7 +79,7 @@ class Readers:
         self._numbers = count(1)
 
     def reader(self, peer: Peer, connection: Connection, place: Place, offset: int) -> Reader:
-        """Who asks for a recorded offset by this connection."""
+        """The reader that asks for a recorded offset by this connection."""
         read = self._of(peer, place)
         own = read.get(connection)
         if own and own.is_at(offset):
@@ -99,18 +103,18 @@ class Readers:
             self._read.popitem(last=False)
 
     def forget(self, peer: Peer, connection: Connection, place: Place) -> None:
-        """The target has refused where a reader is: it goes on from nowhere."""
+        """The target has refused a reader's offset: its position is unknown."""
         found = self._of(peer, place).get(connection)
         if found is not None:
             found.position = None
 
     def position(self, peer: Peer, connection: Connection, place: Place) -> Position | None:
-        """Where the reader is that reads by this connection; None if it has read nothing."""
+        """The position of the reader on this connection; None if it has read nothing."""
         found = self._of(peer, place).get(connection)
         return found.position if found else None
 
     def positions(self) -> Iterator[tuple[Peer, Connection, Place, Position]]:
-        """Where all readers are."""
+        """The positions of all readers."""
         for (peer, place), read in self._read.items():
             for connection, reader in read.items():
                 if reader.position is not None:

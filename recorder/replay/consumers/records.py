@@ -1,23 +1,24 @@
-"""Fetched records, compared as streams: what a consumer has read of a partition, whatever the answers it came in.
+"""Compares fetched records as streams: the records that a consumer has read of a partition, in whatever answers.
 
-A consumer is whatever the caller says: one reading of a peer's, from where it sought to, or a share group.
-Topics have their recorded names. Each answer's records are added with the offset that was asked for, recorded ones and
-the target's in any order; `matching` finds those that both sides have.
+A consumer is any key of the caller's: one reader of a peer, or a share group. Topics have their recorded names. Each
+answer's records are added with the offset that was asked for, recorded ones and the target's in any order; `matching`
+pairs equal ones.
 
     equal       on both sides
     missing     recorded; the target's log ended without them
     unread      recorded; the target's log had more when the replay ended
-    extra       the target's, between records that are equal
-    reordered   equal, but of another order than their producer's
+    extra       the target's, before the last equal one
+    reordered   equal, but not in their producer's order
 
-What a consumer doesn't look at is skipped: control batches, records before the offset that it asked for (a batch begins
-where it began) or that a share group's member has not acquired, the cut batch at an answer's end. What the target has
-behind the last equal record is skipped as well: the recording's consumer stopped there. Records of aborted transactions
-count: they were fetched.
+Records that a consumer ignores are skipped: control batches, records before the offset that it asked for (a batch
+begins at its first record), records that a share group's member has not acquired, a batch that is cut at an answer's
+end. The target's records behind the last equal one are skipped too: the recorded consumer stopped there. Records of
+aborted
+transactions count: they were fetched.
 
-Foreign bytes: a batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for
-their like; beyond that the longest stream makes sums of its own. Beyond MOST_STREAMS, streams in which nothing waits
-become counts.
+A batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for an equal one;
+beyond that only sums are kept of the longest stream. Beyond MOST_STREAMS, only counts are kept of streams in which no
+record waits.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from recorder.replay.messages import MOST_MESSAGES, SMALL, batches
 
 # about 140 MB
 MOST_WAITING = 1_000_000
-# some 10 MB: beyond them, of streams in which nothing waits only the counts are kept
+# some 10 MB
 MOST_STREAMS = 10_000
-# Ten times what Kafka's clients fetch at most by default (50 MiB): no answer of real records comes near.
+# ten times the clients' default for one answer (50 MiB)
 MOST_UNFOLDED = 512 << 20
 
 
 class Found(NamedTuple):
-    """What became of one stream. `is_exact`: False if only sums are known, so that counts are the least that fit."""
+    """The counts of one stream. `is_exact`: False if only sums are known, so that counts are the least possible."""
 
     consumer: Hashable
     topic: str
@@ -59,7 +60,7 @@ class Found(NamedTuple):
     is_exact: bool
 
     def with_more(self, more: Found) -> Found:
-        """What became of both, where all was found."""
+        """The sum of two counts of streams in which no record waits."""
         theirs = more.unreadable
         return self._replace(
             equal=self.equal + more.equal,
@@ -74,7 +75,7 @@ class Owed(NamedTuple):
 
     Attributes:
         records: recorded ones that the target hasn't given.
-        at: the target's offset that comes next; None: nothing was asked of the target.
+        at: the next offset to ask the target for; None: it was not asked yet.
         is_at_end: the target's log had no more when it was last asked.
     """
 
@@ -102,7 +103,10 @@ class Streams:
         most_waiting: int = MOST_WAITING,
         most: int = MOST_STREAMS,
     ) -> None:
-        """`named`: whose readings are counted together; `compares_times`: False where the replay moves timestamps."""
+        """`named`: the name under which consumers count together.
+
+        `compares_times`: False if the replay moves timestamps.
+        """
         self._named, self._compares_times, self._most_waiting = named, compares_times, most_waiting
         self._least = self._most = most
         self._streams: dict[Key, _Stream] = {}
@@ -110,16 +114,16 @@ class Streams:
         self._waiting = 0
 
     def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int) -> None:
-        """The records of a recorded answer. `fetch_offset`: the one that was asked for."""
+        """Adds the records of a recorded answer. `fetch_offset`: the offset that was asked for."""
         stream = self._stream(consumer, topic, partition)
         self._add(stream, Side.RECORDED, data, [(fetch_offset, _LAST)])
 
     def add_replayed(
         self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int, log_end: int | None = None
     ) -> None:
-        """The records of a target's answer, with the offset that was asked of the target.
+        """Adds the records of a target's answer, with the offset that the target was asked for.
 
-        `log_end`: the end of what this reader may see: high watermark, or last stable offset.
+        `log_end`: the end of the log for this reader: high watermark, or last stable offset.
         """
         stream = self._stream(consumer, topic, partition)
         stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
@@ -128,21 +132,21 @@ class Streams:
     def add_acquired(
         self, side: Side, consumer: Hashable, topic: str, partition: int, data: bytes, ranges: Sequence[Range]
     ) -> None:
-        """The records of an answer to a ShareFetch. `ranges`: first and last offsets of what was acquired.
+        """Adds the records of an answer to a ShareFetch. `ranges`: first and last offsets of the acquired ones.
 
-        Who gets which of a share group's records, and when again, says nothing of their order.
+        The order of a share group's records is not compared: members get them in any order, and some of them again.
         """
         stream = self._stream(consumer, topic, partition)
         self._add(stream, side, data, sorted(ranges), is_ordered=False)
 
     def end(self, consumer: Hashable, topic: str, partition: int, *, is_at_end: bool) -> None:
-        """The target had no more for a consumer that asked; or has more again, given back."""
+        """The target had no more for a consumer that asked; or it has more, since records were given back."""
         stream = self._streams.get((consumer, topic, partition))
         if stream is not None:
             stream.is_at_end = is_at_end
 
     def owed(self, consumer: Hashable, topic: str, partition: int) -> Owed:
-        """What the target still has to give to a consumer of this partition."""
+        """The records that the target owes to a consumer of this partition."""
         stream = self._streams.get((consumer, topic, partition))
         return stream.owed if stream else NOTHING_OWED
 
@@ -152,13 +156,13 @@ class Streams:
         return more > 0 if stream is None else stream.matching.owed > 0 or more > stream.matching.ahead
 
     def owing(self) -> Iterator[tuple[Key, Owed]]:
-        """The streams whose end has to be polled: records are owed, and the target's log may get them yet."""
+        """The streams of which the target owes records."""
         for key, stream in self._streams.items():
             if stream.owed.records:
                 yield key, stream.owed
 
     def found(self) -> Iterator[Found]:
-        """What became of each stream, and together of those of which only the counts were kept."""
+        """The counts of each stream. Streams of which only counts were kept are counted together."""
         yield from self._met.values()
         for key, stream in self._streams.items():
             yield stream.found(key)
@@ -172,7 +176,7 @@ class Streams:
         return self._streams[key]
 
     def _count_met(self) -> None:
-        """Keeps only the counts of streams in which nothing waits: who goes on in one begins it anew."""
+        """Keeps only the counts of streams in which no record waits. A consumer that reads on begins a new stream."""
         for key in [key for key, stream in self._streams.items() if stream.has_met]:
             whose = self._named(key[0]), key[1], key[2]
             found = self._streams.pop(key).found(whose)
@@ -183,7 +187,10 @@ class Streams:
     def _add(
         self, stream: _Stream, side: Side, data: bytes, ranges: Sequence[Range], *, is_ordered: bool = True
     ) -> int:
-        """Adds what an answer holds in these ranges. Returns the offset behind its last batch, else the first asked."""
+        """Adds the records of an answer that are in these ranges.
+
+        Returns the offset behind the last batch, or else the first one asked for.
+        """
         budget, at = Budget(MOST_UNFOLDED), ranges[0][0] if ranges else 0
         try:
             for batch in _batches(data):
@@ -224,7 +231,7 @@ def count_from(offset: int, data: bytes) -> int:
 
 
 def _batches(data: bytes) -> Iterable[Batch]:
-    """The batches of an answer, up to one that can't be read, which is an error then."""
+    """The batches of an answer. A batch that can't be read is an error once it is reached."""
     with suppress(WireError):
         return batches(data)
     return records.batches(data)
@@ -246,7 +253,7 @@ def _digests(data: bytes, batch: Batch, budget: Budget) -> Iterable[_Digest]:
 
 @lru_cache(MOST_MESSAGES)
 def _remembered_digests(data: bytes) -> tuple[_Digest, ...]:
-    """The digests of a small batch: both sides have the same ones, and all who consume it."""
+    """The digests of a small batch: both sides have it, and all its consumers."""
     (batch,) = records.batches(data)
     return tuple(_read_digests(data, batch, Budget(MOST_UNFOLDED)))
 
@@ -266,7 +273,7 @@ class _Digest(NamedTuple):
 
 
 class _Stream:
-    """One stream: what was matched, and how far the target is."""
+    """One stream: its matching, and how far the target is."""
 
     def __init__(self, compares_times: bool) -> None:
         self.matching = Matching()
@@ -289,12 +296,12 @@ class _Stream:
         return self.matching.waiting_count - waited
 
     def number_of(self, producer_id: int) -> int:
-        """A small number for a producer's id; NO_PRODUCER where it has none."""
+        """A small number for a producer id; NO_PRODUCER if there is none."""
         return self._producers.setdefault(producer_id, len(self._producers) + 1) if producer_id >= 0 else NO_PRODUCER
 
     @property
     def has_met(self) -> bool:
-        """True if all of both sides was equal so far."""
+        """True if all records of both sides have been equal so far."""
         return self.matching.sums is None and not self.matching.waiting_count
 
     @property

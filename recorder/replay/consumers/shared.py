@@ -1,9 +1,9 @@
-"""Hands what the members of share groups acquired to the streams of records: one stream for each group and partition.
+"""Adds records that members of share groups acquired to the streams: one stream for each group and partition.
 
-The target gives a group's records to whichever member asks first, and gives back what one has released. So members are
-not told apart. A record counts once: how often it is given again depends on who had it when a session ended. At the end
-nothing more is asked for: only a member could, and all have left. What the group owes then is missing if the target had
-no more when it was last asked; if records were given back since, it is unread.
+The target gives a group's records to the member that asks first, and gives released ones again, so members are not told
+apart. A record counts once: how often it is given depends on which member had it when a session ended. At the end the
+replay asks for nothing more, since only a member could, and all have left. Records that the group still owes are
+missing if the target had no more when it was last asked, and unread if records were given back since then.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import Place, Topic
 from recorder.replay.plan import Exchange, Origin, ShareGroup, Values
 
-# As many records as a broker lets a group have of a partition (group.share.partition.max.record.locks), five times.
+# Gaps that are remembered: five times the records of a partition that a broker lets a group have
+# (group.share.partition.max.record.locks).
 MOST_GAPS = 10_000
 # AcknowledgeType.RELEASE
 _RELEASE = 2
 
 
 class Shared:
-    """What one replay's share groups acquired. A translator; it comes behind that of share sessions."""
+    """Adds the records of one replay's share groups to the streams.
+
+    A translator; it comes after that of share sessions.
+    """
 
     def __init__(self, names: Names, streams: Streams) -> None:
         self._names, self._streams = names, streams
@@ -34,11 +38,11 @@ class Shared:
         self._given: dict[tuple[Side, ShareGroup, Place], Once] = {}
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room looks at."""
         return api_key in (SHARE_FETCH, SHARE_ACKNOWLEDGE)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Remembers which partitions a ShareFetch asks for. `values`: all of its session, in recorded terms."""
+        """Remembers the partitions that a ShareFetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == SHARE_FETCH:
             asked = ((self._names.topic(one.topic), one.partition) for one in partitions.asked(SHARE_FETCH, values))
             self._asked[exchange.origin] = [(name, index) for name, index in asked if name is not None]
@@ -49,7 +53,7 @@ class Shared:
         return any(self._streams.owed(_group(exchange), *place).records for place in places)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """What a request gives back can be had again."""
+        """Records that a request gives back may come again."""
         if exchange.api_key not in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
             return
         for one in partitions.asked(exchange.api_key, values):
@@ -59,7 +63,7 @@ class Shared:
                 self._streams.end(_group(exchange), name, one.partition, is_at_end=False)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
-        """Adds what both answers gave."""
+        """Adds the records of both answers."""
         asked = self._asked.pop(exchange.origin, None)
         if asked is None:
             return
@@ -70,12 +74,12 @@ class Shared:
                 self._streams.end(_group(exchange), *place, is_at_end=True)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come: what the recording's answer holds is owed."""
+        """No answer will come. The target owes the records of the recorded answer."""
         if self._asked.pop(exchange.origin, None) is not None:
             self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
 
     def _add(self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]) -> bool:
-        """True if something was acquired."""
+        """Adds the records of an answer. True if any were acquired."""
         has_some = False
         for one in partitions.told(SHARE_FETCH, answer):
             name, data, found = named(one.topic), one.values["records"], one.values["acquired_records"]
@@ -88,13 +92,13 @@ class Shared:
 
 
 class Once:
-    """Offsets that were given. Memory: an entry for each gap between them."""
+    """Offsets that were given once. Memory: a range for each run of them."""
 
     def __init__(self) -> None:
         self._ranges: list[Range] = []
 
     def take(self, first: int, last: int) -> list[Range]:
-        """Adds offsets. Returns those that are new."""
+        """Adds offsets. Returns the ranges of those that are new."""
         if not 0 <= first <= last:
             return []
         start = stop = max(bisect_left(self._ranges, (first, first)) - 1, 0)

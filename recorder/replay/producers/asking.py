@@ -1,7 +1,8 @@
-"""Made requests that someone waits for: each is made once, and again with growing pauses while its error may pass.
+"""Made requests that a recorded request needs: each is made once, and again with growing pauses while its error may
+pass.
 
-The rooms ask with a key that says what they lack. The answer to `ask` is what they hand on to the engine: the made
-request the first time, to be held while it is under way, to be withheld once the target has refused it for good.
+A room asks with a key for what it lacks. `ask` returns what the room gives to the engine: the made request at first, a
+`Hold` while it is in flight, a `Withheld` once the target has refused it for good.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 from proxy.wire import kafka_error
 from recorder.replay.plan import Hold, Made, Needs, Reason, Refusal, Values, Withheld
 
-# As for retriable errors of the recorded requests.
+# as for retriable errors of recorded requests
 FIRST_PAUSE = 20 * 10**6
-# Longer ones would only delay the end of `--wait`.
+# longer pauses would not help: `--wait` would end before the next try
 LONGEST_PAUSE = 10**9
-# What nobody asks for any more is forgotten: failures of a hostile target.
+# Keys that are remembered. The oldest are forgotten: a hostile target could refuse any number of requests.
 _MOST = 10_000
-# Of the other partitions, where one could not be added: the cause stands at that one.
+# the error of the other partitions where one could not be added, whose own error tells the cause
 _OPERATION_NOT_ATTEMPTED = 55
 
 Done = Callable[[Values | None], None]
@@ -47,13 +48,13 @@ class Asking:
         learn: Callable[[Values], None],
         fail: Callable[[int], None] = lambda code: None,
     ) -> Refusal:
-        """What a request that lacks something gets.
+        """The refusal for a recorded request that lacks a value.
 
         Args:
-            key: what it lacks.
-            reason: for which it is withheld if it is never given.
-            make: the made request that tells its answer to a function.
-            learn: told the answer that has no error; `fail`: told the error that will not pass.
+            key: the value that it lacks.
+            reason: for which it is withheld if the target never gives the value.
+            make: the made request, which calls a function with its answer.
+            learn: called with an answer without error; `fail`: called with an error that will not pass.
         """
         asked = self._asked.get(key)
         if asked is None:
@@ -70,7 +71,7 @@ class Asking:
         return Needs((make(lambda answer: self._done(key, asked, answer, learn, fail)),))
 
     def forget(self, key: Hashable) -> None:
-        """Lets it be asked for as if it never had been."""
+        """Forgets that a key was asked for."""
         self._asked.pop(key, None)
 
     def _done(
@@ -94,7 +95,7 @@ class Asking:
 
 
 def first_error(answer: Values) -> int:
-    """The error that an answer to a made request has; 0: none."""
+    """The error of an answer to a made request; 0: none."""
     codes = [code for code in _errors(answer) if code]
     return next((code for code in codes if code != _OPERATION_NOT_ATTEMPTED), codes[0] if codes else 0)
 

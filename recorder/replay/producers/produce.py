@@ -1,13 +1,13 @@
-"""Produce: each batch from the target's pair, with the replay's own number, and no retry of what the target has.
+"""Translates Produce: each batch gets the target's pair of id and epoch, and a sequence of the replay's own count.
 
-What the target answers, against the recording:
+Retries of records that the target has taken already are not sent. Depending on the target's answer:
 
-    taken, which the recording refused      a retry of these records is not sent (`repeats`)
-    46                                      taken: the target had it
-    45 behind a refused batch               sent again, numbered anew (`sequences`)
-    other 45, 47, 59, 90                    without transactional id: sent again from a made pair, counted from 0;
-                                            else the transaction has failed
-    other errors                            refused, but for those that leave it open
+    taken, but the recording refused it     a later retry of these records is not sent (`repeats`)
+    46                                      counts as taken: the target had the batch before
+    45 behind a refused batch               sent again with a new sequence (`sequences`)
+    other 45, 47, 59, 90                    without transactional id: sent again with a made pair, counted from 0;
+                                            with one: the transaction has failed
+    other errors                            refused, except errors after which the records may be in the log
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from recorder.replay.producers.transactions import Producer
 from recorder.replay.versions.batches import Numbering, Records, renumbered
 
 OUT_OF_ORDER, DUPLICATE = 45, 46
-# The target does not know the producer, or knows a later one; 45 too, where nothing is ahead of the batch.
+# The target does not know the producer, or knows a later epoch of it. So does 45 if no batch in flight is ahead.
 FENCED = frozenset({47, 59, 90})
 TAKEN = frozenset({0, DUPLICATE})
-# The records may be in the log all the same: unknown, timed out, connection lost, too few replicas after the append.
+# Errors after which the records may be in the log: unknown error, timeout, network error, too few replicas after the
+# append.
 _OPEN = frozenset({-1, 7, 13, 20})
-# Of one exchange, before a target that refuses each new pair is given up.
+# Times that an exchange is sent again before a target is given up that refuses each new pair.
 _MOST_ROUNDS = 5
 
 
@@ -66,10 +67,10 @@ class _Flight:
     """One exchange.
 
     Attributes:
-        producer: that of its transactional id.
-        written: as the last translation has it; `sent`: what is under way of it, or goes again.
-        repeated: left out; `owed`: taken, which the recording refused.
-        rounds: how often a part of it has gone again.
+        producer: of its transactional id.
+        written: batches as last translated; `sent`: batches in flight, or to be sent again.
+        repeated: partitions left out as retries; `owed`: partitions that the target took and the recording refused.
+        rounds: how often a part of it was sent again.
     """
 
     producer: Producer | None = None
@@ -89,7 +90,7 @@ class Produces:
         self._flights: dict[Origin, _Flight] = {}
 
     def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> Refusal | None:
-        """Writes pairs and numbers. `producer`: that of the transactional id."""
+        """Writes the target's pairs and sequences. `producer`: of the transactional id."""
         flight = self._flights.setdefault(exchange.origin, _Flight(producer))
         flight.written.clear()
         may_repeat = flight.repeated or not self._repeats.is_empty
@@ -102,11 +103,11 @@ class Produces:
         return self._write(exchange, values, flight, found, now)
 
     def pairs(self, exchange: Exchange) -> dict[Place, Pair]:
-        """The target's pair of each partition, as the last translation has it."""
+        """The target's pair of each partition, as last translated."""
         return {place: each.pair for place, each in self._flights[exchange.origin].written.items()}
 
     def sent(self, exchange: Exchange, values: Values) -> None:
-        """The numbers count from now on."""
+        """The request leaves: its sequences are used."""
         flight = self._flights[exchange.origin]
         left = {(self._names.recorded_topic(each.topic), each.partition) for each in partitions.asked(PRODUCE, values)}
         for place, each in flight.written.items():
@@ -120,7 +121,7 @@ class Produces:
             del self._flights[exchange.origin]
 
     def answered(self, exchange: Exchange, answer: Values) -> Again | None:
-        """Both sides' answers are known."""
+        """Both sides have answered: learns what was taken. Returns partitions to send again."""
         flight = self._flights.pop(exchange.origin, _Flight())
         theirs = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         ours = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
@@ -146,13 +147,13 @@ class Produces:
             sent.numbered.sequences.lost(exchange.origin)
 
     def end(self, producer: Producer) -> None:
-        """A transaction ends: what it has refused may be sent again in the next one."""
+        """A transaction ends: the next one may contain its refused records again."""
         for place in producer.refused:
             self._repeats.forget(place)
         producer.refused.clear()
 
     def _drop_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
-        """False if nothing is left."""
+        """Leaves out retries. False if nothing is left."""
         name = values.get("transactional_id")
         return partitions.drop(exchange, values, lambda each: self._repeat(exchange, name, flight, each))
 
@@ -205,7 +206,7 @@ class Produces:
         return partitions.drop(exchange, values, reason)
 
     def _owe(self, exchange: Exchange, places: set[Place], producer: Producer | None) -> None:
-        """The target has taken what the recording refused at these places."""
+        """Notes partitions whose records the target has taken and the recording refused."""
         request = exchange.decoded() if places else {}
         for each in partitions.asked(PRODUCE, request):
             topic = self._names.topic(each.topic)
@@ -249,7 +250,7 @@ class Produces:
 
 
 def _written(data: Buffer, pair: Pair, base: int) -> Records:
-    """The batches of a partition from another pair, numbered from `base`."""
+    """The batches of a partition with another pair, their sequences counted from `base`."""
     numberings = []
     for batch in batches(data):
         numberings.append(Numbering(*pair, base))
@@ -258,5 +259,5 @@ def _written(data: Buffer, pair: Pair, base: int) -> Records:
 
 
 def _length(batch: Batch) -> int:
-    """How many numbers a batch takes: one for each offset, as brokers count."""
+    """The number of sequences that a batch takes: one for each offset, as brokers count."""
     return batch.last_offset - (batch.base_offset or 0) + 1

@@ -1,10 +1,10 @@
-"""Which id and epoch of the target stand for a producer's recorded ones: from answers, or from made InitProducerIds.
+"""The target's producer id and epoch for a recorded pair of them. It comes from answers or from made InitProducerIds:
 
-an answer gave it (InitProducerId, EndTxn 5)       its pair; a producer's last two stay
+an answer gave it (InitProducerId, EndTxn 5)       that pair; the last two of a producer are kept
 none, without transactional id: (p, e + n)         (p', e' + n): clients bump the epoch themselves
-none, of transactions v2 crossing to v1            (p', e'): the pair stays, EndTxn gives no other there
-none                                               a made InitProducerId
-the target refused it (45, 47, 59, 90)             another made one; a transactional pair only once
+none, transactions v2 become v1 on the target      (p', e'): EndTxn v1 gives no new pair, so the last one stays
+none                                               a made InitProducerId gives it
+the target refused it (45, 47, 59, 90)             another made InitProducerId; once only for a transactional id
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from recorder.replay.producers.transactions import NEWEST_INIT, Producer, made_p
 
 Chosen = Callable[[int, int], int | None]
 LARGEST_EPOCH = 2**15 - 1
-# The versions in which these are of transactions v2 (KIP-890).
+# the first versions that belong to transactions v2 (KIP-890)
 V2_FROM = {PRODUCE: 12, END_TXN: 5, TXN_OFFSET_COMMIT: 5}
-# Producers without transactional id; one that was forgotten gets a made pair.
+# Producers without transactional id that are remembered; a forgotten one gets a made pair.
 _MOST_PRODUCERS = 10_000
 _LAST = 2
 
 
 class ProducerPairs:
-    """All producers of one replay.
+    """The pairs of all producers of one replay.
 
     Args:
-        chosen: api key, recorded version -> the version to be used for the target, None where it has none.
+        chosen: api key, recorded version -> the version for the target, None if it has none.
     """
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs, chosen: Chosen) -> None:
@@ -52,7 +52,7 @@ class ProducerPairs:
         return found
 
     def of_id(self, producer_id: int) -> Producer:
-        """The producer of a recorded id, without transactional id."""
+        """The producer without transactional id that has this recorded id."""
         found = self._by_id.pop(producer_id, None) or Producer(producer_id, None)
         self._by_id[producer_id] = found
         while len(self._by_id) > _MOST_PRODUCERS:
@@ -66,10 +66,10 @@ class ProducerPairs:
         return (self._chosen(api_key, version) or 0) >= V2_FROM[api_key]
 
     def pair(self, producer: Producer, recorded: Pair, now: int, *, stays: bool = False) -> Pair | Refusal:
-        """The target's pair, or what a request that quotes it gets.
+        """The target's pair, or the refusal for a request that quotes the recorded one.
 
         Args:
-            stays: the recording bumped the epoch where the target does not: v2 crossing to v1.
+            stays: the recording bumped the epoch where the target does not: v2 became v1.
         """
         if producer.failed == recorded:
             return Withheld(Reason.NO_TRANSACTION)
@@ -86,7 +86,7 @@ class ProducerPairs:
         return self.asking.ask(key, now, Reason.NO_PRODUCER, make, partial(self._made, producer, recorded))
 
     def learn(self, producer: Producer, recorded: Pair, target: Pair) -> None:
-        """A pair that answers gave."""
+        """Learns a pair from answers."""
         if min(recorded) < 0 or min(target) < 0:
             return
         producer.pairs.pop(recorded, None)
@@ -97,14 +97,17 @@ class ProducerPairs:
         self.asking.forget(("producer", producer.key, recorded))
 
     def renew(self, producer: Producer, recorded: Pair) -> None:
-        """The target refused a pair: the next request that quotes it gets a made one. A transactional one once."""
+        """The target refused a pair: the next request that quotes it gets a made one.
+
+        With a transactional id, only once.
+        """
         if producer.transactional_id is not None and producer.renewed == recorded:
             producer.given_up = recorded
         producer.renewed = recorded
         self._forget_all(producer)
 
     def fail(self, producer: Producer, recorded: Pair) -> None:
-        """The target refuses a transaction that the recording goes on with."""
+        """The target has refused a transaction that goes on in the recording."""
         producer.failed = recorded
         if recorded in producer.pairs:
             self.renew(producer, recorded)
@@ -135,12 +138,12 @@ class ProducerPairs:
 
 
 def pair_of(values: Values, prefix: str = "producer") -> Pair:
-    """The pair that a request quotes or an answer gives; (-1, -1) where the version has none."""
+    """The pair in a request or an answer; (-1, -1) if the version has none."""
     return values.get(f"{prefix}_id", -1), values.get(f"{prefix}_epoch", -1)
 
 
 def without_default_pair(api_key: int, version: int, answer: Values) -> Values:
-    """An EndTxn's answer in a later version's shape without the pair that only a target with transactions v2 gives."""
+    """An EndTxn answer without the default pair that its recorded shape adds: below version 5 the target gives none."""
     if api_key != END_TXN or version >= V2_FROM[END_TXN]:
         return answer
     return {name: value for name, value in answer.items() if name not in ("producer_id", "producer_epoch")}

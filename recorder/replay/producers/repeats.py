@@ -1,8 +1,8 @@
 """Records that the target has taken although the recording refused them: their retries must not be sent.
 
 A client repeats refused records in other batches: with another epoch and sequence, or split, because they were too
-large. So retries are known by their records (timestamp, key, value, headers), in their order, not by their bytes.
-Batches are only unfolded while records of their producer are owed a retry, which is rare.
+large. So retries are recognized by their records (timestamp, key, value, headers) in order, not by their bytes. Batches
+are only decoded while their producer has records to retry, which is rare.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from itertools import islice
 from proxy.wire import WireError, records
 from proxy.wire.primitives import Buffer
 
-# Of one producer's partition: ten thousand are some refused batches.
+# Records of one producer and partition: as many as a few refused batches have.
 _MOST_RECORDS = 10_000
-# Partitions with records that are owed a retry; those of the oldest are forgotten.
+# Places with records to retry. The oldest are forgotten.
 _MOST_PLACES = 1_000
 
 
 class Repeats:
-    """What may be repeated, by place: a producer's partition, as the caller names it."""
+    """Records whose retry may come, by place: a producer's partition, as the caller names it."""
 
     def __init__(self) -> None:
         self._owed: OrderedDict[Hashable, list[list[bytes]]] = OrderedDict()
 
     @property
     def is_empty(self) -> bool:
-        """True if no batch may be a repeat."""
+        """True if no batch can be a retry."""
         return not self._owed
 
     def refused(self, place: Hashable, data: Buffer) -> None:
@@ -45,7 +45,7 @@ class Repeats:
                 self._owed.popitem(last=False)
 
     def take(self, place: Hashable, data: Buffer) -> bool:
-        """True if these batches repeat what the target has; each refused record is repeated once."""
+        """True if these batches are a retry of records that the target has. Each refused record is retried once."""
         owed = self._owed.get(place)
         found = _digests(data) if owed else []
         for batch in owed or ():
@@ -56,7 +56,7 @@ class Repeats:
         return False
 
     def forget(self, place: Hashable) -> None:
-        """These records may be sent again: their transaction has ended."""
+        """The place's records may be sent again: their transaction has ended."""
         self._owed.pop(place, None)
 
     def _clean(self, place: Hashable) -> None:
@@ -66,7 +66,7 @@ class Repeats:
 
 
 def _digests(data: Buffer) -> list[bytes]:
-    """One for each record, and no more than are kept; none if the records can't be read."""
+    """A digest of each record, one more than are kept at most; none if the records can't be read."""
     try:
         return [_digest(record) for record in islice(records.read(data), _MOST_RECORDS + 1)]
     except WireError:

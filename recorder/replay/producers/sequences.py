@@ -1,17 +1,17 @@
-"""The base sequences of one producer's batches to one partition, as the target has to see them.
+"""The base sequences of one producer's batches to one partition, as the target must see them.
 
-The target refuses a batch whose first sequence is not the one behind the last that it took (error 45). So numbers are
-the replay's own count, from 0 for each of the producer's pairs, over what the target did not refuse.
+The target refuses a batch with error 45 unless its first sequence follows the last one that it took. So the replay
+counts its own sequences, from 0 for each of the producer's pairs, over the batches that the target did not refuse.
 
-    leaves            the next number; the same bytes once more keep theirs, so that the target knows the repeat
+    leaves            the next sequence; the same bytes once more keep theirs, so that the target recognizes the repeat
     taken             nothing changes
-    refused           its number is the next one again, and those in flight behind it will be refused with 45:
-                      each of them goes again in its turn, numbered anew, before anything new may leave
-    45, and one that
-    left before it
-    is unanswered     the same: it, and those behind it, go again in their turn
-    45 else           the target has lost count: the producer needs a new pair (`renew`)
-    lost              it may have been taken or not: the number stays
+    refused           its sequence is the next one again. The target will refuse the batches in flight behind it with
+                      45: they go again in order, with new sequences, before any new batch may leave
+    45 while an       the same: the batch and those in flight behind it go again in order
+    earlier batch is
+    in flight
+    other 45          the target has lost count: the producer needs a new pair (`renew`)
+    lost              the batch may have been taken or not: its sequence stays used
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 Pair = tuple[int, int]
-# The bytes of a partition's batches, told apart by what is not the replay's to change.
+# Identifies the bytes of a partition's batches by what the replay does not change: checksum, base sequence, length.
 Identity = tuple[tuple[int, int, int], ...]
 
-# Sequences wrap behind this one.
+# the last sequence, behind which they wrap to 0
 LARGEST = 2**31 - 1
-# Of two sequences the later one is less than this ahead.
+# the later one of two sequences is less than this ahead
 _HALF = 2**30
-# A broker knows the repeats of a producer's last 5 batches in a partition; clients have 5 in flight.
+# A broker recognizes repeats of a producer's last 5 batches in a partition. Clients have 5 in flight.
 _KEPT = 10
-# A producer's last two pairs are quoted.
+# `producer_pairs` keeps a producer's last two pairs
 _PAIRS = 2
 
 
 class Batches(NamedTuple):
-    """What one request has for a partition. `length`: how many numbers it takes."""
+    """The batches that one request has for a partition. `length`: the number of sequences that they take."""
 
     identity: Identity
     length: int
@@ -47,12 +47,12 @@ class _Sent(NamedTuple):
     batches: Batches
 
     def is_before(self, other: _Sent) -> bool:
-        """True if the target sees it first, both having the same pair."""
+        """True if the target sees this one before `other`, both having the same pair."""
         return self.pair == other.pair and 0 < (other.base - self.base) & LARGEST < _HALF
 
 
 class Sequences:
-    """One producer's numbers in one partition. Requests are named by their origin."""
+    """The sequences of one producer in one partition. Requests are named by their origin."""
 
     def __init__(self) -> None:
         self._next: OrderedDict[Pair, int] = OrderedDict()
@@ -62,13 +62,13 @@ class Sequences:
         self._behind: list[Hashable] = []
 
     def may_leave(self, origin: Hashable) -> bool:
-        """False while others have to leave before it, or be answered."""
+        """False while other requests have to leave or be answered first."""
         if origin in self._behind:
             return self._behind[0] == origin and all(other in self._behind for other in self._flying)
         return origin in self._flying or not self._behind
 
     def number(self, origin: Hashable, batches: Batches, pair: Pair) -> int | None:
-        """The base sequence to send. None: the target took the same bytes from another pair."""
+        """The base sequence to send; None if the target has taken the same bytes with another pair."""
         kept = self._kept.get(batches.identity)
         if kept is not None and kept.pair == pair:
             return kept.base
@@ -77,7 +77,7 @@ class Sequences:
         return self._next.get(pair, 0)
 
     def sent(self, origin: Hashable, batches: Batches, pair: Pair, base: int, *, awaits: bool = True) -> None:
-        """It leaves with the number that it was given."""
+        """The request leaves with its base sequence."""
         sent = _Sent(pair, base, batches)
         if base == self._next.get(pair, 0):
             self._move(pair, (base + batches.length) & LARGEST)
@@ -89,13 +89,13 @@ class Sequences:
             self._flying[origin] = sent
 
     def taken(self, origin: Hashable) -> None:
-        """The target has it."""
+        """The target has taken the batches."""
         sent = self._leave(origin)
         if sent is not None and sent.batches.identity in self._kept:
             self._taken.add(sent.batches.identity)
 
     def refused(self, origin: Hashable) -> None:
-        """The target doesn't have it, and never will by that number."""
+        """The target has refused the batches: their sequence is free again."""
         sent = self._flying.get(origin)
         was_behind = origin in self._behind
         self._leave(origin)
@@ -104,11 +104,11 @@ class Sequences:
             self._go_back(sent)
 
     def lost(self, origin: Hashable) -> None:
-        """Nobody knows whether the target has it, or it never left."""
+        """The batches may have been taken or not, or never left."""
         self._leave(origin)
 
     def goes_again(self, origin: Hashable) -> bool:
-        """What error 45 means: True if the batch is only too early, and goes again in its turn."""
+        """Handles error 45. True if the batch was only too early, and goes again in order."""
         if origin in self._behind:
             return True
         sent = self._flying.get(origin)
@@ -120,7 +120,7 @@ class Sequences:
         return True
 
     def renew(self, origin: Hashable) -> None:
-        """It goes again in its turn with those behind it, from another pair."""
+        """The batch and those in flight behind it go again in order, with another pair."""
         sent = self._flying.get(origin)
         if sent is not None and origin not in self._behind:
             self._forget(sent)

@@ -1,6 +1,6 @@
-"""A producer as both sides know it: its pairs of id and epoch, its numbers, its transaction; and what is made for it.
+"""A producer as both sides know it (pairs, sequences, transaction), and the requests made for it.
 
-No rules of when: those are `producers`'.
+The rules that use them stand in `translator` and `producer_pairs`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from recorder.replay.producers.asking import Done
 from recorder.replay.producers.sequences import Pair, Sequences
 
 NO_PAIR: Pair = (-1, -1)
-# Java's own, for a producer whose InitProducerId is not in the capture.
+# The Java client's default, for a producer whose InitProducerId is not in the capture.
 DEFAULT_TIMEOUT_MS = 60_000
-# The last version that clients use: later ones are the brokers' own.
+# The last version for clients: later ones are the brokers' own.
 CLIENTS_ADD_PARTITIONS = 3
 # Version 6 has two-phase commit, which a made request never asks for.
 NEWEST_INIT = 5
@@ -30,15 +30,16 @@ class Producer:
 
     Attributes:
         key: the recorded transactional id or producer id.
-        pairs: recorded pair -> target's, the last two.
-        renewed: the last recorded pair for which the target's was made anew, because the target refused it.
+        pairs: recorded pair -> target's pair, the last two.
+        renewed: the last recorded pair that needed a new one, because the target had refused its pair.
         given_up: the recorded pair whose second one was refused too.
-        failed: the recorded pair of the transaction that failed on the target, while the recording goes on with it.
-        open_as: the target's pair of the transaction that is open on the target; None: none is.
-        partitions, groups: what the target knows to be in that transaction.
-        left_open: why the abort at the end did not succeed, as far as is known; empty: it did, or there was none.
-        ended_with: how the last one ended, True for a commit; None: none has, since the producer was initialised.
-        refused: places whose refused records may be repeated until the transaction ends.
+        failed: the recorded pair whose transaction failed on the target and goes on in the recording.
+        open_as: the target's pair of the transaction that is open there, None if none is.
+        partitions, groups: those that the target knows in that transaction.
+        left_open: why the abort at the end did not succeed, as far as is known; empty: it did, or was not needed.
+        ended_with: True if the last transaction was committed, False if aborted; None: there was none since the
+            producer was initialised.
+        refused: places whose refused records may come again once the transaction ends.
     """
 
     key: Hashable
@@ -62,26 +63,26 @@ class Producer:
         return not self.partitions and not self.groups
 
     def end(self, committed: bool | None) -> None:
-        """The transaction is over on the target; None: the producer was initialised."""
+        """The transaction has ended on the target. None: the producer was initialised."""
         self.open_as, self.ended_with = None, committed
         self.partitions.clear()
         self.groups.clear()
 
     def older(self, recorded: Pair) -> tuple[Pair, Pair] | None:
-        """The recorded and target's pair of the same id with the nearest epoch below."""
+        """The pair of the same producer id with the nearest epoch below, recorded and target's."""
         known = [pair for pair in self.pairs if pair[0] == recorded[0] and pair[1] < recorded[1]]
         return (max(known), self.pairs[max(known)]) if known else None
 
 
 def made_producer(target_id: str | None, timeout_ms: int, done: Done) -> Made:
-    """InitProducerId; with a transactional id it also aborts what is open."""
+    """An InitProducerId. With a transactional id it also aborts an open transaction."""
     to = ToNode() if target_id is None else ToCoordinator(TRANSACTION, target_id)
     values = {"transactional_id": target_id, "transaction_timeout_ms": timeout_ms}
     return Made(INIT_PRODUCER_ID, values, to, "a producer id that no answer gave", done, NEWEST_INIT)
 
 
 def made_partitions(target_id: str, pair: Pair, topics: Iterable[tuple[str, list[int]]], done: Done) -> Made:
-    """AddPartitionsToTxn. `topics`: the target's names with their partitions."""
+    """An AddPartitionsToTxn. `topics`: the target's names with their partitions."""
     values = {
         "v3_and_below_transactional_id": target_id,
         "v3_and_below_producer_id": pair[0],
@@ -93,7 +94,7 @@ def made_partitions(target_id: str, pair: Pair, topics: Iterable[tuple[str, list
 
 
 def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> Made:
-    """AddOffsetsToTxn. `group`: the target's name."""
+    """An AddOffsetsToTxn. `group`: the target's name."""
     values = {
         "transactional_id": target_id,
         "producer_id": pair[0],
@@ -104,7 +105,7 @@ def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> Made:
 
 
 def made_abort(target_id: str, pair: Pair, done: Callable[[Values | None], None]) -> Made:
-    """EndTxn that aborts."""
+    """An EndTxn that aborts."""
     values = {
         "transactional_id": target_id,
         "producer_id": pair[0],

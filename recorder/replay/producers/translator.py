@@ -1,14 +1,15 @@
-"""Producers: ids and epochs, base sequences, transactions of both versions.
+"""Translates producers: ids and epochs, base sequences, transactions of both versions.
 
-A request quotes the recorded pair of id and epoch; the target gets its own (`producer_pairs`), and batches the replay's
-own numbers (`sequences`, by `produce`). Transactions:
+A request quotes the recorded pair of id and epoch, which is replaced by the target's (`producer_pairs`); batches get
+sequences of the replay's own count (`sequences`, by `produce`). Transactions:
 
-    v1 on the target   a partition or group joins by AddPartitionsToTxn or AddOffsetsToTxn: the recorded ones, or made
-                       ones where the recording used v2, or begins in a transaction. An EndTxn of nothing is not sent
+    v1 on the target   partitions and groups join by AddPartitionsToTxn and AddOffsetsToTxn: recorded ones, or made ones
+                       where the recording used v2, or where its own are not in the capture. An EndTxn of an empty
+                                          transaction is not sent
     v2 on both         partitions join by being produced to; EndTxn gives the next pair
     refused            the target fences the producer (45, 47, 59, 90) where the recording did not: the transaction's
-                       rest is withheld, and the next one begins from a made pair, which aborts this one
-    at the end         what is open is aborted
+                       rest is withheld, and the next one begins with a made pair, which aborts this one
+    at the end         open transactions are aborted
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NO_PAIR, Producer, made_abort, made_offsets, made_partitions
 
 _FATAL = FENCED | {OUT_OF_ORDER}
-# What brokers allow by default (transaction.max.timeout.ms); a stretched timeout stays below.
+# The brokers' default limit (transaction.max.timeout.ms): a lengthened timeout stays within it.
 _LONGEST_TIMEOUT_MS = 900_000
-# Of what these ask for: with the first of it a transaction is open. Produce is the other one.
+# Requests that open a transaction on the target. So does Produce.
 _OPENING = frozenset({ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT})
-# what DescribeTransactions says of a transaction whose EndTxn was answered and whose markers are not all written
+# states of a transaction whose EndTxn was answered and whose markers are not all written
 _ENDING = frozenset({"PrepareCommit", "PrepareAbort"})
 _BELOW_4 = "v3_and_below_"
 
@@ -57,11 +58,11 @@ class _Rules(NamedTuple):
 
 
 class Producers:
-    """The translator of what producers quote.
+    """Translates requests of producers.
 
     Args:
         pairs: gets the pairs of What.PRODUCER: (id, epoch) -> (id, epoch).
-        chosen: api key, recorded version -> the version to be used for the target, None where it has none.
+        chosen: api key, recorded version -> the version for the target, None if it has none.
     """
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs, options: Options, chosen: Chosen) -> None:
@@ -79,16 +80,16 @@ class Producers:
         }
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room translates."""
         return api_key in self._rules
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
-        """Writes the target's pairs and numbers into a recorded request. Errors: WireError for unreadable batches."""
+        """Writes the target's pairs and sequences into a recorded request. Errors: WireError for unreadable batches."""
         rules = self._rules.get(exchange.api_key)
         return rules.request(exchange, values, now) if rules else None
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """A request leaves: numbers count, a transaction is open."""
+        """A request leaves: its sequences are used, its transaction is open."""
         if exchange.api_key == PRODUCE:
             self._produces.sent(exchange, values)
         producer = self._producer_of(exchange) if exchange.api_key in _OPENING else None
@@ -96,21 +97,21 @@ class Producers:
             producer.open_as = next(reversed(producer.pairs.values()), None)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
-        """Both answers are known: what they give, and what failed on the target alone."""
+        """Both sides have answered: learns pairs, and what the target alone refused."""
         rules = self._rules.get(exchange.api_key)
         return rules.answered(exchange, answer) if rules else None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come. The EndTxn of a failed transaction is withheld: with it the transaction is over."""
+        """No answer will come. A failed transaction is over with its EndTxn, which is withheld."""
         if exchange.api_key == PRODUCE:
             self._produces.lost(exchange)
         elif exchange.api_key == END_TXN:
-            # one that can't be read ends nobody's transaction
+            # an EndTxn that can't be read ends no transaction
             with suppress(WireError):
                 self._end_lost(self._producer_of(exchange), has_left=values is not None)
 
     def finish(self) -> list[Made]:
-        """EndTxn for each transaction that is open on the target, once."""
+        """An EndTxn for each transaction that is open on the target, once."""
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
 
@@ -135,7 +136,7 @@ class Producers:
         producer = self._producer(values.get("transactional_id"))
         if producer is None:
             return self._produces.request(exchange, values, now, None)
-        # with its own translation first: what is left out must not join the transaction
+        # translated first: partitions that are left out must not join the transaction
         refused = self._produces.request(exchange, values, now, producer)
         if refused is not None or self._known.is_v2(PRODUCE, exchange.version):
             return refused
@@ -150,7 +151,7 @@ class Producers:
         if producer is not None:
             producer.timeout_ms, producer.failed = values["transaction_timeout_ms"], None
         if recorded != NO_PAIR:
-            # one that nobody knows is none: the answer gives another
+            # an unknown pair is sent as none: the answer gives another
             known = producer or self._known.of_id(recorded[0])
             values["producer_id"], values["producer_epoch"] = known.pairs.get(recorded, NO_PAIR)
         return None
@@ -257,24 +258,24 @@ class Producers:
             return
         producer.end(exchange.request["committed"])
         if recorded is not None and not recorded["error_code"]:
-            # a target without transactions v2 gives none: its pair stays
+            # a target without transactions v2 gives no pair: the last one stays
             self._known.learn(producer, pair_of(recorded), pair_of(answer))
 
     def _end_lost(self, producer: Producer | None, *, has_left: bool) -> None:
         self._over(producer)
         if producer is not None and has_left:
-            # the target may have ended it: what comes next joins once more, which does no harm
+            # the target may have ended it: partitions and groups join once more, which does no harm
             producer.partitions.clear()
             producer.groups.clear()
 
     def _over(self, producer: Producer | None) -> None:
-        """The recording is done with a transaction."""
+        """The recorded transaction has ended."""
         if producer is not None:
             producer.failed = None
             self._produces.end(producer)
 
     def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
-        """The producer, whose transaction has failed if the target alone fences it."""
+        """The producer of a request. Its transaction has failed if the target alone fences it."""
         producer = self._producer_of(exchange)
         ours, theirs = (_codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
         if producer is not None and ours and not theirs:
@@ -294,7 +295,7 @@ class Producers:
             if code in _FATAL:
                 self._known.fail(producer, recorded)
 
-    # who
+    # producers and their values
 
     def _producer(self, transactional_id: str | None) -> Producer | None:
         return None if transactional_id is None else self._known.of_transaction(transactional_id)
@@ -307,7 +308,7 @@ class Producers:
         return self._names.target(producer.transactional_id or "")
 
     def _stays(self, exchange: Exchange) -> bool:
-        """True if the recording's EndTxn gives pairs, and the target's does not."""
+        """True if the recorded EndTxn gives a new pair, and the target's does not."""
         key = exchange.api_key
         return exchange.version >= V2_FROM[key] and not self._known.is_v2(key, exchange.version)
 
@@ -318,11 +319,11 @@ class Producers:
 
 
 def _as_it_is(exchange: Exchange, values: Values, now: int) -> None:
-    """Names are another translator's."""
+    """Nothing to translate: transactional ids are the names translator's."""
 
 
 def _described(exchange: Exchange, answer: Values) -> Again | None:
-    """Once more, while the target is still ending a transaction that was over in the recording."""
+    """Sent again while the target is still ending a transaction that had ended in the recording."""
     ours, theirs = (
         {each["transaction_state"] for each in told.get("transaction_states") or ()} & _ENDING
         for told in (answer, exchange.answer or {})
@@ -336,7 +337,7 @@ def _quoted(exchange: Exchange) -> Pair:
 
 
 def _codes(exchange: Exchange, answer: Values | None) -> set[int]:
-    """All errors of an answer of a transaction."""
+    """All error codes in an answer about a transaction."""
     if answer is None:
         return set()
     found = {answer.get("error_code", 0)}

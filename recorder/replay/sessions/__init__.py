@@ -1,1 +1,1 @@
-"""Fetch and share sessions: the replay's own, fed with what the recorded ones held."""
+"""Fetch and share sessions. The replay has its own, with the partitions of the recorded ones."""

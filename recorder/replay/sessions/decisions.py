@@ -1,8 +1,8 @@
-"""What a share group's members decided about records (accept, release, reject), until the target's group has done so.
+"""Acknowledgements of a share group's members (accept, release, reject), until the target's group has made them too.
 
-The target gives a group's records to whichever member asks first, so what one recorded member had, another may have
-there. A decision therefore belongs to the record, by its offset: it goes with the next request of whichever member has
-acquired the record on the target. A record that was released is acquired again, and its next decision follows.
+The target gives a group's records to the member that asks first, so a record of one recorded member may be another's
+there. A decision therefore belongs to the record, by its offset: it goes with the next request of the member that has
+acquired the record on the target. A released record is acquired again, and its next decision follows.
 
 Offsets are counted one by one: a broker lets a group have some thousand records of a partition at a time.
 """
@@ -16,9 +16,9 @@ from typing import NamedTuple
 from recorder.replay.partitions import Place
 from recorder.replay.plan import Values
 
-# Five times what a broker lets a group have of a partition (group.share.partition.max.record.locks: 2,000).
+# five times the records of a partition that a broker lets a group have (group.share.partition.max.record.locks: 2,000)
 MOST = 10_000
-# AcknowledgeType.RENEW: no decision yet
+# AcknowledgeType.RENEW: the member keeps the record for longer, and decides later
 RENEW = 4
 
 Member = tuple[str, str]
@@ -27,7 +27,7 @@ Counterpart = Callable[[str, int, int], int]
 
 
 class Decision(NamedTuple):
-    """One of a record. `kind`: as the protocol numbers them."""
+    """A decision about one record, by its recorded and its target's offset. `kind`: an AcknowledgeType."""
 
     recorded: int
     target: int
@@ -35,7 +35,10 @@ class Decision(NamedTuple):
 
 
 class Decisions:
-    """The decisions of all groups, and which records their members have on the target. Places: recorded topics."""
+    """The decisions of all groups, and the records that their members have on the target.
+
+    Places have recorded topics.
+    """
 
     def __init__(self, counterpart: Counterpart) -> None:
         self._counterpart = counterpart
@@ -43,7 +46,7 @@ class Decisions:
         self._held: dict[tuple[Member, Place], dict[int, None]] = {}
 
     def decide(self, group: str, place: Place, batches: Iterable[Values]) -> None:
-        """A recorded request acknowledges these."""
+        """Adds the acknowledgements of a recorded request."""
         pending = self._pending.setdefault((group, place), OrderedDict())
         for batch in batches:
             kinds = batch["acknowledge_types"]
@@ -55,14 +58,14 @@ class Decisions:
             pending.popitem(last=False)
 
     def acquire(self, member: Member, place: Place, first: int, last: int) -> None:
-        """The target gives a member these records."""
+        """The target has given records to a member."""
         held = self._held.setdefault((member, place), {})
         held.update(dict.fromkeys(_offsets(first, last)))
         while len(held) > MOST:
             del held[next(iter(held))]
 
     def due(self, member: Member, place: Place) -> list[Decision]:
-        """What a member may decide now, by the target's offsets."""
+        """The decisions that a member can send now, by the target's offsets."""
         held = self._held.get((member, place))
         if not held:
             return []
@@ -71,7 +74,10 @@ class Decisions:
         return sorted((each for each in moved if each.target in held), key=lambda each: each.target)
 
     def renewed(self, member: Member, place: Place, batches: Iterable[Values]) -> list[Decision]:
-        """What a member keeps for longer, and decides now. It is asked for in one request, and not kept for another."""
+        """The decisions that a member can send now, and the records that its recorded request renews.
+
+        A renewal goes with this request or not at all: it is not kept for a later one.
+        """
         held: dict[int, None] = self._held.get((member, place)) or {}
         found: dict[int, Decision] = {each.target: each for each in self.due(member, place)}
         for batch in batches:
@@ -82,7 +88,7 @@ class Decisions:
         return sorted(found.values(), key=lambda each: each.target)
 
     def take(self, member: Member, place: Place, decided: Iterable[Decision]) -> None:
-        """A member's request with these leaves."""
+        """A member's request with these decisions leaves."""
         pending = self._pending.get((member[0], place), OrderedDict())
         held = self._held.get((member, place), {})
         for each in decided:
@@ -96,28 +102,28 @@ class Decisions:
                 pending.pop(each.recorded, None)
 
     def give_back(self, member: Member, place: Place, decided: Iterable[Decision]) -> None:
-        """The target has not taken these: the records will be acquired again."""
+        """The target has not taken these decisions: its group will acquire the records again."""
         pending = self._pending.setdefault((member[0], place), OrderedDict())
         for each in decided:
             if each.kind != RENEW:
                 pending.setdefault(each.recorded, deque()).appendleft(each.kind)
 
     def release(self, member: Member, place: Place) -> None:
-        """The target takes back all that a member has of a partition: its session is gone."""
+        """The target takes back a member's records of a partition: the session is gone."""
         self._held.pop((member, place), None)
 
     def leave(self, member: Member) -> None:
-        """A member has no session any more."""
+        """A member has no sessions any more."""
         for key in [key for key in self._held if key[0] == member]:
             del self._held[key]
 
     def undecided(self) -> int:
-        """Partitions of which a recorded decision never reached the target."""
+        """The number of partitions with recorded decisions that never reached the target."""
         return sum(bool(pending) for pending in self._pending.values())
 
 
 def batches(decided: Sequence[Decision]) -> list[Values]:
-    """Decisions as a request has them: neighbours of one kind together."""
+    """Decisions as acknowledgement batches of a request: neighbours of one kind together."""
     found: list[Values] = []
     for each in decided:
         if found and found[-1]["last_offset"] + 1 == each.target and found[-1]["acknowledge_types"] == [each.kind]:
@@ -132,7 +138,7 @@ def _offsets(first: int, last: int) -> range:
 
 
 def _kind(kinds: Sequence[int], place: int) -> int | None:
-    """One for all, or one each."""
+    """The kind for one offset of a batch, which has one for all offsets or one for each."""
     if len(kinds) == 1:
         return kinds[0]
     return kinds[place] if place < len(kinds) else None

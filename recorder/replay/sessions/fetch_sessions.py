@@ -1,20 +1,22 @@
-"""Fetch sessions (KIP-227): the replay's own with each node, of what the recorded session has.
+"""Fetch sessions (KIP-227): the replay has its own with each node, with the partitions of the recorded session.
 
-A recorded request names only what changed in its session; the session's partitions are remembered here, and a
-translated request has all of them. Once it is routed, `for_node` makes of each part a request of the session that the
-replay has with that node, for that recorded connection: whole the first time, then only what changed. `answered_by`
-keeps the session, and leaves out of the answer what the recorded client would not have been told.
+A recorded request names only what changed in its session. This room remembers the session's partitions, and a
+translated request names all of them. Once it is routed, `for_node` turns each part into a request of the replay's
+session
+with that node for that recorded connection: all partitions at first, then only changes. `answered_by` updates the
+session, and removes from the answer what the recorded client would not have been told.
 
     recorded                             sent
     before version 7; (0, -1)            the same: no session
-    (0, 0) or (id, 0): a new one         (own id or 0, 0) with all partitions
-    (id, n)                              (own id, m) with what changed since; (0, 0) with all where none is open
-    (id, -1): closed                     (own id, -1); withheld if none is open
-    answered with id 0                   a whole request each time: the target keeps no session
+    (0, 0) or (id, 0): a new session     (own id or 0, 0) with all partitions
+    (id, n)                              (own id, m) with the changes; (0, 0) with all partitions if none is open
+    (id, -1): the session ends           (own id, -1); withheld if none is open
+    answered with id 0                   all partitions each time: the target keeps no session
     errors 70, 71, 106                   sent again, as the first request of a new session
 
-A session whose beginning is not in the capture has what its requests name, or data came from. A client that connects
-anew goes on with its session: sessions are known by peer, node and id where their connection does not know them.
+If the capture lacks a session's beginning, the session has the partitions that its requests name or its answers have
+data of. A client that connects anew goes on with its session: a session that is not of the same connection is looked up
+by peer, node and id.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ from recorder.replay.producers.producer_pairs import Chosen
 NEW_SESSION = frozenset({70, 71, 106})
 SESSIONS_FROM = 7
 LARGEST_EPOCH = 2**31 - 1
-# Of recorded sessions those that were used last are known; a broker keeps 1,000 by default.
+# Recorded sessions that are remembered, by last use; a broker keeps 1,000 by default.
 _MOST_TABLES = 10_000
-# Clients' own default for a partition that no request names (max.partition.fetch.bytes).
+# the clients' default for a partition that no request names (max.partition.fetch.bytes)
 _PARTITION_MAX_BYTES = 1 << 20
 
 Key = tuple[Topic, int]
@@ -47,7 +49,7 @@ Connection = tuple[str, int]
 
 
 class Kind(Enum):
-    """What a recorded Fetch is to its session."""
+    """What a recorded Fetch does to its session."""
 
     NONE = auto()
     BEGINS = auto()
@@ -56,7 +58,7 @@ class Kind(Enum):
 
 
 def kind_of(values: Values) -> Kind:
-    """By its session's id and epoch."""
+    """The kind of a Fetch, by session id and epoch."""
     session, epoch = values.get("session_id", 0), values.get("session_epoch", -1)
     if epoch == 0:
         return Kind.BEGINS
@@ -66,7 +68,7 @@ def kind_of(values: Values) -> Kind:
 
 
 class _Sent(NamedTuple):
-    """What a part sends: the session's id, epoch, and partitions once the target has taken it."""
+    """A session's state once the target has taken a part: id, the part's epoch, partitions."""
 
     session: int
     epoch: int
@@ -75,7 +77,7 @@ class _Sent(NamedTuple):
 
 @dataclass
 class _Own:
-    """The replay's session with a node: its id, the next epoch, and what the target knows to be in it."""
+    """The replay's session with a node: its id, the next epoch, and the partitions that the target knows in it."""
 
     session: int
     epoch: int
@@ -84,7 +86,10 @@ class _Own:
 
 @dataclass
 class _Flight:
-    """One exchange. `table`: the recorded session's partitions; `parts`: what its parts send, by node."""
+    """One exchange. `table`: the recorded session's partitions.
+
+    `parts`: the sessions' states after its parts, by node.
+    """
 
     kind: Kind
     table: Table
@@ -94,10 +99,10 @@ class _Flight:
 
 
 class FetchSessions:
-    """The fetch sessions of one replay. A translator: it comes before that of offsets.
+    """The fetch sessions of one replay. A translator; it comes before that of offsets.
 
     Args:
-        chosen: api key, recorded version -> the version to be used for the target, None where it has none.
+        chosen: api key, recorded version -> the version for the target, None if it has none.
     """
 
     def __init__(self, chosen: Chosen) -> None:
@@ -106,10 +111,10 @@ class FetchSessions:
         self._flights: dict[Origin, _Flight] = {}
         self._own: dict[tuple[Connection, int], _Own] = {}
 
-    # the translator
+    # translator
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room translates."""
         return api_key == FETCH
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
@@ -129,7 +134,7 @@ class FetchSessions:
         return None
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """The parts leave: their sessions are as far as they say."""
+        """The parts leave: their sessions move on."""
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return
@@ -141,7 +146,7 @@ class FetchSessions:
                 self._own[exchange.connection, node] = _Own(part.session, epoch_after(part.epoch), part.partitions)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
-        """Once more, where a session has to begin anew, unless it had to in the recording too."""
+        """Sends the request again if a session has to begin anew, unless the recorded one had to as well."""
         flight = self._flights.get(exchange.origin)
         if flight is not None and flight.begins_anew:
             flight.begins_anew = False
@@ -151,29 +156,29 @@ class FetchSessions:
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come: the target may or may not have moved the sessions on."""
+        """No answer will come. The target may or may not have moved the sessions on, so they begin anew."""
         flight = self._flights.pop(exchange.origin, None)
         for node in flight.parts if flight and flight.has_left else ():
             self._own.pop((exchange.connection, node), None)
 
-    # the engine's hooks
+    # for the engine
 
     def nodes(self, connection: Connection) -> list[int]:
         """The nodes with which a recorded connection has sessions."""
         return [node for known, node in self._own if known == connection]
 
     def homes(self, exchange: Exchange) -> list[int]:
-        """The nodes that a request has to go to, whatever it names: those that it ends a session with."""
+        """The nodes that a request must go to, even if it names nothing of theirs: those with which it ends a session."""
         flight = self._flights.get(exchange.origin)
         return self.nodes(exchange.connection) if flight is not None and flight.kind is Kind.CLOSES else []
 
     def closed(self, connection: Connection, node: int | None = None) -> None:
-        """The connection to a node, or all of a recorded connection's, are gone: sessions begin anew."""
+        """The channel to a node was closed, or all channels of a recorded connection: its sessions begin anew."""
         for key in [key for key in self._own if key[0] == connection and node in (None, key[1])]:
             del self._own[key]
 
     def for_node(self, exchange: Exchange, node: int, values: Values) -> Values:
-        """The part of a translated request that goes to a node, as a request of the session with it."""
+        """A node's part of a translated request, as a request of the session with that node."""
         flight, own = self._flights.get(exchange.origin), self._own.get((exchange.connection, node))
         if flight is None:
             return values
@@ -195,7 +200,7 @@ class FetchSessions:
         }
 
     def answered_by(self, exchange: Exchange, node: int, values: Values, answer: Values) -> Values:
-        """A node's answer as the recorded client would have been told it."""
+        """A node's answer, reduced to what the recorded client would have been told."""
         flight = self._flights.get(exchange.origin)
         part = flight.parts.get(node) if flight else None
         if flight is None or part is None:
@@ -209,7 +214,7 @@ class FetchSessions:
         is_whole = flight.kind is Kind.GOES_ON and not part.epoch
         return answer | {"responses": _with_news(answer["responses"])} if is_whole else answer
 
-    # the recorded sessions
+    # recorded sessions
 
     def _apply(self, exchange: Exchange, values: Values, kind: Kind) -> Table:
         """The partitions of the recorded session as of this request."""
@@ -217,12 +222,12 @@ class FetchSessions:
             return {}
         named = {(each.topic, each.partition): each.values for each in partitions.asked(FETCH, values)}
         if kind is Kind.BEGINS:
-            # its id stands in the answer, which may not be read yet: the next request of the connection has it
+            # the answer has its id, but may not be read yet: the connection's next request tells the id
             self._keep(("begun", exchange.connection), named)
             return dict(named)
         table = self._table(exchange, values["session_id"])
         table.update(named)
-        # as brokers do it: what is named and forgotten is forgotten
+        # as brokers do: a partition that is both named and forgotten is forgotten
         for topic in values["forgotten_topics_data"]:
             for index in topic["partitions"]:
                 table.pop((topic_of(topic), index), None)
@@ -249,12 +254,15 @@ class FetchSessions:
 
 
 def epoch_after(epoch: int) -> int:
-    """The epoch after one: they begin at 1 again behind the largest."""
+    """The next epoch: 1 comes after the largest."""
     return 1 if epoch >= LARGEST_EPOCH else epoch + 1
 
 
 def _with_data(exchange: Exchange, named: Table) -> Table:
-    """Partitions that data came from, as far as the recorded answer is read: where it begins is where it was read."""
+    """Partitions with data in the recorded answer, if that is read already.
+
+    Their fetch offset is where the data begins.
+    """
     answer = exchange.answer if exchange.answer_frame is not None else None
     like = next(iter(named.values()), {"partition_max_bytes": _PARTITION_MAX_BYTES})
     found: Table = {}
@@ -277,7 +285,7 @@ def _with_session(values: Values, session: int, epoch: int) -> Values:
 
 
 def _topics(table: Table) -> list[Values]:
-    """Partitions by topic, in their order."""
+    """Partitions grouped by topic, in order."""
     found: dict[Topic, Values] = {}
     for (topic, _), partition in table.items():
         found.setdefault(topic, {**_named(topic), "partitions": []})["partitions"].append(dict(partition))
@@ -296,7 +304,7 @@ def _named(topic: Topic) -> Values:
 
 
 def _with_news(responses: list[Values]) -> list[Values]:
-    """Partitions that an incremental answer would name: with records or an error."""
+    """The partitions that an incremental answer would name: those with records or an error."""
     kept = []
     for topic in responses:
         news = [each for each in topic["partitions"] if each["error_code"] or each["records"]]

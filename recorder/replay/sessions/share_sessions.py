@@ -1,16 +1,18 @@
-"""Share sessions (KIP-932): the replay's own with each node, and acknowledgements of what the target has given.
+"""Share sessions (KIP-932): the replay has its own with each node, and acknowledges what the target has given.
 
-A node keeps one session of a member, whichever connection it came by, and a second one removes the first. Where
-several recorded nodes stand for one of the target, their sessions share one there: it has the partitions of all of
-them, and all their requests go by the connection that opened it (`carrier`).
+A node keeps one session for each member, on whichever connection: a second one replaces the first. Where several
+recorded nodes stand for one target node, their sessions share one there. It has the partitions of all of them, and all
+their requests go by the connection that opened it (`carrier`).
 
     recorded                                   sent
-    ShareFetch                                 own epoch, with what is not yet in the session; 0 where none is open
+    ShareFetch                                 own epoch, with partitions that the session lacks; 0 if none is open
     ... with acknowledgements                  of the records that the member has on the target (`decisions`); none at
                                                epoch 0
-    ShareAcknowledge                           own epoch, the same, if only of no records; withheld if none is open
-    epoch -1: the member leaves                -1 with the last of the recorded sessions, else their partitions go
-    errors 122, 123                            a new session; a ShareFetch is sent again
+    ShareAcknowledge                           own epoch, with the same acknowledgements, even if there are none;
+                                               withheld if no session is open
+    epoch -1: the member leaves                -1 with the last of the recorded sessions; else its partitions are
+                                               forgotten
+    errors 122, 123                            the session begins anew; a ShareFetch is sent again
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from recorder.replay.sessions.fetch_sessions import epoch_after
 
 NEW_SESSION = frozenset({122, 123})
 _APIS = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
-# Recorded sessions that were used last are known.
+# Recorded sessions that are remembered, by last use.
 _MOST = 10_000
 
 _K = TypeVar("_K")
@@ -46,10 +48,10 @@ class _Own:
     """The replay's session of a member with a node.
 
     Attributes:
-        carrier: the recorded connection whose connection to the node has opened it.
+        carrier: the recorded connection whose channel has opened it.
         epoch: the next one.
-        partitions: what the target knows to be in it.
-        by: recorded connection -> the partitions that its session should have here.
+        partitions: those that the target knows in it.
+        by: recorded connection -> the partitions that its recorded session wants here.
     """
 
     carrier: Connection
@@ -63,11 +65,11 @@ class _Flight:
     """One exchange.
 
     Attributes:
-        table: its recorded session's partitions; `places`: these, and what it acknowledges, by recorded name.
-        topics: recorded name -> recorded id, of these.
-        leaving: places that are named for their acknowledgements alone.
-        decided: what it acknowledges; `written`: the partitions of parts that may acknowledge.
-        parts: the next state of the sessions, by node; None: closed. `epochs`: that were written.
+        table: the partitions of its recorded session.
+        places: these, and those that it acknowledges, by recorded name; `topics`: their recorded names -> recorded ids.
+        leaving: partitions that it names for their acknowledgements alone.
+        decided: its acknowledgements; `written`: the partitions whose parts may have some.
+        parts: the sessions' next states, by node; None: closed. `epochs`: those that were written.
     """
 
     member: Member
@@ -99,10 +101,10 @@ class ShareSessions:
         self._own: dict[Member, dict[int, _Own]] = {}
         self._flights: dict[Origin, _Flight] = {}
 
-    # the translator
+    # translator
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room translates."""
         return api_key in _APIS
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
@@ -123,7 +125,7 @@ class ShareSessions:
         return None
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """The parts leave: their sessions are as far as they say."""
+        """The parts leave: their sessions move on."""
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return
@@ -135,7 +137,7 @@ class ShareSessions:
             self._put(flight.member, node, own)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
-        """What both sides have acquired; once more, where a session has to begin anew."""
+        """Sends the request again if a session has to begin anew, unless the recorded one had to as well."""
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return None
@@ -147,23 +149,23 @@ class ShareSessions:
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come: the target may or may not have moved the sessions on."""
+        """No answer will come. The target may or may not have moved the sessions on, so they begin anew."""
         flight = self._flights.pop(exchange.origin, None)
         if flight is not None:
             for node in flight.parts if flight.has_left else ():
                 self._put(flight.member, node, None)
             self._give_back(flight, [*flight.decided] if flight.has_left else ())
 
-    # the engine's hooks
+    # for the engine
 
     def nodes(self, member: Member) -> list[int]:
         """The nodes with which a recorded member (group, member id) has sessions."""
         return [*self._own.get(member, ())]
 
     def homes(self, exchange: Exchange, values: Values) -> list[int]:
-        """The nodes that a request has to go to, whatever it names: those that it ends a session with.
+        """The nodes that a request must go to, even if it names nothing of theirs: those with which it ends a session.
 
-        One that acknowledges nothing goes to one that knows the session.
+        A ShareAcknowledge without acknowledgements goes to any node with a session.
         """
         flight = self._flights.get(exchange.origin)
         if flight is None:
@@ -174,27 +176,30 @@ class ShareSessions:
         return self.nodes(flight.member)[:1] if is_empty else []
 
     def carrier(self, exchange: Exchange, node: int) -> Connection:
-        """The recorded connection by whose connection to a node a request goes there."""
+        """The recorded connection whose channel to a node carries a request."""
         flight = self._flights.get(exchange.origin)
         own = self._own.get(flight.member, {}).get(node) if flight else None
         return own.carrier if own else exchange.connection
 
     def ends(self, connection: Connection) -> bool:
-        """A recorded connection has ended: its partitions leave. True if it carries sessions that others still use."""
+        """A recorded connection has ended: its partitions leave.
+
+        True if its channels carry sessions that others still use.
+        """
         owns = [own for each in self._own.values() for own in each.values()]
         for own in owns:
             own.by.pop(connection, None)
         return any(own.carrier == connection and own.by for own in owns)
 
     def closed(self, connection: Connection, node: int | None = None) -> None:
-        """The connection to a node, or all of a recorded connection's, are gone, and the sessions that they carried."""
+        """The channel to a node was closed, or all channels of a recorded connection: the sessions on them are gone."""
         for member, owns in [*self._own.items()]:
             for at, own in [*owns.items()]:
                 if own.carrier == connection and node in (None, at):
                     self._put(member, at, None)
 
     def for_node(self, exchange: Exchange, node: int, values: Values) -> Values:
-        """The part of a translated request that goes to a node, as a request of the session with it."""
+        """A node's part of a translated request, as a request of the session with that node."""
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return values
@@ -219,7 +224,10 @@ class ShareSessions:
         return written | _changes(values, epoch, own.partitions, wanted) if has_fetched else written
 
     def answered_by(self, exchange: Exchange, node: int, values: Values, answer: Values) -> Values:
-        """A node's answer: what it has acquired for the member counts, whichever recorded session asked for it."""
+        """Learns what a node has given to the member, whichever recorded session asked for it.
+
+        Returns the answer unchanged.
+        """
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return answer
@@ -237,10 +245,10 @@ class ShareSessions:
         return answer
 
     def undecided(self) -> int:
-        """Partitions of which the recording acknowledged records that no member has had on the target."""
+        """The number of partitions with recorded acknowledgements of records that no member has had on the target."""
         return self._decisions.undecided()
 
-    # the recorded sessions
+    # recorded sessions
 
     def _begin(self, exchange: Exchange, values: Values) -> _Flight:
         member = values["group_id"] or "", values["member_id"] or ""
@@ -254,7 +262,7 @@ class ShareSessions:
         if exchange.api_key == SHARE_FETCH:
             for each in partitions.asked(SHARE_FETCH, values):
                 table[each.topic, each.partition] = each.values | {"acknowledgement_batches": []}
-            # as brokers do it: what is named and forgotten is forgotten
+            # as brokers do: a partition that is both named and forgotten is forgotten
             for topic in values["forgotten_topics_data"]:
                 for index in topic["partitions"]:
                     table.pop((topic["topic_id"], index), None)
@@ -269,7 +277,7 @@ class ShareSessions:
         return _Flight(member, exchange.api_key == SHARE_FETCH, epoch < 0, dict(table), topics, [*places])
 
     def _named(self, flight: _Flight) -> list[Values]:
-        """What a request names: the partitions of its session, and those that it acknowledges records of."""
+        """The partitions that a request names: those of its session, and those with acknowledgements."""
         found: dict[Topic, dict[int, Values]] = {}
         for (topic, index), partition in flight.table.items() if flight.is_fetch and not flight.closes else ():
             found.setdefault(topic, {})[index] = dict(partition)
@@ -289,7 +297,7 @@ class ShareSessions:
                 yield topic, each.partition
 
     def _decided(self, exchange: Exchange, flight: _Flight, values: Values) -> dict[Place, list[Decision]]:
-        """What a request may acknowledge of its session's partitions."""
+        """The acknowledgements that a request may send."""
         found = {place: self._decisions.due(flight.member, place) for place in flight.places}
         for topic, each in self._acknowledged(exchange, values) if values.get("is_renew_ack") else ():
             place = topic, each.partition
@@ -320,14 +328,14 @@ class ShareSessions:
 
 
 def _changes(values: Values, epoch: int, before: set[Key], wanted: set[Key]) -> Values:
-    """What a ShareFetch names: partitions that are new to the session, or have acknowledgements."""
+    """The partitions that a ShareFetch names: those new to the session, and those with acknowledgements."""
     named: dict[Topic, list[Values]] = {}
     gone = before - wanted if epoch > 0 else set()
     for each in partitions.asked(SHARE_FETCH, values):
         key, acknowledged = (each.topic, each.partition), each.values["acknowledgement_batches"] if epoch else []
         if acknowledged or (epoch >= 0 and key in wanted - before):
             named.setdefault(each.topic, []).append(each.values | {"acknowledgement_batches": acknowledged})
-            # named for its acknowledgements alone, it would come into the session
+            # it is named for its acknowledgements alone, and must not come into the session
             gone |= {key} - wanted if epoch > 0 else set()
     forgotten: dict[Topic, list[int]] = {}
     for topic, index in sorted(gone, key=repr):

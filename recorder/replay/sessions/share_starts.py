@@ -1,10 +1,10 @@
-"""Where share groups begin to read: on the target where the recording's group did.
+"""Makes share groups of the target begin to read where the recorded ones did.
 
-A share group that is new begins at its partitions' ends, or where its settings say, which a capture has masked. What
-the recording's group acquired first is known from the survey. Before its first member joins, the group is told to begin
-there (a made AlterShareGroupOffsets), in the target's offsets of that moment. Partitions of which it acquired nothing
-begin at their ends: all of a topic are told, so that the target has none left to begin by itself, which takes a while.
-A target that refuses decides by itself.
+A new share group begins at its partitions' ends, or where its settings say, which a capture has masked. The survey
+knows what the recorded group acquired first. Before the group's first member joins, a made AlterShareGroupOffsets has
+it begin there, in the target's offsets of that moment. Partitions of which the recorded group acquired nothing begin at
+their ends. The request names all partitions of a topic, since it takes the target a while to begin with one by itself.
+A target that refuses the request decides where the group begins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recorder.replay.plan import Exchange, Hold, Made, Needs, Reason, Refusal, T
 
 PURPOSE = "to have share groups begin where the recorded ones did"
 _JOIN = 0
-# Behind all offsets.
+# an offset behind all others
 _END = 2**63 - 1
 # (recorded topic, partition, recorded offset) -> the target's offset
 Expected = Callable[[str, int, int], int]
@@ -40,11 +40,11 @@ class ShareStarts:
         self._asked: set[str] = set()
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room translates."""
         return api_key == SHARE_GROUP_HEARTBEAT
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
-        """A group's first join waits until the target was told where the group begins."""
+        """Holds a group's first join until the target knows where the group begins."""
         if exchange.api_key != SHARE_GROUP_HEARTBEAT or values["member_epoch"] != _JOIN:
             return None
         group = values["group_id"]
@@ -75,10 +75,10 @@ class ShareStarts:
         return Made(ALTER_SHARE_GROUP_OFFSETS, values, ToCoordinator(GROUP, name), PURPOSE, done)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing moves when a request leaves."""
+        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
-        """Nothing is learned."""
+        """Does nothing."""
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Nothing is lost."""
+        """Does nothing."""
