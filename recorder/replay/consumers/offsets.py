@@ -248,7 +248,7 @@ class Offsets:
                 self._pairs(place).add(theirs[place], base)
 
     def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[Place, Buffer | None]]:
-        """The batches of a Produce, or batches of the same length: of large ones that were changed, the recorded ones."""
+        """The batches of a Produce, or batches of the same length: the recorded ones in place of large changed ones."""
         sent = [(place, each.values["records"]) for place, each in self._target_requests(PRODUCE, values)]
         if any(isinstance(records, Pieces) for _, records in sent):
             sent = [(place, each.values["records"]) for place, each in self._places(PRODUCE, exchange.request)]
@@ -311,7 +311,7 @@ class Offsets:
 
 
 def _end(answer: Values | None, offset: int) -> int | None:
-    """The offset behind the whole batches in a partition's answer to a Fetch at `offset`; None if they can't be read."""
+    """The offset behind the whole batches in a partition's answer to a Fetch at `offset`; None if unreadable."""
     if answer is None or answer["error_code"] or not answer["records"]:
         return offset
     try:

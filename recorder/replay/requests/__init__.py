@@ -1,8 +1,8 @@
-"""Recorded requests in the target's terms: which are sent, with which names, where to, in which order, how often.
+"""Recorded requests in the target's terms: which ones are sent, with which names, to which node, in which order.
 
-apis  deletes  acls          what is sent, as tables of keys; what may be deleted
-order  retries               what a request waits for; which answers are asked again
-fields                       which fields quote, tell or repeat what a cluster assigns
-translate_names              names and ids; `answers`, `blobs`, `patterns`: those in cursors, blobs, texts
-routing                      parts for leaders, coordinators, nodes; `layout`, `nodes`, and `joining` of the answers
+apis  deletes  acls          which requests are sent, as tables by API; what may be deleted
+order  retries               which exchanges a request waits for; which answers lead to another try
+fields                       which fields hold values that a cluster assigns
+translate_names              names and ids; `answers`, `blobs`, `patterns`: those in cursors, blobs, expressions
+routing                      parts for leaders, coordinators, nodes; `layout`, `nodes`, and `joining` of their answers
 """

@@ -1,7 +1,7 @@
-"""Access rules under a prefix: what their resources, and filters over them, are called on the target.
+"""Access rules under `--prefix`: the target's names in rules, and in filters over rules.
 
-A rule for all topics (`*`) becomes one for all topics with the prefix, so that no replay opens or closes more than its
-own part of the target. Before version 1 rules have no pattern: that one is withheld there, by its lost field.
+A rule for all topics (`*`) becomes one for all topics with the prefix, so that a replay opens or closes nothing but its
+own part of the target. Below version 1 rules have no pattern type, so that such a rule is withheld for its lost field.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ALL = "*"
 
 
 def is_prefixed(resource_type: int, pattern: int | None) -> bool:
-    """True if a filter with a name meets nothing but rules under the prefix. `pattern` None: literal, in version 0.
+    """True if a filter with a name matches rules under the prefix only. `pattern` None: literal, in version 0.
 
-    One of pattern MATCH meets rules for `*` too, and those of shorter prefixes.
+    A filter of pattern type MATCH also matches rules for `*` and for shorter prefixes.
     """
     return resource_type in PREFIXED_TYPES and pattern in (None, ANY, LITERAL, PREFIXED)
 
@@ -29,7 +29,7 @@ def is_prefixed(resource_type: int, pattern: int | None) -> bool:
 def prefix_rule(
     rule: Values, type_field: str, name_field: str, pattern_field: str, target: Callable[[str], str]
 ) -> None:
-    """Changes the name in a rule or a filter. `target`: the target's name for a recorded one."""
+    """Changes the name in a rule or filter. `target`: the target's name for a recorded one."""
     name = rule[name_field]
     if name is None or rule[type_field] not in PREFIXED_TYPES:
         return

@@ -1,7 +1,7 @@
-"""What clients quote of an earlier answer, as the target gave it last: page cursors, telemetry ids, a group's protocol.
+"""Values that clients quote from earlier answers: page cursors, telemetry ids, a group's protocol.
 
-Where the target has given none, a cursor is null (the first page) and an id is zero; a protocol stays, for it is one of
-those that the members themselves named.
+A request gets what the target last answered. If it has answered nothing, a cursor is null (the first page) and an id is
+zero. A protocol then stays, since it is one of those that the members themselves named.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from recorder.replay.mapping import Pairs, What
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.plan import Exchange, Values
 
-# requests that quote such values, and those whose answers tell them
+# requests that quote such values, and those whose answers give them
 ANSWERED = frozenset({DESCRIBE_TOPIC_PARTITIONS, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY, SYNC_GROUP, JOIN_GROUP})
 
 
 class Answers:
-    """Puts what earlier answers gave into requests, in the target's terms; learns it from answers."""
+    """Puts values of the target's answers into requests, and learns them."""
 
     def __init__(self, names: Names, pairs: Pairs) -> None:
         self._names, self._pairs = names, pairs
 
     def put(self, exchange: Exchange, values: Values) -> None:
-        """Changes a request's values; groups are called by their recorded names here."""
+        """Changes a request's values. Groups have their recorded names here."""
         if exchange.api_key == DESCRIBE_TOPIC_PARTITIONS and values["cursor"] is not None:
             recorded = _cursor(values["cursor"])
             values["cursor"] = self._pairs.target(What.CURSOR, recorded, exchange.connection)
@@ -46,7 +46,7 @@ class Answers:
         values["client_instance_id"] = self._pairs.target(What.CLIENT_INSTANCE, client) or NO_ID
 
     def learn(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        """Pairs the recorded answer's values with the target's; `values` and `answer` are in the target's terms."""
+        """Pairs the recorded answer's values with the target's. `values` and `answer` are in the target's terms."""
         recorded = exchange.answer
         if recorded is None:
             return

@@ -1,10 +1,10 @@
-"""What a replay does with each API: sent or not, where to, with whom it shares an order. Rules are tables of keys.
+"""How a replay treats each API: whether it is sent, to which node, and its order. Rules are tables by API.
 
-`refusal` tells from the head of a request and the options whether it may be sent. `refusal_of_values` tells what only
-the decoded request shows. Both are asked before anything is translated, so names and ids are the recorded ones.
+`refusal` tells from a request's head and the options whether it may be sent; `refusal_of_values` tells it from the
+decoded request. Both are asked before anything is translated, so names and ids are the recorded ones.
 
-Every API of the catalog has a treatment. One that the catalog lacks, or that a vendor added, is never sent: what it
-would do to the target is unknown.
+Every API of the catalog has a treatment. Unknown APIs, such as vendors' own, are never sent: nobody knows what they
+would do to the target.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ from recorder.replay.plan import Exchange, Reason, Values
 
 
 class Treatment(Enum):
-    """What happens to the requests of an API."""
+    """What a replay does with requests of an API."""
 
     NEVER = auto()  # brokers' own, irreversible, or with secrets that the capture lacks
     ADMIN = auto()  # sent with --admin
     DELETES = auto()  # sent with --deletes
     TELEMETRY = auto()  # sent with --telemetry
-    REGENERATED = auto()  # made anew by the replay: logins and versions are each connection's own
+    REGENERATED = auto()  # each connection of the replay makes its own: logins and versions
     SENT = auto()
 
 
@@ -136,7 +136,7 @@ class Destination(Enum):
     GROUP = auto()  # the coordinator of each group
     TRANSACTION = auto()  # the coordinator of each transactional id
     CONTROLLER = auto()
-    UNITED = auto()  # all nodes that stand for the recorded one; their answers are united
+    UNITED = auto()  # all nodes that stand for the recorded one; their answers are joined
     MAPPED = auto()  # one node that stands for the recorded one
 
 
@@ -194,14 +194,14 @@ _DESTINATIONS = {
         *(CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS),
         *(LIST_PARTITION_REASSIGNMENTS,),
     ),
-    # DescribeConfigs and the two that alter them go there too with the settings of brokers
+    # DescribeConfigs and both APIs that alter settings go to several nodes too, with the settings of brokers
     Destination.UNITED: (LIST_GROUPS, DESCRIBE_LOG_DIRS, LIST_TRANSACTIONS),
 }
 DESTINATIONS = {api_key: to for to, api_keys in _DESTINATIONS.items() for api_key in api_keys}
 # APIs whose resources may be brokers
 CONFIG_APIS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
 
-# What --read-only leaves: consumers' reads, and what lists or describes.
+# The APIs of --read-only: consumers' reads, and APIs that list or describe.
 READ_ONLY = frozenset(
     {
         *(FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, FIND_COORDINATOR, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_GROUPS),
@@ -221,48 +221,50 @@ GROUP_APIS = frozenset(
         *(DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
     }
 )
-# Those by which members join and leave: they leave in recorded order. A classic Heartbeat only tells that one is there.
+# APIs by which members join and leave. They leave in recorded order. A classic Heartbeat changes no membership.
 MEMBERSHIP = frozenset(
     {
         *(JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP),
         *(CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
     }
 )
-# by which members join: their answers tell who is in the group
+# APIs by which members join: their answers tell who is in the group
 JOINING = frozenset({JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
-# Those with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
+# APIs with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
 OPENING = frozenset(
     {
         *JOINING,
         *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE),
     }
 )
-# What these say of a generation, members of its group need to know from when they are due, though they still wait.
+# APIs whose recorded requests and answers tell a generation's members and assignments. The groups room uses these once
+# the request is due, even while it still waits.
 TOLD_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
-# Requests that say how long the broker may wait for records. (Joins and syncs wait for other members, in any case.)
+# APIs whose requests limit how long a broker waits for records. (Joins and syncs wait for other members, without limit
+# in the request's body for SyncGroup.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 
-# Answers that wait on purpose: for records, or for other members. Their latency says nothing of the target's speed.
+# APIs whose answers wait on purpose, for records or members: their latency says nothing of the target's speed.
 WAITING = LONG_POLLS | {JOIN_GROUP, SYNC_GROUP}
 
 
 def treatment(api_key: int) -> Treatment:
-    """What happens to requests of that API."""
+    """What a replay does with requests of this API."""
     return TREATMENTS.get(api_key, Treatment.NEVER)
 
 
 def destination(api_key: int) -> Destination:
-    """Which node of the target takes requests of that API."""
+    """The node of the target that takes requests of this API."""
     return DESTINATIONS.get(api_key, Destination.MAPPED)
 
 
 def refusal(exchange: Exchange, options: Options) -> Reason | None:
-    """Why a request may not be sent, by its head alone; None: nothing there forbids it."""
+    """Why a request may not be sent, by its head; None if nothing there forbids it."""
     return forbidden(options, exchange.api_key, exchange.version)
 
 
 def forbidden(options: Options, api_key: int, version: int) -> Reason | None:
-    """Why requests of an API may not be sent in a version; None: nothing there forbids it.
+    """Why requests of this API and version may not be sent; None if nothing forbids it.
 
     A regenerated request is not refused: ask `treatment` first.
     """
@@ -277,7 +279,7 @@ def forbidden(options: Options, api_key: int, version: int) -> Reason | None:
 
 
 def _is_brokers_own(api_key: int, version: int) -> bool:
-    """From version 4 on, AddPartitionsToTxn is what brokers send to transaction coordinators (KIP-890)."""
+    """From version 4 on, brokers send AddPartitionsToTxn to transaction coordinators (KIP-890); clients don't."""
     return api_key == ADD_PARTITIONS_TO_TXN and version >= 4
 
 
@@ -299,7 +301,7 @@ def _not_allowed(how: Treatment, options: Options) -> Reason | None:
 
 @lru_cache(CACHE_SIZE)
 def may_be_refused(api_key: int) -> bool:
-    """False for APIs whose requests are not refused by what they say or delete."""
+    """False for APIs whose requests are never refused for their values or deletions."""
     request = message("request", api_key)
     named = {field.name for field in request.fields} if request else set()
     looked_at = api_key in (FIND_COORDINATOR, PRODUCE) or treatment(api_key) is Treatment.DELETES
@@ -307,7 +309,7 @@ def may_be_refused(api_key: int) -> bool:
 
 
 def refusal_of_values(exchange: Exchange, values: Values, topic: Callable[[str | bytes], str | None]) -> Reason | None:
-    """Why a request may not be sent, by what it says; None: nothing there forbids it. What it deletes: `deletes`.
+    """Why a request may not be sent, by its values; None if nothing there forbids it. `deletes` judges deletions.
 
     Args:
         values: the decoded request, in recorded terms.
@@ -323,7 +325,7 @@ def refusal_of_values(exchange: Exchange, values: Values, topic: Callable[[str |
 
 
 def _replicas(values: Values) -> Iterator[int]:
-    """The replica ids that a request gives as its sender's: below 0, it is a consumer."""
+    """The replica ids that a request gives for its sender; a consumer's are below 0."""
     for holder in (values, values.get("replica_state")):
         if holder and "replica_id" in holder:
             yield holder["replica_id"]

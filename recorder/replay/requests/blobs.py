@@ -1,7 +1,7 @@
-"""Topic names in the blobs that members of a classic group hand to each other, at any depth.
+"""Topic names in the blobs that members of a classic group give to each other, at any depth.
 
-A blob is changed only where reading and writing it again gives the same bytes: what isn't fully understood stays as it
-is. Bytes behind the known fields, as newer versions have them, stay too.
+A blob is changed only if decoding and encoding it gives the same bytes: a blob that is not fully understood stays as it
+is. Bytes behind the known fields, which newer versions have, stay too.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from proxy.wire.language import Field
 from recorder.replay.plan import Values
 
 Rename = Callable[[str], str]
-# messages whose bytes begin with a version that is not theirs
+# messages behind a version that is not among their fields
 _BEHIND_VERSION = frozenset({"ConsumerProtocolSubscription", "ConsumerProtocolAssignment"})
 
 
 def renamed(
     holder: str, path: str, data: bytes, rename: Rename, protocol_type: str | None, protocol: str | None
 ) -> bytes:
-    """A blob with its topics renamed; the same bytes where it has none, or can't be read.
+    """A blob with its topics renamed; unchanged if it names none, or can't be read.
 
     Args:
-        holder, path: the message and the field that hold it, such as "JoinGroupRequest", "protocols.metadata".
-        protocol_type, protocol: of the group; None where the message doesn't tell.
+        holder, path: the message and field that hold it, such as "JoinGroupRequest", "protocols.metadata".
+        protocol_type, protocol: of the group; None if the message doesn't tell.
     """
     found = decode_field(holder, path, data, protocol_type=protocol_type, protocol=protocol)
     if found is None or _written(found) != data:

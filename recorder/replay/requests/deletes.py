@@ -1,8 +1,8 @@
-"""What may be deleted on the target: what this replay made, or what `--prefix` names; with `--deletes all`, anything.
+"""What may be deleted on the target: things that this replay made, or that `--prefix` names; with `--deletes all`, all.
 
-A request that would delete one thing too many is withheld as a whole. Names are the recorded ones. Access rules are
-never known as made by the replay, since a target that already had a rule answers the same; only a prefix makes them its
-own.
+A request that would delete one thing too many is withheld as a whole. Names are the recorded ones. Access rules never
+count as made by the replay, since a target that already had a rule gives the same answer. They count as the replay's
+own by their prefix only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TopicName = Callable[[str | bytes], str | None]
 
 
 class Kind(StrEnum):
-    """The kinds of things that a request may delete, or delete something of."""
+    """Kinds of things that a request may delete, wholly or in part."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 class Thing(NamedTuple):
-    """One of them. An empty name: an unknown one, or all of the kind."""
+    """A thing that may be deleted. An empty name: an unknown one, or all of the kind."""
 
     kind: Kind
     name: str
@@ -47,12 +47,12 @@ class Thing(NamedTuple):
 def refusal_of_deletes(
     api_key: int, values: Values, options: Options, topic: TopicName, made: Collection[Thing]
 ) -> Reason | None:
-    """Why a request may not delete what it names; None: it may, or deletes nothing.
+    """Why a request may not delete what it names; None if it may, or deletes nothing.
 
     Args:
         values: the decoded request, in recorded terms.
         topic: the recorded name of a topic, by its name or recorded id (`Names.topic`).
-        made: what this replay made (`made_by`), recorded names.
+        made: the things that this replay made (`made_by`), by recorded names.
     """
     if treatment(api_key) is not Treatment.DELETES or options.deletes is Deletes.ALL:
         return None
@@ -67,7 +67,7 @@ def _is_prefixed(thing: Thing, prefix: str) -> bool:
 
 
 def things(api_key: int, values: Values, topic: TopicName) -> Iterator[Thing]:
-    """What a request deletes, or deletes something of."""
+    """The things that a request deletes, wholly or in part."""
     if api_key == DELETE_TOPICS:
         yield from (Thing(Kind.TOPIC, name) for name in values.get("topic_names") or ())
     if api_key in (DELETE_TOPICS, DELETE_RECORDS):
@@ -91,7 +91,7 @@ def _rules(rule: Values) -> str:
 
 
 def made_by(api_key: int, values: Values, answer: Values, recorded: Callable[[str], str]) -> set[Thing]:
-    """What the target made for a request. `recorded`: the recorded name for one of the target's."""
+    """The things that the target made for a request. `recorded`: the recorded name for one of the target's."""
     if api_key != CREATE_TOPICS or values.get("validate_only"):
         return set()
     return {Thing(Kind.TOPIC, recorded(topic["name"])) for topic in answer["topics"] if not topic["error_code"]}

@@ -1,14 +1,14 @@
-"""Which fields of a message quote, tell or repeat what a cluster assigns: request and response, version by version.
+"""The fields of each message and version that hold values which a cluster assigns.
 
     quoted     in a request: the client repeats a value, so the replay has to send the target's
-    learned    in a response: the cluster tells a value, which later requests quote
-    echoed     in a response: the cluster repeats a value that it was sent, or that others assigned
+    learned    in a response: the cluster gives a value, which later requests quote
+    echoed     in a response: the cluster repeats a value that it was sent, or that it gave in other answers
 
-Most rows follow from the catalog's marks, and from names that mean the same in every API. `BY_PATH` has those that mean
-something of their own in one API. A field may hold more than its row says: record batches hold offsets, times and
+Most rows follow from the catalog's marks, and from field names that mean the same in every API. `BY_PATH` has fields
+that mean something else in one API. A field may hold more than its row says: record batches hold offsets, times and
 producers; an id in a list of owned partitions is a topic's id; a generation may be a KIP-848 member's epoch.
 
-APIs that are never sent, or made anew by the replay, have no rows.
+APIs that are never sent, or that each connection makes anew, have no rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from recorder.replay.requests.apis import Treatment, treatment
 
 
 class Role(Enum):
-    """What a field does with a value."""
+    """How a field uses a value."""
 
     QUOTED = auto()
     LEARNED = auto()
@@ -50,15 +50,15 @@ class Role(Enum):
 
 
 class Scope(StrEnum):
-    """Within what a value means one thing."""
+    """Where a value is unique."""
 
     CLUSTER = "cluster"
-    GROUP = "group"  # of one member, where it is a member's
+    GROUP = "group"  # or of one member, for a member's value
     CONNECTION = "connection"
 
 
 class Field(NamedTuple):
-    """A field that holds state."""
+    """A field with an assigned value."""
 
     what: What
     role: Role
@@ -75,7 +75,7 @@ MARKS = {
     "address": What.ADDRESS,
 }
 
-# Names that mean the same wherever they stand. Rows of REQUEST_NAMES are for requests alone.
+# Field names that mean the same in every message; those of _REQUEST_NAMES in requests only.
 _NAMES: tuple[tuple[What, str], ...] = (
     (What.MEMBER, "member_id"),
     (What.INSTANCE, "group_instance_id instance_id"),
@@ -110,7 +110,7 @@ NAMES = {name: what for what, names in _NAMES for name in names.split()}
 REQUEST_NAMES = NAMES | {name: what for what, names in _REQUEST_NAMES for name in names.split()}
 
 _TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
-# (kind, api key or None for all) and path -> what it is there; None: nothing of the cluster's
+# (kind, api key or None for all, path) -> what the field holds; None: nothing that a cluster assigns
 BY_PATH: Mapping[tuple[MessageKind, int | None, str], What | None] = {
     ("request", FIND_COORDINATOR, "key"): What.COORDINATOR_KEY,
     ("request", FIND_COORDINATOR, "coordinator_keys"): What.COORDINATOR_KEY,
@@ -148,7 +148,7 @@ BY_PATH: Mapping[tuple[MessageKind, int | None, str], What | None] = {
     **{(kind, None, f"{tasks}.subtopology_id"): What.OWNED for kind in catalog.KINDS for tasks in _TASKS},
     ("request", None, "task_offsets.offset"): What.TASK_OFFSET,
     ("request", None, "task_end_offsets.offset"): What.TASK_OFFSET,
-    # places in the lists beside them
+    # indexes into the lists beside them
     ("request", None, "topology.subtopologies.copartition_groups.source_topic_regex"): None,
 }
 
@@ -158,25 +158,25 @@ _GROUP_SCOPE = frozenset(
     | {What.ACQUIRED, What.TASK_OFFSET}
 )
 _CONNECTION_SCOPE = frozenset({What.FETCH_SESSION, What.FETCH_SESSION_EPOCH, What.CURSOR})
-# what responses tell whenever they hold it
+# values that any response with them gives
 _TOLD = frozenset(
     {What.NODE, What.ADDRESS, What.CLUSTER, What.LEADER_EPOCH, What.LOG_BOUND, What.GENERATION, What.PROTOCOL}
     | {What.GROUP_LEADER, What.ASSIGNMENT, What.OWNED, What.ENDPOINT_EPOCH, What.FETCH_SESSION, What.ACQUIRED}
     | {What.CLIENT_INSTANCE, What.SUBSCRIPTION, What.CURSOR, What.RECORDS}
 )
-# what is told by the responses of these APIs, and by others repeated
+# values that responses of these APIs give, and others repeat
 _TOLD_BY = {
     What.PRODUCER: (INIT_PRODUCER_ID, END_TXN),
     What.PRODUCER_EPOCH: (INIT_PRODUCER_ID, END_TXN),
     What.OFFSET: (PRODUCE,),
 }
-# what is told at the top of a response, and repeated further down
+# values that the top level of a response gives, and deeper levels repeat
 _TOLD_AT_TOP = frozenset({What.MEMBER, What.MEMBER_EPOCH})
 
 
 @lru_cache(CACHE_SIZE)
 def of(kind: MessageKind, api_key: int, version: int) -> Mapping[str, Field]:
-    """The fields of one version that hold state, by path (names joined by dots). Empty where there are none."""
+    """The fields with assigned values in one version, by path (names joined by dots)."""
     found = catalog.message(kind, api_key)
     if treatment(api_key) in (Treatment.NEVER, Treatment.REGENERATED) or not found or version not in found.versions:
         return MappingProxyType({})
@@ -211,7 +211,7 @@ def _what(kind: MessageKind, api_key: int, path: str, field: Declared) -> What |
 
 
 def _role(kind: MessageKind, api_key: int, path: str, what: What, is_pair: bool) -> Role:
-    """`is_pair`: a topic's name and its id stand side by side, which tells that they belong together."""
+    """`is_pair`: a topic's name and id stand side by side, which tells that they belong together."""
     if kind == "request":
         return Role.QUOTED
     if is_pair and what in (What.TOPIC_NAME, What.TOPIC_ID):

@@ -1,9 +1,9 @@
-"""Answers to the parts of one request, put together: as one node would have answered.
+"""Joins the answers to the parts of one request, as if one node had answered.
 
-Elements are met by what names them, never by their place, and come in the order of the request. Topics are merged;
-partitions, groups and transactions are taken from the last answer that has them: each was asked of one node alone, and
-is asked again where that node could not tell. Anything else is what several nodes say of themselves: all of it stays.
-One answer stays as it is.
+Elements of several answers are one by their name, never by their place, and come in the request's order. Topics are
+merged. Partitions, groups and transactions come from the last answer that has them: each was asked of one node, and of
+another one later if the first could not tell. All other elements are what each node says of itself: all stay. A single
+answer stays as it is.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from recorder.replay.plan import Values
 from recorder.replay.requests.layout import Elements, Level, Where, body
 
 _THROTTLE = "throttle_time_ms"
-# each of these is one thing, however many answers name it
+# elements that are one thing, however many answers name them
 _ONE = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
-# arrays of nodes' addresses, which each node tells: known by their ids
+# the array of nodes' addresses, one element for each node id
 _NODES = "node_endpoints"
 
 
 def joined(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
-    """The answer to a request from the answers to its parts; `values`: the whole request as it was routed.
+    """The answer to a request, from the answers to its parts. `values`: the whole request as it was routed.
 
-    The first answer with an error gives the code of the whole; the longest throttling counts. `answers`: at least one,
-    later ones behind those that they replace.
+    The first answer with an error gives the error code; the longest throttling counts. `answers`: at least one. An
+    answer replaces those before it.
     """
     if len(answers) == 1:
         return answers[0]
@@ -49,7 +49,7 @@ def _count_places(values: Values, elements: Elements, around: Where | None, plac
 def _arrays(
     found: Sequence[Values], elements: Elements, around: Where | None, places: dict[Where | None, int]
 ) -> Values:
-    """The arrays of what is one element in several answers; null only where it is null in all."""
+    """The arrays of one element that several answers have; null only if null in all."""
     united: Values = {}
     for name, inner in elements.arrays.items():
         given = [each[name] for each in found if each.get(name) is not None]
@@ -84,7 +84,7 @@ def _merged(same: Sequence[Any], inner: Elements, around: Where | None, places: 
 
 
 def _identity(array: str, inner: Elements, element: Any, place: int) -> Hashable:
-    """What makes two elements of several answers one; their place where they are never one."""
+    """The value that makes elements of several answers one. Those that are never one have their place instead."""
     if not isinstance(element, dict):
         plain: Hashable = element
         return plain

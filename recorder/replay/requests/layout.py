@@ -1,7 +1,7 @@
-"""Where topics, partitions, groups and transactions stand in messages: to divide, narrow and judge decoded values.
+"""Topics, partitions, groups and transactions in decoded messages: to split, narrow and compare values.
 
-Known from the catalog's marks, for all versions at once: decoded values show by themselves which fields they have. An
-element of an array is told apart by its name or id; a partition by its index and the topic around it.
+The catalog's marks tell where they are, for all versions at once: decoded values show which fields they have. An
+element of an array is known by its name or id; a partition by its index and the topic around it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from proxy.wire.error_codes import is_error_code
 from proxy.wire.language import Field
 from recorder.replay.plan import Values
 
-# A topic by its name or id, a group, or a transactional id; and a partition of it, or WHOLE.
+# the name or id of a topic, a group, or a transactional id, with a partition's index or WHOLE
 Where = tuple[str | bytes, int]
-# partitions, or what else is named, that a request is narrowed to
+# partitions, or other named elements, to which a request is narrowed
 Only = frozenset[Where]
 WHOLE = -1
 Home = TypeVar("Home", bound=Hashable)
 
 
 class Level(Enum):
-    """What the elements of an array are."""
+    """The kind of an array's elements."""
 
     TOPIC = auto()
     PARTITION = auto()
@@ -38,7 +38,7 @@ class Level(Enum):
 
 
 _NAMED = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
-# names of fields with a partition's index, and of arrays of such indexes
+# fields with a partition's index, and arrays of such indexes
 INDEXES = ("partition_index", "partition", "partition_id", "index")
 _LISTS = frozenset({"partitions", "partition_indexes"})
 _LEVELS = {
@@ -47,7 +47,7 @@ _LEVELS = {
     "group_id": Level.GROUP,
     "transactional_id": Level.TRANSACTION,
 }
-# tells why a response has no settings in it, not that its topic was refused
+# says why a response has no settings of a topic, which was not refused
 _NO_REFUSAL = "topic_config_error_code"
 
 
@@ -56,10 +56,10 @@ class Elements:
     """The elements of an array, or a message's body.
 
     Attributes:
-        names: fields that name an element, in order of preference; () where the element itself is its name.
-        codes: fields with its error codes.
-        arrays: the arrays in it.
-        levels: what stands in it, at any depth, itself included.
+        names: fields that name an element, in order of preference; () if the element itself is its name.
+        codes: its fields with error codes.
+        arrays: its arrays.
+        levels: kinds of elements in it, at any depth, with its own.
     """
 
     level: Level
@@ -69,13 +69,13 @@ class Elements:
     levels: frozenset[Level]
 
     def name(self, element: Any) -> Any:
-        """What tells an element apart; None where nothing does."""
+        """The name of an element; None if it has none."""
         if not isinstance(element, dict):
             return element if self.level is not Level.OTHER else None
         return next((element[name] for name in self.names if element.get(name) is not None), None)
 
     def where(self, element: Any, around: Where | None) -> Where | None:
-        """Where an element stands; `around`: where the element stands that holds it."""
+        """The key of an element; `around`: that of the element that holds it."""
         name = self.name(element)
         if self.level is Level.PARTITION:
             return around and (around[0], name)
@@ -84,7 +84,7 @@ class Elements:
 
 @lru_cache(CACHE_SIZE)
 def body(kind: MessageKind, api_key: int) -> Elements:
-    """The body of a request or a response, in all versions. Nothing is in that of an unknown API."""
+    """The body of a request or response, in all versions. That of an unknown API has no elements."""
     found = catalog.message(kind, api_key)
     return _elements(found.fields if found else (), Level.OTHER, ())
 
@@ -117,7 +117,7 @@ def _level(fields: Sequence[Field]) -> Level:
 
 
 def _names(fields: Sequence[Field], level: Level) -> tuple[str, ...]:
-    """Topics are rather called by their names than by their ids, where a version has both."""
+    """A topic is known by its name rather than its id, in a version with both."""
     plain = [field for field in fields if not field.is_array and not field.fields]
     if level is Level.PARTITION:
         return tuple(field.name for field in plain if field.name in INDEXES)
@@ -127,7 +127,7 @@ def _names(fields: Sequence[Field], level: Level) -> tuple[str, ...]:
 
 @lru_cache(CACHE_SIZE)
 def level(api_key: int, path: str) -> Level:
-    """What the structs of an array are. `path`: of a response, or of a request: "topics.partitions"."""
+    """The kind of the structs in an array. `path`: in a response, or else in a request, such as "topics.partitions"."""
     kinds: tuple[MessageKind, ...] = ("response", "request")
     return next((_level(found.fields) for kind in kinds if (found := _inside(kind, api_key, path))), Level.OTHER)
 
@@ -143,13 +143,13 @@ def _inside(kind: MessageKind, api_key: int, path: str) -> Field | None:
 
 
 def divided(api_key: int, values: Values, level: Level, home: Callable[[str | bytes, int], Home]) -> dict[Home, Values]:
-    """A request's values for each home, in the order in which the homes first come; {} where nothing has a home.
+    """A request's values for each home, in the order in which homes first come; {} if nothing in it has a home.
 
-    What stands beside the arrays with elements of that level is in all of them.
+    Each home gets all fields beside the arrays with elements of that level.
 
     Args:
         level: whose elements have homes.
-        home: of a partition, by its topic and index; of anything else by its name and WHOLE.
+        home: the home of a partition by topic and index; of another element by its name and WHOLE.
     """
     return _divided(values, body("request", api_key), level, home, None)
 
@@ -172,7 +172,7 @@ def _divided(
 
 
 def narrowed(api_key: int, values: Values, wanted: Collection[Where]) -> Values:
-    """A request's values with these alone: partitions by topic and index, all else by name and WHOLE."""
+    """A request's values with only the wanted elements: partitions by topic and index, others by name and WHOLE."""
     return _narrowed(values, body("request", api_key), wanted, None)
 
 
@@ -196,9 +196,10 @@ def _kept(found: Iterable[Any], inner: Elements, wanted: Collection[Where], arou
 
 
 def errors(api_key: int, answer: Values) -> dict[Where | None, int]:
-    """The error codes of a response that are not 0: of partitions, of what is named, of the whole (None).
+    """The error codes of a response other than 0: of partitions, of named elements, of the whole (None).
 
-    Elements of other kinds (settings, coordinators, members) count for the whole; the first of several codes counts.
+    Elements of other kinds (settings, coordinators, members) count for the element around them. The first of several
+    codes counts.
     """
     found: dict[Where | None, int] = {}
     _find_errors(answer, body("response", api_key), None, found)

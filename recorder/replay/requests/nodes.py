@@ -1,8 +1,8 @@
-"""Which nodes of the target stand for a recorded one.
+"""The nodes of the target that stand for a recorded one.
 
-By rank of id: of R recorded nodes, node i stands for target node i mod T; where the target has more, for all j with
-j mod R = i. `--node` overrides this for single nodes. So every target node stands for a recorded one, and the other way
-round, whatever the two clusters' sizes.
+By rank of id, recorded node i of R stands for target node i mod T; where the target has more nodes, for all j with
+j mod R = i. `--node` overrides this for single nodes. So every recorded node has a target node, and every target node a
+recorded one, whatever the sizes of the two clusters.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from recorder.replay.cluster import Cluster
 
 
 class Nodes:
-    """`recorded`: the ids of the recording's nodes; `chosen`: recorded id -> target's id, before the rule of ranks."""
+    """The pairs of nodes. `recorded`: ids of recorded nodes.
+
+    `chosen`: recorded id -> target's id, before the rule of ranks.
+    """
 
     def __init__(self, recorded: Iterable[int], chosen: Mapping[int, int]) -> None:
         self._ranks = {node: rank for rank, node in enumerate(sorted({*recorded}))}
         self._chosen = chosen
-        # by the recorded node and the target's, which seldom change
+        # by recorded node and the target's nodes, which seldom change
         self._stand_ins = lru_cache(CACHE_SIZE)(self._found)
 
     def knows(self, recorded: int) -> bool:
@@ -28,9 +31,9 @@ class Nodes:
         return recorded in self._ranks or recorded in self._chosen
 
     def stand_ins(self, recorded: int | None, cluster: Cluster) -> tuple[int, ...]:
-        """The target's nodes for a recorded one; () where the target lacks the chosen one, or has no nodes yet.
+        """The target's nodes for a recorded one; () if the target lacks the chosen one, or no node is known yet.
 
-        A node that the recording does not know (None, or an id that only a request names) has the target's first.
+        For a node that the recording does not know (None, or an id that only a request names), the target's first node.
         """
         return self._stand_ins(recorded, tuple(cluster.nodes))
 
@@ -49,8 +52,8 @@ class Nodes:
     def replicas(self, recorded: Iterable[int], cluster: Cluster) -> list[int]:
         """The target's nodes for a partition's replicas: as many as recorded, or as the target has.
 
-        Where two recorded replicas have one stand-in, the next node of the target takes the second's place: all
-        partitions of a topic must have the same number of replicas.
+        If two recorded replicas have the same node, the target's next node replaces the second one: all partitions of a
+        topic must have the same number of replicas.
         """
         wanted = [*dict.fromkeys(recorded)]
         found = dict.fromkeys(node for each in wanted for node in self._replica(each, cluster))

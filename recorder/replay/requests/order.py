@@ -1,27 +1,32 @@
-"""What a request has to wait for: exchanges that the recording had answered before its first byte.
+"""Which exchanges a request waits for: those that the recording had answered before its first byte.
 
-Each exchange has keys. It *tells* some: once the recording has answered it, requests that *ask* for one of these keys
-wait until the target has answered it too, or until it is known that it never will. All edges point backwards in time,
-so the earliest request can always go.
+Each exchange has keys. It *blocks* some: once the recording has answered it, requests that *wait for* such a key wait
+until the target has answered it too, or will never do so. All edges point backwards in time, so the earliest request
+can always go.
 
-    told and asked by                                               key
+    these block and wait for                                        the key
     all requests                                                    their connection
-    requests of a group; SyncGroup, which may itself wait for       the group
-      another member's, tells none
+    requests of a group; SyncGroup only waits, since it may itself  the group
+      wait for another member's
     InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
-    changes of where a share group begins                           the group
+    requests that change where a share group begins                 the group
     Produce and DeleteRecords                                       the partition
-    what reads or changes settings                                  the resource
-    what reads a partition, or commits an offset of it              asks for the partition, tells DeleteRecords
-    EndTxn; what reads committed offsets, or the stable end         the former tells the latter, of any transaction
-    what describes a group; ShareFetch, ShareAcknowledge            asks for the group; the latter tell the former
-    CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads, writes or describes it,
-                                                                    either way
+    requests that read or change settings                           the resource
+    CreateTopics, DeleteTopics, CreatePartitions                    the topic; so do, against these, requests that read,
+                                                                    write or describe it
 
-Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
-partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests
-of a group also leave in the recorded order, whether or not those before them have been answered: the target builds the
-same generations of them. Commits of its offsets leave behind them, too: a rebalance that had begun may refuse them.
+    these wait for                                                  these
+    requests that read a partition or commit an offset of it        Produce and DeleteRecords of the partition
+    DeleteRecords                                                   such requests
+    requests for committed offsets, or for the stable end of a log  EndTxn of any transaction
+    ShareFetch, ShareAcknowledge                                    requests of the group
+    requests that describe a group                                  the same, and ShareFetch, ShareAcknowledge
+    Produce                                                         requests of its producers, in both directions; two
+                                                                    Produces of one producer don't wait for each other
+
+So a reader finds what the recorded log had at that moment, at any speed. Membership requests of a group also leave in
+recorded order, whether or not earlier ones were answered: so the target forms the same generations. Commits of the
+group's offsets leave behind them too, since a rebalance that had begun may refuse them.
 """
 
 from __future__ import annotations
@@ -78,18 +83,18 @@ Key = tuple[Hashable, ...]
 _PRODUCER = frozenset(
     {INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_TRANSACTIONS}
 )
-# Requests don't say which groups and partitions a transaction has that ends.
+# an EndTxn doesn't say which groups and partitions its transaction has
 _ENDED: Key = ("end of transactions",)
-# AddPartitionsToTxn has names of its own in the versions of clients
+# AddPartitionsToTxn has its own field names in clients' versions
 _PRODUCER_FIELDS = tuple(
     f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
 )
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 _TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
-# what changes where a share group begins to read, which its members, and who describes it, find
+# requests that change where a share group begins, which its members, and requests that describe it, see
 _STARTS = frozenset({ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS})
 _OF_ONE_GROUP = GROUP_APIS | _STARTS
-# what names a partition because of what its log holds
+# requests that name a partition for the contents of its log
 _LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH})
 _READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
 _READING |= _STARTS | {DESCRIBE_SHARE_GROUP_OFFSETS}
@@ -97,10 +102,10 @@ _READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_
 _SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
 # org.apache.kafka.common.config.ConfigResource.Type
 _TOPIC = 2
-# A null list of topics names all: such a request comes behind what changed any, and before what changes one.
+# A null list of topics names all: such a request waits for changes of any topic, and blocks changes of each.
 _ANY_TOPIC: Key = ("any topic",)
 _ALL_TOPICS: Key = ("use of all topics",)
-# what looks at a group, or works with what its members were assigned
+# requests that describe a group, or use what its members were assigned
 _SHARES = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
 _OF_GROUPS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
 _OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS} | _SHARES
@@ -116,8 +121,9 @@ class Keys:
     """The keys of one exchange.
 
     Attributes:
-        member_of: the group whose membership requests leave in recorded order, of which this is one.
-        commits_to: the group whose earlier membership requests leave before this one.
+        asks: the keys that it waits for; `tells`: the keys that it blocks.
+        member_of: the group of a membership request, which leaves in recorded order.
+        commits_to: the group of a commit, which leaves behind the group's earlier membership requests.
     """
 
     asks: list[Key] = field(default_factory=list)
@@ -126,19 +132,19 @@ class Keys:
     commits_to: str | None = None
 
     def both(self, key: Key) -> None:
-        """Adds a key that is asked for and told."""
+        """Adds a key that the exchange both waits for and blocks."""
         self.asks.append(key)
         self.tells.append(key)
 
     def telling(self, more: list[Key]) -> Keys:
-        """These keys, and more that are told."""
+        """These keys, and more that the exchange blocks."""
         return replace(self, tells=[*self.tells, *more])
 
 
 class Order:
     """The keys of one replay's exchanges. `topic`: the recorded name of a topic, by its name or recorded id.
 
-    Keys are made of a request's bytes alone: of one that comes again they are known.
+    Keys depend on a request's bytes alone, so those of requests that repeat are remembered.
     """
 
     def __init__(self, topic: Callable[[str | bytes], str | None]) -> None:
@@ -146,7 +152,7 @@ class Order:
         self._known: dict[tuple[Hashable, ...], Keys] = {}
 
     def keys(self, exchange: Exchange) -> Keys:
-        """The keys of an exchange, to read."""
+        """The keys of an exchange, shared: not to be changed."""
         rest = repeatable(exchange.api_key, exchange.frame or b"")
         if rest is None:
             return keys(exchange, self._topic)
@@ -199,7 +205,7 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
 
 
 def given(exchange: Exchange) -> list[Key]:
-    """The keys that a recorded answer tells besides: the producer id that it gave."""
+    """The keys that a recorded answer adds: the producer id that it gave."""
     answer = exchange.answer if exchange.api_key == INIT_PRODUCER_ID else None
     return [("producer", answer["producer_id"])] if answer and answer["producer_id"] >= 0 else []
 
@@ -269,7 +275,7 @@ def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]
 
 
 def producers(data: bytes | None) -> set[int]:
-    """The producer ids of record batches; those that can't be read have none."""
+    """The producer ids of record batches; none if the batches can't be read."""
     try:
         return {batch.producer_id for batch in batches(data) if batch.producer_id >= 0}
     except WireError:

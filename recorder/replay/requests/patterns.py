@@ -1,16 +1,17 @@
-"""Regular expressions under a prefix: one that meets prefix + name where the recorded one meets the name.
+"""Regular expressions under `--prefix`: `prefix(?:…)` matches prefix + name where the recorded expression matches the
+name.
 
-Kafka matches whole names (RE2/J since KIP-848; java.util.regex before). So `prefix(?:…)` does it, but for an anchor at
-the beginning of an alternative, which would stand behind the prefix and never hold: it is taken out. An anchor at the
-end stays true.
+Kafka matches whole names (RE2/J since KIP-848; java.util.regex before). An anchor at the beginning of an alternative
+would stand behind the prefix and never match, so it is removed. An anchor at the end stays true.
 """
 
 from __future__ import annotations
 
 import re
 
-# One step through an expression: quoted text, an escaped sign, a class of signs, a group's beginning, any other sign.
-# A class ends at the first bracket that is not escaped, not its first sign, and not of an inner [:class:].
+# One step through an expression: quoted text, an escaped character, a character class, the beginning of a group, or any
+# other character. A class ends at the first bracket that is not escaped, not its first character, and not of an inner
+# [:class:].
 _STEP = re.compile(
     r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:\^?\w*:\]|[^\]\\])*\]?|\((?:\?(?:P?<\w+>|[A-Za-z-]*[:)]))?|.", re.DOTALL
 )
@@ -18,7 +19,7 @@ _BEGINNINGS = ("^", "\\A")
 
 
 def prefixed(pattern: str, prefix: str) -> str:
-    """The expression for names with the prefix; unchanged without one."""
+    """The expression for names with the prefix. Without a prefix, the recorded one."""
     return f"{re.escape(prefix)}(?:{_without_anchors(pattern)})" if prefix else pattern
 
 
@@ -29,6 +30,6 @@ def _without_anchors(pattern: str) -> str:
             continue
         kept.append(step)
         opens = step.startswith("(") and not step.endswith(")")
-        # flags alone, (?i), stand before an anchor as nothing does
+        # flags alone, such as (?i), may stand before an anchor
         at_beginning = opens or step == "|" or (at_beginning and step.startswith("(?"))
     return "".join(kept)

@@ -1,7 +1,7 @@
-"""Which answers are asked again: errors that pass, and requests that may be sent twice.
+"""Errors that pass, after which a request is sent again, and requests that may be sent twice.
 
-An error passes if the target says so and the recording did not: leaders and coordinators that are moving, brokers that
-have not heard of a new topic yet. Producers' and members' errors are not here: their rooms have rules of their own.
+An error passes if the target has it and the recording has not: a leader or coordinator is moving, or a broker does not
+know a new topic yet. Errors of producers and members are not here: their rooms have their own rules.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from recorder.replay.plan import Exchange, Values
 from recorder.replay.requests.routing import errors
 
 FIRST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 2 * 10**9
-# by Kafka's codes: leaders (5, 6, 74-76), coordinators (14-16), too few replicas (19), not the controller (41),
-# concurrent transactions (51), and what is not known everywhere yet
+# Kafka's codes: leaders (5, 6, 74-76), coordinators (14-16), too few replicas (19), not the controller (41), concurrent
+# transactions (51), and values that are not known everywhere yet.
 PASSING = frozenset({5, 6, 14, 15, 16, 19, 41, 51, 78, 88, 89, 111, 133})
-# of topics that may just have been made
+# errors of topics that may just have been created
 NEW_TOPIC = frozenset({3, 100})
-# of partitions that a share group has not begun to read yet, which Kafka tells as an unknown error
+# the error of partitions with which a share group has not begun yet: Kafka calls it unknown
 STARTING = frozenset({-1})
 COORDINATOR = frozenset({14, 15, 16})
-# what may go again when its connection broke: reads, and batches that a broker knows by producer and sequence
+# Requests that may be sent again after their connection broke: reads, and commits, whose repetition changes nothing.
 REPEATABLE = frozenset(
     {
         *(FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, HEARTBEAT),
-        # what it acquired was given back with its connection
+        # the records that it acquired were released with its connection
         SHARE_FETCH,
     }
 )
 
 
 def longer(pause: int) -> int:
-    """The pause behind one of this length; 0: the first."""
+    """The pause after one of this length; after 0, the first pause."""
     return min(pause * 2, LONGEST_PAUSE) or FIRST_PAUSE
 
 
 def is_passing(api_key: int, answer: Values) -> bool:
-    """True if an error of the answer to a made request passes. Metadata that names nodes is taken as it is."""
+    """True if the answer to a made request has an error that passes. Metadata with nodes never counts as passing."""
     if api_key == METADATA and answer.get("brokers"):
         return False
     return any(code in PASSING for code in errors(api_key, answer).values())
 
 
 def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set[tuple[str | bytes, int] | None]:
-    """The partitions (None: the whole answer) whose errors pass and which the recording answered without this code.
+    """The partitions (None: the whole answer) with errors that pass and that the recorded answer lacks.
 
     Args:
         answer: the target's, in the recorded version's shape.
-        new_topics: True while topics that this replay made may be unknown to some brokers.
+        new_topics: True if brokers may not know topics that this replay created.
     """
     found = errors(exchange.api_key, answer)
     if not found:

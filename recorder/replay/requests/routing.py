@@ -1,12 +1,13 @@
-"""Which node of the target takes which part of a request, by the tables of `apis` and what `cluster` knows.
+"""Routes a request: the parts of it for the target's nodes, by the tables of `apis` and what `cluster` knows.
 
-Pure: values in the target's terms and the cluster in, parts out. What must be asked first comes back as `Needs`, with
-Metadata or FindCoordinator as made requests. A partition that the target lacks goes to the mapped node, which says so.
+Pure: values in the target's terms and the cluster in, parts out. Leaders and coordinators that are not known come back
+as `Needs`, with made Metadata or FindCoordinator requests. A partition that the target lacks goes to the mapped node,
+which answers that it is unknown.
 
-    split     by leader of each partition; by coordinator of each group or transactional id
-    united    all nodes that stand for the recorded one get the whole request
-    fitted    replication factors sink to the number of nodes, lists of replicas name the target's nodes
-    joined    answers to the parts, as one (`joining`)
+    split     by the leader of each partition, or the coordinator of each group or transactional id
+    united    the whole request goes to each node that stands for the recorded one
+    fitted    replication factors are limited to the number of nodes, lists of replicas name the target's nodes
+    joined    one answer from those to the parts (`joining`)
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _NODE_DIGITS = 10
 
 
 class Part(NamedTuple):
-    """What one node takes of a request."""
+    """The part of a request for one node."""
 
     node: int
     values: Values
 
 
 class _Router(NamedTuple):
-    """One request on its way. `mapped`: the target's nodes that stand for its recorded one."""
+    """One request to route. `mapped`: the target's nodes that stand for its recorded one."""
 
     exchange: Exchange
     values: Values
@@ -56,10 +57,10 @@ class _Router(NamedTuple):
 
 
 def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) -> list[Part] | Withheld | Needs:
-    """The parts of a request, each for one node; a request that is not split is one part.
+    """The parts of a request, each for one node. A request that is not split is one part.
 
     Args:
-        values: in the target's terms; they stay as they are.
+        values: in the target's terms, not changed.
     """
     mapped = nodes.stand_ins(exchange.node, cluster)
     if not mapped:
@@ -71,7 +72,10 @@ def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) ->
 
 
 def with_homes(found: list[Part], nodes: list[int]) -> list[Part]:
-    """The parts of a request that these nodes get whatever it names, and others only if they lead what it names."""
+    """The parts of a request that must go to these nodes, whatever it names.
+
+    Other nodes' parts stay if they name a topic.
+    """
     kept = {part.node: part for part in found if part.node in nodes or part.values["topics"]}
     nothing: Values = {name: [] for name in ("topics", "forgotten_topics_data") if name in found[0].values}
     return [*kept.values(), *(Part(node, found[0].values | nothing) for node in nodes if node not in kept)]
@@ -109,10 +113,10 @@ def _by_leader(router: _Router) -> list[Part] | Needs:
 
 
 def _is_asked_about(router: _Router, topic: str, leader: int | None) -> bool:
-    """True for a topic that nothing is known of.
+    """True for a topic of which nothing is known.
 
-    A partition that a known topic lacks, or that has no leader, is an error that the mapped node tells. Only where
-    nobody would hear of the error, with acks 0, is the leader asked for.
+    A partition that a known topic lacks, or that has no leader, is an error that the mapped node tells. A Produce with
+    acks 0 gets no answer with the error, so its leader is asked for.
     """
     if leader is not None:
         return router.exchange.api_key == PRODUCE and not router.exchange.awaits
@@ -136,7 +140,7 @@ def _by_transaction(router: _Router) -> list[Part] | Needs:
 
 
 def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> list[Part] | Needs:
-    """`field`: holds the one key of a request; a request without it has many, or none."""
+    """`field`: the field of a request with one key; a request without it has many keys, or none."""
     unknown: dict[str, None] = {}
 
     def home(key: str | bytes | None, _: int = 0) -> int:
@@ -155,7 +159,7 @@ def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> lis
 
 
 def _by_resource(router: _Router) -> list[Part] | Withheld:
-    """Settings of brokers go to the nodes that stand for them, under their own ids; all else to the mapped node."""
+    """Settings of a broker go to the nodes that stand for it, under their own ids; all others to the mapped node."""
     shares: dict[int, dict[tuple[int, str, int], Values]] = {}
     for place, resource in enumerate(router.values["resources"]):
         is_node = _names_node(resource)
@@ -199,9 +203,10 @@ def _ask_for_leaders(topics: list[str], cluster: Cluster) -> Made:
 
 
 def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
-    """One key for each request: versions before 4 take no more.
+    """A request for one key: versions before 4 take no more.
 
-    Where the target refuses to tell, the mapped node gets the request, and refuses it as the recorded one may have.
+    If the target does not tell the coordinator, the mapped node gets the request, and refuses it as the recorded node
+    may have done.
     """
 
     def learn(answer: Values | None) -> None:

@@ -1,11 +1,11 @@
-"""Names, ids, and what a client can't know of the target: the translator that runs last.
+"""Translates names, ids, and values that a client can't know of the target: the translator that runs last.
 
-    topic ids       the target's ids of their names; a partition of an unknown id is withheld
-    names           of topics, groups, transactions and instances: behind `--prefix`, everywhere they stand
-    the cluster's   leader epochs, cluster id, the rack that Fetch gives, replica state: as a client that knows none
-    asked before    page cursors, telemetry ids, a group's protocol: what the target answered last
+    topic ids       the target's ids of the same names; partitions of an unknown id are withheld
+    names           with `--prefix`, of topics, groups, transactional ids and instances, wherever they are
+    cluster's own   leader epochs, cluster id, the rack in Fetch, replica state: as from a client that knows none
+    quoted          page cursors, telemetry ids, a group's protocol: what the target answered last
 
-Which fields those are is the table of `fields`; ids are found by `layout`.
+The table of `fields` tells which fields these are; `layout` finds ids.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Path = tuple[str, ...]
 Change = Callable[[Any], Any]
 
 NO_EPOCH = -1
-# What a consumer says of a replica's state: Kafka's defaults.
+# a consumer's values for a replica's state: Kafka's defaults
 _CONSUMER: Mapping[str, int | bytes] = {
     "replica_id": -1,
     "replica_epoch": -1,
@@ -68,9 +68,9 @@ _RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
     CREATE_ACLS: ("creations", ("resource_type", "resource_name", "resource_pattern_type")),
     DELETE_ACLS: ("filters", _FILTER),
 }
-# requests with rules of their own here, and those whose answers are learned from
+# requests with special rules, and those whose answers are learned from
 _WITH_RULES = frozenset({METADATA, OFFSET_FOR_LEADER_EPOCH, FIND_COORDINATOR}) | ANSWERED
-# what stays worth sending when none of its topics is left: the epoch field, and the epoch at which a session begins
+# APIs that may be sent without any topic within a session: the epoch's field, and the epochs that are not within one
 _SESSIONS = {
     FETCH: ("session_epoch", (0, -1)),
     SHARE_FETCH: ("share_session_epoch", (0,)),
@@ -79,7 +79,7 @@ _SESSIONS = {
 
 
 class NamesTranslator:
-    """Requests' names and ids in the target's terms. Nothing is kept but pairs of cursors, telemetry and protocols."""
+    """Translates names and ids. Its only state is pairs of cursors, telemetry ids and protocols."""
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
         self._names, self._cluster, self._answers = names, cluster, Answers(names, pairs)
@@ -87,7 +87,7 @@ class NamesTranslator:
         self._changes = lru_cache(CACHE_SIZE)(self._find_changes)
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs with names or ids to translate."""
         return (
             bool(self._names.prefix)
             or api_key in _WITH_RULES
@@ -100,7 +100,7 @@ class NamesTranslator:
         return tuple((path, change) for path, change in found if change is not None)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Withheld | None:
-        """Changes `values`; withholds a request whose topics the target lacks."""
+        """Changes `values`. Withholds a request whose topics the target lacks."""
         del now
         for put in (self._put_epochs, self._put_ids, self._put_keys):
             withheld = put(exchange, values)
@@ -116,21 +116,21 @@ class NamesTranslator:
         return None
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing moves when a request leaves."""
+        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
-        """Learns what later requests of the recording quote."""
+        """Learns values that later requests quote."""
         self._answers.learn(exchange, values, answer)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Nothing is kept for an answer to come."""
+        """Does nothing."""
 
     def _name(self, recorded: str | None) -> str | None:
-        """Null and empty names name nothing."""
+        """The target's name. Null and empty names stay."""
         return self._names.target(recorded) if recorded else recorded
 
     def _change(self, what: What, path: Path) -> Change | None:
-        """How the value of a field changes; None: it stays, or is not this translator's."""
+        """The change of a field's value; None if it stays, or another translator changes it."""
         if self._names.prefix and what in _NAMES:
             return self._name
         if self._names.prefix and what in _PATTERNS:
@@ -142,7 +142,7 @@ class NamesTranslator:
     # epochs
 
     def _put_epochs(self, exchange: Exchange, values: Values) -> Withheld | None:
-        """OffsetForLeaderEpoch asks for the present epoch. Of a topic not known yet, routing asks first."""
+        """OffsetForLeaderEpoch asks for the present epoch. If the topic is not known yet, routing asks for it first."""
         if exchange.api_key != OFFSET_FOR_LEADER_EPOCH:
             return None
         kept = [topic for topic in values["topics"] if self._put_epoch(exchange, topic)]
@@ -201,7 +201,7 @@ class NamesTranslator:
         entry["topic_id"] = target
         return True
 
-    # names in places of their own
+    # names in special fields
 
     def _put_prefix(self, api_key: int, values: Values) -> None:
         if api_key in CONFIG_APIS:
@@ -218,7 +218,7 @@ class NamesTranslator:
             self._put_blobs(values, *_BLOBS[api_key])
 
     def _put_keys(self, exchange: Exchange, values: Values) -> Withheld | None:
-        """Keys of FindCoordinator: names, or those of share groups' partitions, which hold a topic's id."""
+        """The keys of FindCoordinator: names, or keys of share groups' partitions, which contain a topic id."""
         if exchange.api_key != FIND_COORDINATOR:
             return None
         change = self._share_key if values.get("key_type") == SHARE else self._name
@@ -237,7 +237,7 @@ class NamesTranslator:
         return None
 
     def _share_key(self, key: str) -> str | None:
-        """`group:topic id:partition` (SharePartitionKey) in the target's terms; None for an unknown topic."""
+        """A SharePartitionKey, `group:topic id:partition`, in the target's terms; None for an unknown topic."""
         group, topic_id, partition = ["", "", *key.rsplit(":", 2)][-3:]
         target = self._names.target_id(_uuid(topic_id))
         return None if target is None else f"{self._name(group)}:{uuid_text(target)}:{partition}"
@@ -250,7 +250,7 @@ class NamesTranslator:
             )
 
 
-# What a client that knows nothing of the cluster says; a consumer without a rack reads from leaders.
+# values of a client that knows nothing of the cluster; a consumer without a rack reads from leaders
 _CONSTANTS: Mapping[What, Change] = {
     What.LEADER_EPOCH: lambda _: NO_EPOCH,
     What.CLUSTER: lambda _: None,
@@ -260,7 +260,7 @@ _CONSTANTS: Mapping[What, Change] = {
 
 @lru_cache(CACHE_SIZE)
 def _rows(api_key: int, version: int) -> tuple[tuple[Path, What], ...]:
-    """The fields that change by what they are. A member's rack, and the epoch asked for, stay."""
+    """The fields that change by their kind. A member's rack, and the epoch that is asked for, stay."""
     rows = fields.of("request", api_key, version).items()
     return tuple((tuple(path.split(".")), row.what) for path, row in rows if _is_changed(api_key, path, row.what))
 
@@ -274,7 +274,10 @@ def _is_changed(api_key: int, path: str, what: What) -> bool:
 
 
 def _apply(values: Values, path: Path, change: Change) -> None:
-    """Changes the values at a path. Structs are copied first: an absent tagged one is shared by all messages."""
+    """Changes the values at a path.
+
+    Structs are copied first: all messages share the default of an absent tagged one.
+    """
     name, *deeper = path
     found = values.get(name)
     if not deeper:
@@ -299,13 +302,13 @@ def _names_topics(values: Values, elements: Elements) -> bool:
 
 
 def _is_in_session(api_key: int, values: Values) -> bool:
-    """True within a session: a request without topics asks for those that it had before, or ends it."""
+    """True within a session, where a request without topics asks for those that it had before, or ends the session."""
     field, begins = _SESSIONS.get(api_key, ("", ()))
     return values.get(field, NO_EPOCH) not in begins if begins else False
 
 
 def _indexes(entry: Values, elements: Elements) -> list[int]:
-    """The partitions of a topic in a request; WHOLE where it names none."""
+    """The partitions of a topic in a request; WHOLE if it names none."""
     for name, inner in elements.arrays.items():
         if inner.level is Level.PARTITION:
             return [inner.name(each) for each in entry.get(name) or ()]
@@ -313,7 +316,7 @@ def _indexes(entry: Values, elements: Elements) -> list[int]:
 
 
 def _uuid(text: str) -> bytes:
-    """The bytes of an id as Kafka prints it; none for anything else."""
+    """The bytes of an id in Kafka's notation; empty for anything else."""
     try:
         return urlsafe_b64decode(text + "==")
     except ValueError:

@@ -168,7 +168,7 @@ class FetchSessions:
         return [node for known, node in self._own if known == connection]
 
     def homes(self, exchange: Exchange) -> list[int]:
-        """The nodes that a request must go to, even if it names nothing of theirs: those with which it ends a session."""
+        """The nodes that a request must go to, whatever it names: those with which it ends a session."""
         flight = self._flights.get(exchange.origin)
         return self.nodes(exchange.connection) if flight is not None and flight.kind is Kind.CLOSES else []
 

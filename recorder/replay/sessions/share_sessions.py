@@ -163,7 +163,7 @@ class ShareSessions:
         return [*self._own.get(member, ())]
 
     def homes(self, exchange: Exchange, values: Values) -> list[int]:
-        """The nodes that a request must go to, even if it names nothing of theirs: those with which it ends a session.
+        """The nodes that a request must go to, whatever it names: those with which it ends a session.
 
         A ShareAcknowledge without acknowledgements goes to any node with a session.
         """
