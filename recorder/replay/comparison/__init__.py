@@ -1,11 +1,11 @@
 """The verdict on an exchange: `compare.verdict`, a pure function.
 
-Two captures as a whole are compared by `recorder.analysis.change`.
+`recorder.analysis.change` compares two captures as a whole.
 
-volatile  lines          how each field is compared, by tables
-elements  places         elements of arrays are met by what names them
-terms  known  expectations      recorded values in the target's terms, and who knows them
-tolerated  unions  assigned     errors that are no difference; what groups were given, all together
-one_sided                what follows from a commit that one cluster alone has taken
-latency  shown           which latencies stand apart; values as text
+volatile  lines          how each field is compared, as tables
+elements  places         how elements of both answers are matched: by name, not by place
+terms  known  expectations      recorded values in the target's terms, and the rooms that know these
+tolerated  unions  assigned     errors that are no difference; assignments of a group's members, all together
+one_sided                consequences of a commit that one cluster alone has taken
+latency  shown           which latencies count apart; values as text
 """

@@ -1,9 +1,9 @@
-"""What heartbeats give to the groups of both sides (`unions`): topics by their recorded names.
+"""Assignments that heartbeats give to the members of each group, on both sides (`unions`). Topics have recorded names.
 
-    ConsumerGroupHeartbeat, ShareGroupHeartbeat    the answer's assignment; null says that it is as it was
+    ConsumerGroupHeartbeat, ShareGroupHeartbeat    the answer's assignment; null if it has not changed
     StreamsGroupHeartbeat                          the answer's tasks
 
-Heartbeats that the replay makes are told things as well: their answers count for the target.
+Answers to made heartbeats count for the target too.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from recorder.replay.plan import Exchange, Values
 
 _WITH_ASSIGNMENTS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT})
 API_KEYS = _WITH_ASSIGNMENTS | {STREAMS_GROUP_HEARTBEAT}
-# Partitions of a group that a report names.
+# partitions of a group that a report lists
 MOST_NAMED = 100
 
 
 class Assignments:
-    """What one replay's groups were given. A translator."""
+    """The assignments of one replay's groups. A translator, which changes nothing."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._unions = Unions()
-        # topics that no answer of the recording has named: their groups can't be compared
+        # groups with a topic that no recorded answer has named: they can't be compared
         self._unnamed: set[str] = set()
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room looks at."""
         return api_key in API_KEYS
 
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing is changed."""
+        """Does nothing."""
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing moves when a request leaves."""
+        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
-        """Both sides have answered."""
+        """Adds the assignments of both answers."""
         if exchange.api_key not in API_KEYS:
             return
         group = exchange.request["group_id"]
@@ -53,14 +53,14 @@ class Assignments:
         self.told(exchange.api_key, group, answer)
 
     def told(self, api_key: int, group: str, answer: Values) -> None:
-        """The target's answer to a heartbeat, a made one too. `group`: its recorded name."""
+        """Adds the assignment of the target's answer to a recorded or made heartbeat. `group`: its recorded name."""
         self._unions.add_replayed(group, _named(_of(api_key, answer), self._names.recorded_topic))
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """No answer will come: what it would have said is not missed."""
+        """Does nothing: the recorded answer is not counted without the target's."""
 
     def differing(self) -> Iterable[Assigned]:
-        """The groups that were given something else, for the report."""
+        """The groups whose assignments differ, for the report."""
         for found in self._unions.differing():
             if found.group not in self._unnamed:
                 yield Assigned(found.group, _texts(found.only_recorded), _texts(found.only_target))
@@ -73,7 +73,7 @@ def _of(api_key: int, answer: Values) -> Given:
 
 
 def _named(found: Given, topic: Callable[[bytes], str | None]) -> Given:
-    """With the recorded names of topics; tasks have none."""
+    """Assignments with recorded topic names. Tasks stay."""
 
     def name(of: Hashable) -> Hashable:
         return (topic(of) or of) if isinstance(of, bytes) else of
@@ -82,5 +82,5 @@ def _named(found: Given, topic: Callable[[bytes], str | None]) -> Given:
 
 
 def _texts(found: Given) -> tuple[str, ...]:
-    """Partitions and tasks for people: "topic 0", "active_tasks of subtopology 1 0"."""
+    """Partitions and tasks as texts for people: "topic 0", "active_tasks of subtopology 1 0"."""
     return tuple(sorted(" ".join(map(str, each)) for each in found)[:MOST_NAMED])

@@ -1,19 +1,20 @@
-"""The verdict of one exchange: does the target's answer say what the recorded one said? A pure function of both.
+"""The verdict on one exchange: does the target's answer say what the recorded one said? A pure function of both.
 
-    answered      the target answered where the recording's cluster did
-    errors        the same codes in the same elements; where codes differ, nothing else of their struct is compared
-    structure     null where null was, the same elements; of answers to Fetch, ShareFetch and ShareAcknowledge,
-                  those with errors
+    answered      the target answered if the recorded cluster did
+    errors        the same codes in the same elements. Where codes differ, nothing else of their struct is compared
+    structure     null where null was, and the same elements; in answers to Fetch, ShareFetch and ShareAcknowledge only
+                  elements with errors
     values        by the rules of `volatile`: equal, or the target's value for the recorded one
 
-Elements of arrays are met by what names them (`elements`), in the target's terms. What no answer gave has no
-counterpart: such a value is only looked at for being there, and an element of such a name excuses one of the target.
+Elements of arrays are matched by their names (`elements`), in the target's terms. A recorded value without a known
+counterpart only has to be there; an element with such a name excuses one extra element of the target.
 
-An answer in the recorded bytes needs no walk where each value of it stands for itself (`unchanged`).
+An answer with the recorded bytes needs no walk if each of its values is its own counterpart (`unchanged`).
 
-Of what follows from an earlier difference (`one_sided`), only errors are compared, and it may be on one side alone.
+Structs that differ as the consequence of an earlier difference (`one_sided`) are compared in errors only, and may be on
+one side alone.
 
-What isn't compared here: fetched records (`records`), and what single members of a group have to read (`unions`).
+Not compared here: fetched records (`records`), and single members' assignments (`unions`).
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ from recorder.replay.mapping import What
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
 
-# An answer that differs everywhere is known by its first differences; a report shows few lines of each.
+# Differences that are kept of one exchange: enough to recognize an answer that differs everywhere.
 MOST_DIFFERENCES = 20
-# The replay has share groups begin before their members do (`share_starts`): where a recorded one had not begun yet.
+# Share groups begin before their members do (`share_starts`): this field may have no recorded value yet.
 _BEGINNING = (DESCRIBE_SHARE_GROUP_OFFSETS, "groups.topics.partitions.start_offset")
-# whose answers name partitions with news alone, or what was acquired: which these are depends on how the log is cut
+# APIs whose answers leave out partitions without news: which those are depends on how the log is cut into answers
 _OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 
 class Kind(StrEnum):
-    """What differs most. The value stands in reports."""
+    """The gravest kind of difference between two answers. The value stands in reports."""
 
     SAME = "same"
     UNCOMPARED = "no recorded answer"
@@ -71,7 +72,7 @@ _GRAVEST_FIRST = (Kind.ERROR, Kind.STRUCTURE, Kind.VALUE)
 
 
 class Verdict(NamedTuple):
-    """Whether an exchange's answers say the same; `differences`: the first MOST_DIFFERENCES."""
+    """The verdict on an exchange. `differences`: the first MOST_DIFFERENCES."""
 
     kind: Kind
     differences: tuple[Difference, ...] = ()
@@ -90,10 +91,10 @@ def verdict(
     dropped: Collection[Dropped] = (),
     consequences: Collection[Around] = frozenset(),
 ) -> Verdict:
-    """The verdict of an exchange.
+    """The verdict on an exchange.
 
     Args:
-        version: of the recorded answer, whose shape both have; a field that the target's lacks isn't compared.
+        version: of the recorded answer. Both answers have its shape; a field that the target's lacks isn't compared.
         recorded, replayed: the answers' values, each in its own side's terms; None: there is no answer.
         dropped: partitions that weren't sent: left out on both sides.
         consequences: structs that differ because of an earlier difference: only their errors are compared.
@@ -113,7 +114,7 @@ def verdict(
 
 
 class _Comparison:
-    """One comparison: walks both answers by the response's lines, and notes what differs."""
+    """One comparison: walks both answers along the response's fields, and notes differences."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class _Comparison:
         return Verdict(kind, tuple(self._differences))
 
     def struct(self, of: Lines, place: Place, recorded: Values, target: Values) -> None:
-        """Compares two structs field by field, unless an error says that nothing in one of them counts."""
+        """Compares two structs field by field, unless an error makes their other fields meaningless."""
         common = [line for line in of if line.name in recorded and line.name in target]
         if self._errors_differ(common, place, recorded, target) or has_ended(self._api_key, recorded, target):
             return
@@ -215,7 +216,7 @@ class _Comparison:
     def _one_sided(self, line: Line, place: Place, found: Matched) -> None:
         for element in found.only_recorded:
             self._alone(line, place, element, ("present", ""))
-        # each element whose name has no known counterpart may be one of these
+        # each recorded element without a known counterpart may be one of these
         for element in found.only_target[len(found.unknown) :]:
             self._alone(line, place, element, ("", "present"))
 
@@ -227,7 +228,7 @@ class _Comparison:
             self._differs(Kind.STRUCTURE, inside.text(), *sides)
 
     def _may_be_alone(self, line: Line, inside: Place, element: Values) -> bool:
-        """True for a partition that was dropped, or is there by consequence; for a topic that has only such ones."""
+        """True for a partition that was dropped or is a consequence, and for a topic with such partitions only."""
         below = [
             around(inside.around, one, partition)
             for one in line.inner
@@ -243,7 +244,7 @@ class _Comparison:
         return bool(self._consequences) and where in self._consequences
 
     def _union(self, members: str, field: str, place: Place, recorded: Values, target: Values) -> None:
-        """Compares what a described group's members have to read, all together."""
+        """Compares the assignments of a described group's members, all together."""
         here, there = (together(group[members] or (), field) for group in (recorded, target))
         wanted = self._given_here(here)
         if wanted is not None and wanted != there:
@@ -251,7 +252,7 @@ class _Comparison:
             self._differs(Kind.VALUE, path, _parts(wanted - there), _parts(there - wanted))
 
     def _given_here(self, given: Given) -> Given | None:
-        """What members were given, with the target's topics; None if one of these is unknown."""
+        """Recorded assignments with the target's topics; None if one of these is unknown."""
         found = set()
         for of, *rest in given:
             what = What.TOPIC_ID if isinstance(of, bytes) else What.TOPIC_NAME
@@ -268,7 +269,7 @@ class _Comparison:
 
 
 def _has_error(element: Values) -> bool:
-    """True for a partition with an error, and for a topic with such a one."""
+    """True for a partition with an error, and for a topic with such a partition."""
     return bool(element.get("error_code")) or any(map(_has_error, element.get("partitions") or ()))
 
 
@@ -277,5 +278,5 @@ def _parts(given: Given) -> str:
 
 
 def _is_masked(value: object) -> bool:
-    """True for the zeros that stand in a capture where a secret was."""
+    """True for the zeros that replace a secret in a capture."""
     return isinstance(value, str) and bool(value) and not value.strip("\0")

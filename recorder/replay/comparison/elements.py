@@ -1,12 +1,12 @@
-"""How the elements of an array of structs are met: by what names them, never by their place.
+"""Matches the elements of arrays of structs by their names, never by their places.
 
-Brokers answer in any order, and a request that was split is answered in parts. So each array has the fields
-that name its elements, in one of several ways where versions differ (topics by name, later by id). An element is named
-by the first way whose fields it has and whose first value isn't null. Where nothing names the elements, the order is
-that of the request, and they are met by place.
+Brokers answer in any order, and a request that was split is answered in parts. So a table tells which fields name an
+array's elements. There are several ways where versions differ: topics by name, later by id. An element is named by the
+first way whose fields it has and whose first value isn't null. Elements without names come in the request's order, and
+are matched by place.
 
-Topics, partitions, groups and transactions are known by the catalog's marks (`layout`). All others have a row here,
-found by the array's own name, the last of its path; `OF_API` has those that mean something else in one API.
+Topics, partitions, groups and transactions are known from the catalog's marks (`layout`). All other arrays have a row
+here, under the last name of their path; `OF_API` has those that differ in one API.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.replay.requests import layout
 from recorder.replay.requests.layout import Level
 
 Name = tuple[Hashable, ...]
-# Fields that name an element together.
+# fields that name an element together
 Fields = tuple[str, ...]
 Ways = tuple[Fields, ...]
 
@@ -40,7 +40,7 @@ ACL_OF_RESOURCE: Ways = (
     ("resource_type", "resource_name", "pattern_type", *ACL),
     ("resource_type", "resource_name", *ACL),
 )
-# Nothing names them: answers come in the order of the request.
+# elements without names: answers come in the order of the request
 BY_PLACE: Ways = ()
 
 _ROWS: tuple[tuple[Ways, str], ...] = (
@@ -69,7 +69,7 @@ _ROWS: tuple[tuple[Ways, str], ...] = (
 )
 OF_ARRAY: dict[str, Ways] = {array: ways for ways, arrays in _ROWS for array in arrays.split()}
 
-# api key, array -> its row where it differs
+# (api key, array) -> the row of an array that differs in this API
 OF_API: dict[tuple[int, str], Ways] = {
     (13, "members"): (("member_id", "group_instance_id"),),
     (14, "assignments"): MEMBER,
@@ -86,9 +86,9 @@ OF_API: dict[tuple[int, str], Ways] = {
 
 
 class Matched(NamedTuple):
-    """The elements of both sides: those that are met, and those that only one side has.
+    """The elements of both sides: matched pairs, and those on one side only.
 
-    `unknown`: recorded ones whose target's name isn't known, so that it can't be said which element they meet.
+    `unknown`: recorded elements whose names have no known counterpart, so that they may match any.
     """
 
     pairs: list[tuple[Values, Values]]
@@ -98,12 +98,12 @@ class Matched(NamedTuple):
 
 
 def same_name(element: Values, fields: Fields, name: Name) -> Name | None:
-    """The target's name of an element whose name is the same on both sides."""
+    """The target's name of an element with the same name on both sides."""
     return name
 
 
 def ways(api_key: int, path: str) -> Ways:
-    """How the elements of the array at a path ("topics.partitions") are named; one without a row is met by place."""
+    """The ways to name the elements of the array at a path ("topics.partitions"); none if it has no row."""
     array = path.rpartition(".")[2]
     row = OF_API.get((api_key, array), OF_ARRAY.get(array))
     return _OF_LEVEL.get(layout.level(api_key, path), BY_PLACE) if row is None else row
@@ -116,11 +116,12 @@ def matched(
     target: Sequence[Values],
     named: Callable[[Values, Fields, Name], Name | None] = same_name,
 ) -> Matched:
-    """The elements of the array at `path` ("topics.partitions") that meet, in recorded order.
+    """The matched elements of the array at `path` ("topics.partitions"), in recorded order.
 
-    Elements of one name meet in the order in which they stand.
+    Elements with the same name are matched in order.
 
-    Args: named: a recorded element, the fields that name it and their values -> the target's values; None: unknown.
+    Args:
+        named: a recorded element, the fields that name it and their values -> the target's values; None: unknown.
     """
     found = Matched([], [], [], [])
     row = ways(api_key, path)
@@ -140,13 +141,13 @@ def matched(
 
 
 def named_by(row: Ways, element: Values) -> Name | None:
-    """The values that name an element; None where its place does, or where it lacks all names."""
+    """The values that name an element; None if no way does."""
     fields = _fields(row, element)
     return None if fields is None else _values(element, fields)
 
 
 def _fields(row: Ways, element: Values) -> Fields | None:
-    """The first way that names this element."""
+    """The first way that names an element."""
     for way in row:
         if element.get(way[0]) is not None and (len(way) == 1 or all(one in element for one in way)):
             return way
@@ -176,7 +177,7 @@ def _by_place(recorded: Sequence[Values], target: Sequence[Values]) -> Matched:
 
 
 def frozen(value: Any) -> Hashable:
-    """A value that may be a key: structs and arrays within it become tuples, in an order of their own."""
+    """A value that may be a key: structs and arrays in it become sorted tuples."""
     if isinstance(value, dict):
         return tuple(sorted(((name, frozen(inner)) for name, inner in value.items()), key=repr))
     if isinstance(value, list):

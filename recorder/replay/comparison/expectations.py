@@ -1,4 +1,4 @@
-"""What stands on the target for a value of a recorded answer: one place that asks all rooms of state, for comparing."""
+"""The target's value for a value in a recorded answer. Asks all rooms of state, for the comparison."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from recorder.replay.plan import Exchange
 
 _NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE, What.COORDINATOR_KEY})
 _NOTHING: frozenset[What] = frozenset()
-# org.apache.kafka.common.config.ConfigResource.Type: topics and groups have names of ours
+# org.apache.kafka.common.config.ConfigResource.Type: topics and groups, which have names of the replay's
 _OURS = frozenset({2, 32})
 _OF_MEMBERS = frozenset({What.GENERATION, What.MEMBER_EPOCH})
 
 
 class Expectations:
-    """Of one exchange. `known.Known` says what is asked for, and with which scopes."""
+    """The expectations of one exchange. `known.Known` tells the questions and their scopes."""
 
     def __init__(self, names: Names, pairs: Pairs, offsets: Offsets, exchange: Exchange) -> None:
         self._names, self._pairs, self._offsets, self._exchange = names, pairs, offsets, exchange
 
     @property
     def same(self) -> frozenset[What]:
-        """What is called the same on both sides: names, without a prefix."""
+        """The kinds of names that are the same on both sides: those without a prefix."""
         return _NOTHING if self._names.prefix else _NAMES
 
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
@@ -50,7 +50,7 @@ class Expectations:
         return scope if scope is not None else self._exchange.request.get("group_id")
 
     def _of_member(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
-        """A generation or epoch, by whichever of the request and the recorded answer names the member."""
+        """A generation or epoch. The request or the recorded answer names the member."""
         for values in (self._exchange.request, self._exchange.answer or {}):
             found = self._pairs.target(what, recorded, (self._group(scope), values.get("member_id")))
             if isinstance(found, int):

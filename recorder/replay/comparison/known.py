@@ -1,6 +1,6 @@
-"""What a comparison asks of those who know the target's values for recorded ones.
+"""The questions of a comparison to the rooms that know the target's values for recorded ones.
 
-    What of the field (`fields`)               scope                  recorded value
+    kind of the field (`fields`)               scope                  recorded value
     TOPIC_NAME, TOPIC_PATTERN                  None                   text
     GROUP, TRANSACTION, COORDINATOR_KEY        None                   text
     TOPIC_ID, CLIENT_INSTANCE                  None                   16 bytes
@@ -10,9 +10,8 @@
     OFFSET                                     topic and partition    number
     RESOURCE                                   resource type          text
 
-Scopes are in recorded terms. Resource types are the API's: those of access rules are numbered otherwise than those of
-settings. The group is None where the answer doesn't name it: then it is the request's. A topic is
-what the answer says: its name, or its id.
+Scopes are in recorded terms. Resource types are the API's own: access rules and settings number them differently. The
+group is None if the answer doesn't name it, and then is the request's. A topic is its name or id, as in the answer.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ class Known(Protocol):
 
     @property
     def same(self) -> frozenset[What]:
-        """What is called the same on both sides, whatever it is called."""
+        """The kinds of values that are the same on both sides."""
 
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
-        """The value that stands for a recorded one on the target; None: no answer gave one."""
+        """The target's value for a recorded one; None: no answer gave one."""
 
 
 class Unknown:
-    """Of nothing is it known what stands for it: for comparisons without a replay's state."""
+    """Knows no counterparts: for comparisons without a replay's state."""
 
     same: frozenset[What] = frozenset()
 
@@ -47,7 +46,7 @@ class Unknown:
 
 
 def is_nothing(value: object) -> bool:
-    """True for what says that there is no value: null, no text, no id, a number below zero."""
+    """True for a value that means that there is none: null, empty text, no id, a number below zero."""
     if isinstance(value, tuple):
         return is_nothing(value[0])
     if isinstance(value, int):

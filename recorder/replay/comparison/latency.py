@@ -1,7 +1,7 @@
-"""Which latencies say how fast a cluster works, and which say how long it was told to wait.
+"""Tells latencies of a cluster's work from latencies of waiting.
 
 A joining member waits for the others, a follower for the leader's assignment, a poll at a log's end for records. These
-stand apart in a report, so that the percentiles of an API are those of its work.
+latencies count apart in a report, so that an API's percentiles are those of its work.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 from recorder.replay.plan import Values
 
-# why an exchange stands apart, as reports say it
+# why an exchange counts apart, as reports say it
 JOINS, SYNCS, EMPTY_POLLS = "joins", "syncs", "empty polls"
 
 _OF_GROUPS = {JOIN_GROUP: JOINS, SYNC_GROUP: SYNCS}
@@ -17,9 +17,9 @@ _POLLS = frozenset({FETCH, SHARE_FETCH})
 
 
 def apart(api_key: int, recorded: Values | None, replayed: Values | None) -> str:
-    """Why the latencies of an exchange stand apart; empty if they don't.
+    """Why the latencies of an exchange count apart; empty if they don't.
 
-    A poll stands apart if either side had nothing to give: then the two latencies aren't of the same work.
+    A poll counts apart if either side had no records: then its two latencies aren't of the same work.
     """
     if api_key in _POLLS:
         return "" if _has_records(recorded) and _has_records(replayed) else EMPTY_POLLS

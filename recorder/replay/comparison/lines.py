@@ -1,4 +1,4 @@
-"""A response in one version as a comparison walks it: each field with its rule, and with what it holds."""
+"""The fields of a response in one version, each with the rule by which it is compared."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from recorder.replay.comparison.volatile import MOST_RESPONSES, ROWS, How, rules
 from recorder.replay.mapping import What
 from recorder.replay.requests import fields
 
-# what isn't compared field by field
+# fields that aren't compared by themselves
 _NOT_ALONE = (How.LEFT_OUT, How.UNION)
-# whose equal values are the same
+# rules by which equal values are no difference
 _ALIKE = frozenset(How) - {How.MAPPED, How.UNION, How.ELECTED}
 _UNIONS = frozenset(row for row, how in ROWS.items() if how is How.UNION)
 
@@ -26,13 +26,13 @@ class Line:
     """One field.
 
     Attributes:
-        what: what of the cluster it holds; None for all that means the same on both sides.
-        named: how the elements of an array of structs are named; None: it is no such array.
-        inner: the fields of a struct; `whats`: what these hold, by name.
-        is_error: an error code.
-        unions: what of the members of an array is compared for all of them together.
-        is_compared: by itself; errors come before all others, a producer's epoch with its id.
-        is_plain: it means the same on both sides, with all that it holds: equal values need no further look.
+        what: the kind of its value; None if the value means the same on both sides.
+        named: how the elements of an array of structs are named; None for any other field.
+        inner: the fields of a struct; `whats`: their kinds, by name.
+        is_error: it is an error code.
+        unions: fields of an array's members that are compared for all of them together.
+        is_compared: it is compared by itself. Errors come before all others, a producer's epoch with its id.
+        is_plain: it means the same on both sides, with all inner fields: equal values need no further look.
     """
 
     name: str
@@ -60,7 +60,7 @@ def lines(api_key: int, version: int) -> Lines:
 
 
 class _Response:
-    """What is known of the fields of one response."""
+    """The rules of one response's fields."""
 
     def __init__(self, api_key: int, version: int) -> None:
         self._api_key, self._version = api_key, version

@@ -1,12 +1,12 @@
-"""Commits that one cluster alone has taken: behind such a commit a group's offsets differ as its consequence.
+"""Commits that one cluster alone has taken: after such a commit a group's offsets differ as its consequence.
 
 the commit                                             its partitions, until both clusters take a commit of them
 -----------------------------------------------------------------------------------------------------------------
-one cluster took it, the other one refused it;         consequences: of an answer to OffsetFetch only errors are
-  a difference of its own                                compared, and it may name them on one side alone
+one cluster took it, the other refused it; a           consequences: of an answer to OffsetFetch only errors are
+  difference of its own                                  compared, and it may name them on one side alone
 the recorded cluster took it, the target never         the same: the report counts the commit as withheld, or lost
   answered it
-one cluster took it, the other one answered with an    nothing follows: a client commits again (`tolerated`)
+one cluster took it, the other answered with an        nothing follows: a client commits again (`tolerated`)
   error that passes
 both refused it, or the recorded answer is missing     as before
 """
@@ -30,21 +30,21 @@ _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 
 
 class OneSidedCommits:
-    """The groups' partitions whose last commit one cluster alone has taken. A translator."""
+    """The groups' partitions whose last commit one cluster alone has taken. A translator, which changes nothing."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._places: set[tuple[str, Place]] = set()
 
     def concerns(self, api_key: int, version: int) -> bool:
-        """True for APIs that these rules are about: nothing else is asked here."""
+        """True for APIs that this room looks at."""
         return api_key in _COMMITS
 
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing is changed."""
+        """Does nothing."""
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Nothing moves when a request leaves."""
+        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Both clusters have answered a commit."""
@@ -59,24 +59,27 @@ class OneSidedCommits:
                 self._places.add((group, place))
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """The target has not got a commit, or has not answered it."""
-        # one that can't be read names no group
+        """The target did not get a commit, or did not answer it."""
+        # a commit that can't be read names no group
         with suppress(WireError):
             group = exchange.request["group_id"]
             recorded = partitions.errors(exchange.api_key, exchange.answer, self._names.topic)
             for each in partitions.asked(exchange.api_key, exchange.request):
                 topic = self._names.topic(each.topic)
-                # the recorded answer may not be read yet: most commits are taken
+                # if the recorded answer is not read yet, it counts as taken, as most commits are
                 if topic is not None and recorded.get((topic, each.partition), NO_ERROR) == NO_ERROR:
                     self._places.add((group, (topic, each.partition)))
 
     def consequences(self, exchange: Exchange, answer: Values) -> frozenset[Around]:
-        """Where the answers to an OffsetFetch tell offsets behind such a commit, by all names of its topic there."""
+        """The partitions in the answers to an OffsetFetch whose offsets follow from such a commit.
+
+        Each is there under all names that its topic has in the two answers.
+        """
         if exchange.api_key != OFFSET_FETCH or not self._places:
             return frozenset()
         told = [*_told(exchange.answer or {}, str, self._names.topic)]
         told += _told(answer, self._names.recorded, self._names.recorded_topic)
-        # a comparison calls a partition of either answer by the topic's name, or id, in the recorded one
+        # a comparison names the partitions of both answers by the topic's name or id in the recorded one
         called: dict[str, set[Topic]] = {}
         for each in told:
             called.setdefault(each.place[0], set()).add(each.topic)
@@ -90,11 +93,11 @@ class OneSidedCommits:
 
 
 class _Told(NamedTuple):
-    """An offset that an answer to OffsetFetch tells.
+    """An offset in an answer to OffsetFetch.
 
     Attributes:
-        group: its recorded name; None where the answer names none.
-        topic: as the answer calls it; `place`: by its recorded name.
+        group: its recorded name; None if the answer names none.
+        topic: its name or id in the answer; `place`: with its recorded name.
     """
 
     group: str | None
@@ -103,7 +106,7 @@ class _Told(NamedTuple):
 
 
 def _told(answer: Values, group: Callable[[str], str], name: Callable[[Topic], str | None]) -> Iterator[_Told]:
-    """The offsets that an answer tells. `group`, `name`: the recorded name of a group, and of a topic."""
+    """The offsets in an answer. `group`, `name`: the recorded name of a group, and of a topic."""
     for each in answer.get("groups") or [answer]:
         whose = group(each["group_id"]) if "group_id" in each else None
         for entry in each.get("topics") or ():

@@ -1,4 +1,4 @@
-"""Where in an answer a comparison is: for the text of a difference, and for what the structs around a value name."""
+"""The place of a struct in an answer: its path for the text of a difference, and the names of the structs around it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recorder.replay.comparison.shown import shown_name
 from recorder.replay.comparison.terms import NOWHERE, Around
 from recorder.replay.plan import Values
 
-# BROKER, BROKER_LOGGER; the sources of settings that are a broker's, or Kafka's defaults
+# resource types BROKER and BROKER_LOGGER; sources of settings that are a broker's, or Kafka's defaults
 _BROKERS_RESOURCES = (4, 8)
 _BROKERS_SOURCES = (2, 3, 4, 5, 6)
 WITH_BROKERS_SETTINGS = frozenset({CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES})
@@ -19,9 +19,9 @@ WITH_BROKERS_SETTINGS = frozenset({CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A struct's place: in the field `line` of the struct above; an element of an array is the `number`-th met.
+    """The place of a struct: the field `line` of the struct `above`; in an array, the `number`-th matched element.
 
-    `is_brokers`: it tells a broker's own settings, of which only the structure is compared.
+    `is_brokers`: it is in a broker's own settings, which are compared in structure only.
     """
 
     above: Place | None = None
@@ -55,7 +55,7 @@ class Place:
 
 
 def around(above: Around, line: Line, element: Values) -> Around:
-    """What is named around the values of an element."""
+    """The names around the values of an element."""
     name = named_by(line.named or (), element)
     if line.named == TOPIC and name:
         return Around(above.group, name[0], above.partition, above.resource_type)

@@ -1,4 +1,4 @@
-"""Values as short text, for people who read what differs."""
+"""Values as short texts, for people who read differences."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-# A line of a table; config values and messages may be of any size.
+# Characters of a value, which fit in a line of a table. Settings and messages may be of any size.
 MOST_CHARACTERS = 120
-# A path has up to five names of elements, and what it ends with matters most.
+# Characters of a name in a path: a path has up to five names, and its end matters most.
 MOST_IN_NAMES = 40
 
 
 def shown(value: Any) -> str:
-    """A value as in JSON, bytes as hex, and no more than MOST_CHARACTERS of it."""
+    """A value as in JSON, with bytes as hex, at most MOST_CHARACTERS of it."""
     return _cut(_text(value, quoted=True), MOST_CHARACTERS)
 
 
 def shown_name(values: Iterable[Any]) -> str:
-    """What names an element, without quotes."""
+    """The values that name an element, without quotes."""
     return " ".join(_cut(_text(value, quoted=False), MOST_IN_NAMES) for value in values)
 
 
 def _cut(text: str, most: int) -> str:
-    """The beginning of a text, with an ellipsis for the rest."""
+    """The beginning of a text, with an ellipsis in place of the rest."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -36,6 +36,6 @@ def _text(value: Any, quoted: bool) -> str:
     if isinstance(value, dict):
         return "{…}"
     if isinstance(value, list | tuple):
-        # an element takes one character at least, and what separates two
+        # an element takes at least one character, and two more separate it from the next
         return "[" + ", ".join(_text(one, quoted) for one in value[: MOST_CHARACTERS // 3]) + "]"
     return json.dumps(value)

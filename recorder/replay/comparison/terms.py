@@ -1,4 +1,4 @@
-"""Recorded values of an answer in the target's terms, as a comparison expects them there."""
+"""Recorded values of an answer in the target's terms, as the comparison expects them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from recorder.replay.comparison.known import Known, is_nothing
 from recorder.replay.mapping import What
 from recorder.replay.plan import Values
 
-# id and epoch are one value
+# a producer's id and epoch are one value
 EPOCH_OF = {"producer_id": "producer_epoch", "ongoing_txn_producer_id": "ongoing_txn_producer_epoch"}
 _IN_GROUP = frozenset({What.MEMBER, What.INSTANCE, What.GENERATION, What.MEMBER_EPOCH})
 _IN_CLUSTER = frozenset(
     {What.TOPIC_NAME, What.TOPIC_PATTERN, What.TOPIC_ID, What.GROUP, What.TRANSACTION, What.COORDINATOR_KEY}
     | {What.CLIENT_INSTANCE, What.SUBSCRIPTION}
 )
-# all that `known` is asked for; a field of another kind stands for itself
+# the kinds of values that `known` is asked for; a value of another kind is its own counterpart
 ASKED = _IN_GROUP | _IN_CLUSTER | {What.PRODUCER, What.OFFSET, What.RESOURCE}
 
-# fields of members' blobs, whatever the message -> what they hold
+# fields of members' blobs, in all messages -> the kind of their values
 _IN_BLOBS = {"topic": What.TOPIC_NAME, "topics": What.TOPIC_NAME, "leader": What.MEMBER}
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the structs around a value name, in recorded terms."""
+    """The names in the structs around a value, in recorded terms."""
 
     group: str | None = None
     topic: Hashable = None
@@ -39,7 +39,7 @@ NOWHERE = Around()
 
 
 def expected(known: Known, what: What | None, recorded: Any, around: Around) -> Any | None:
-    """The target's value for a recorded one; None: unknown. What says that there is no value stands for itself."""
+    """The target's value for a recorded one; None if unknown. A value that means "none" is its own counterpart."""
     if what not in ASKED or what is None or is_nothing(recorded):
         return recorded
     return known.expected(what, _scope(what, around), recorded)
@@ -54,7 +54,7 @@ def _scope(what: What, around: Around) -> Hashable:
 
 
 def with_epoch(struct: Values, field: str) -> Any:
-    """The value of a field; a producer's id comes with its epoch, where the struct has one."""
+    """The value of a field; that of a producer's id includes its epoch, if the struct has one."""
     epoch = EPOCH_OF.get(field)
     return (struct[field], struct[epoch]) if epoch in struct else struct[field]
 
@@ -62,7 +62,7 @@ def with_epoch(struct: Values, field: str) -> Any:
 def expected_name(
     known: Known, whats: Mapping[str, What], element: Values, fields: Fields, name: Name, around: Around
 ) -> Name | None:
-    """The name of a recorded element as the target names it; None: unknown. `whats`: what the element's fields hold."""
+    """The target's name of a recorded element; None if unknown. `whats`: the kinds of the element's fields."""
     found = []
     for field, value in zip(fields, name, strict=True):
         what = whats.get(field)
@@ -74,7 +74,7 @@ def expected_name(
 
 
 def expected_blob(known: Known, values: Any, around: Around) -> Any | None:
-    """A decoded blob of a group's member as the target's member has it; None: it holds something unknown."""
+    """The target's content for a decoded blob of a group's member; None if an unknown value is in it."""
     if isinstance(values, list):
         return _all([expected_blob(known, one, around) for one in values])
     if not isinstance(values, dict):

@@ -1,13 +1,13 @@
-"""Error codes and states that differ and mean the same: what a cluster says of a moment, not of the request.
+"""Error codes and states that differ without a difference: they depend on the moment, not on the request.
 
 recorded            target    api            why
-any                 0         Produce        the recording's client sent these records again
-retriable, 27, 79   0         any            the recorded cluster was busy with itself; the client asked again
-                                             (but 27 of a commit, which clients don't repeat: only the target has it)
+any                 0         Produce        the recorded client sent these records again
+retriable, 27, 79   0         any            the recorded cluster was busy with itself, and the client asked again
+                                             (but not 27 of a commit, which clients don't repeat)
 0                   46        Produce        the target has these records already
 0                   27        Heartbeat      a member hears of a rebalance when it asks, sooner or later
 
-A transaction that was still ending in the recording may have ended on the target, with all that is told of it.
+A transaction that was still ending in the recording may have ended on the target. Its description then may differ.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from recorder.replay.plan import Values
 NO_ERROR = 0
 REBALANCE_IN_PROGRESS = 27
 DUPLICATE_SEQUENCE_NUMBER = 46
-# "ask again with this id": before JoinGroup version 4 the id was given with the answer
+# "ask again with this id": before JoinGroup version 4 a successful answer gave the id
 MEMBER_ID_REQUIRED = 79
 
-# api key, the target's code, where the recording has none
+# (api key, the target's code) where the recording has no error
 _OF_THE_MOMENT = frozenset({(PRODUCE, DUPLICATE_SEQUENCE_NUMBER), (HEARTBEAT, REBALANCE_IN_PROGRESS)})
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
-# what a transaction's state becomes by itself
+# the state that a transaction reaches by itself
 _BECOMES = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
 
 def has_ended(api_key: int, recorded: Values, target: Values) -> bool:
-    """True for a struct of an answer that tells of a transaction which has meanwhile ended on the target."""
+    """True for a struct about a transaction that was ending in the recording and has ended on the target."""
     later = _BECOMES.get(recorded.get("transaction_state", "")) if api_key == DESCRIBE_TRANSACTIONS else None
     return later is not None and target.get("transaction_state") == later
 
 
 def are_alike(api_key: int, recorded: int, target: int) -> bool:
-    """True if both error codes say the same of the request."""
+    """True if both error codes mean the same for the request."""
     if recorded == target:
         return True
     if recorded == NO_ERROR:
@@ -45,7 +45,7 @@ def are_alike(api_key: int, recorded: int, target: int) -> bool:
 
 
 def _passes(api_key: int, code: int) -> bool:
-    """True if the client asks again, and may have success."""
+    """True if a client asks again after this error, and may succeed."""
     if code == REBALANCE_IN_PROGRESS:
         return api_key not in _COMMITS
     return code == MEMBER_ID_REQUIRED or kafka_error(code).retriable

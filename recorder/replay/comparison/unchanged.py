@@ -1,8 +1,8 @@
-"""The short cut of a comparison: an answer in the recorded bytes says the same if each of its values stands for itself.
+"""A short cut of the comparison: an answer with the recorded bytes is equal if each of its values is its own
+counterpart.
 
-Both sides have one and the same values. So nothing can differ but what the target calls by another name, and only
-values that the cluster assigned, or that name something in it, may be called so. Most answers of a target that does
-what the recording did have few such values, or none (Heartbeat).
+Only a value that the cluster assigned, or that names something in it, can have another counterpart. Most answers of a
+target that behaves as recorded have few such values, or none (Heartbeat).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from recorder.replay.comparison.volatile import MOST_RESPONSES, How
 from recorder.replay.mapping import What
 from recorder.replay.plan import Values
 
-# whose answers hold what members of classic groups tell each other: blobs, with names of their own
+# APIs whose answers hold blobs of classic groups' members, with names of their own
 WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
 
 
 def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Known) -> bool:
-    """True if no value of a recorded answer has another one as its counterpart on the target.
+    """True if each value of a recorded answer is its own counterpart on the target.
 
-    False may also mean that it is not known without a walk.
+    False may also mean that only a walk can tell.
     """
     if api_key in WITH_BLOBS:
         return False
@@ -34,7 +34,7 @@ def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Kn
     return not named or _all_stand(named, answer, known, NOWHERE)
 
 
-# a field with values to look up, and the fields of its elements that have some
+# a field with values to look up, or with fields that have some
 _Named = tuple[tuple[Line, "_Named"], ...]
 
 
@@ -44,7 +44,7 @@ def _named(api_key: int, version: int, same: frozenset[What]) -> _Named:
 
 
 def _of(found: Lines, ways: Ways, looked_up: frozenset[What]) -> _Named:
-    """`ways`: which of these fields name the element that they stand in."""
+    """`ways`: how fields among these name their element."""
     names = {field for way in ways for field in way}
     looked_at = [line for line in found if line.how is not How.LEFT_OUT or line.name in names]
     each = ((line, _of(line.inner, line.named or (), looked_up)) for line in looked_at)

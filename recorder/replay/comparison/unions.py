@@ -1,10 +1,10 @@
-"""What the members of a group have to read, all together.
+"""Assignments of a group's members, all together.
 
-The target's coordinator gives partitions and tasks to members as it likes, one answer after another. What it gives to
-all of them must be what the recorded coordinator gave: no partition is read by nobody, none that wasn't read before.
+The target's coordinator gives partitions and tasks to members as it likes, one answer after another. All together they
+must be those that the recorded coordinator gave: every partition is read, and no other one.
 
-In an answer that describes a group, all members stand side by side (`together`). Heartbeats tell each member its own,
-when it has changed; `Unions` keeps what was ever given within a group, and compares when the replay ends.
+An answer that describes a group has all members side by side (`together`). Heartbeats tell each member its own
+assignment when it changes: `Unions` collects all that a group was ever given, and compares when the replay ends.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
 def given(assignment: Values | None) -> Given:
-    """What one assignment gives: (topic, partition) for each partition, (role, subtopology, partition) for each task.
+    """The parts of one assignment: (topic, partition) for each partition, (role, subtopology, partition) for each task.
 
-    `assignment`: the struct that holds `topic_partitions`, or lists of tasks. A topic is its name, else its id.
+    `assignment`: the struct with `topic_partitions`, or with lists of tasks. A topic is its name, or else its id.
     """
     return frozenset(_given(assignment or {}))
 
@@ -37,12 +37,12 @@ def _given(assignment: Values) -> Iterator[tuple[Hashable, ...]]:
 
 
 def together(members: Iterable[Values], field: str) -> Given:
-    """What a field (`assignment`, `target_assignment`) of all members gives."""
+    """The union of a field (`assignment`, `target_assignment`) of all members."""
     return frozenset().union(*(given(member.get(field)) for member in members))
 
 
 class Differing(NamedTuple):
-    """A group whose members have to read something else than in the recording."""
+    """A group whose members, all together, were assigned something else than in the recording."""
 
     group: str
     only_recorded: Given
@@ -50,9 +50,10 @@ class Differing(NamedTuple):
 
 
 class Unions:
-    """What the heartbeats of each group ever gave, on both sides. Memory: an entry for each partition of a group.
+    """All that the heartbeats of each group ever assigned, on both sides. Memory: an entry for each partition of a
+    group.
 
-    Topics are in the target's terms on both sides: the caller translates recorded ones.
+    Both sides use the same names of topics: the caller translates those of one.
     """
 
     def __init__(self) -> None:
@@ -60,11 +61,11 @@ class Unions:
         self._target: defaultdict[str, set[tuple[Hashable, ...]]] = defaultdict(set)
 
     def add_recorded(self, group: str, assignment: Given) -> None:
-        """What a recorded heartbeat's answer gives."""
+        """Adds the assignment in a recorded answer."""
         self._recorded[group] |= assignment
 
     def add_replayed(self, group: str, assignment: Given) -> None:
-        """What the target's answer gives."""
+        """Adds the assignment in the target's answer."""
         self._target[group] |= assignment
 
     def differing(self) -> Iterator[Differing]:

@@ -1,18 +1,18 @@
-"""Which fields of an answer a replay compares, and how: the table "Comparison" as data.
+"""How a replay compares each field of an answer: the table "Comparison" of docs/replay.md as data.
 
-Two clusters that do the same never answer in the same words. A field is
+Two clusters that do the same never give quite the same answers. A field is
 
-    left out      the target's own affair: times, addresses, sizes, epochs, log bounds
+    left out      the target's own: times, addresses, sizes, epochs, log bounds
     mapped        assigned by the cluster: equal if it is the target's value for the recorded one
-    structure     there or not, errors within it; its value and how many elements there are don't matter
-    union         assignments: any member may have any part; the group's members together must have the same
-    elected       what only the elected member of a group is told: compared where both sides elected the same one
-    equal         all the rest
+    structure     compared in being there, and in errors within it; values and numbers of elements don't matter
+    union         an assignment: any member may have any part; all members together must have the same
+    elected       told to a group's leader only: compared if both sides elected the same one
+    equal         everything else
 
-One rule decides for each field, the first of: its own row (`ROWS`, by API and path, with all below it), a row of its
-name (`NAMES`) or of one of its marks (`MARKS`), the API's (`STRUCTURE_ONLY`), else it must be equal.
-Error codes are fields as well; where they differ, nothing else of their struct is compared.
-Fetched records aren't compared answer by answer (`records`).
+The first rule that applies decides: the field's own row (`ROWS`, by API and path, also for all fields below), a row of
+its name (`NAMES`) or of one of its marks (`MARKS`), its API's (`STRUCTURE_ONLY`); else the field must be equal. Error
+codes are fields as well; where they differ, nothing else of their struct is compared. Fetched records are compared as
+streams (`records`), not answer by answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from types import MappingProxyType
 from proxy.wire import apis
 from proxy.wire.language import Field
 
-# An entry for each response in each version: more than there are.
+# responses in one version that are remembered: more than there are
 MOST_RESPONSES = 1024
 
 
@@ -40,7 +40,7 @@ class How(StrEnum):
     EQUAL = "equal"
 
 
-# What a listing of one node holds depends on how many nodes there are; the others describe nodes and their disks.
+# A node's listing depends on the number of nodes; other answers describe nodes and their disks:
 # Metadata, FindCoordinator, ListGroups, DescribeLogDirs, DescribeQuorum, DescribeCluster, ListTransactions,
 # DescribeTopicPartitions
 STRUCTURE_ONLY = frozenset({3, 10, 16, 35, 55, 60, 66, 75})
@@ -75,9 +75,9 @@ NAMES: Mapping[How, tuple[str, ...]] = {
         *("partition_size", "total_bytes", "usable_bytes", "telemetry_max_bytes"),
         # directories
         *("log_dir", "replica_directory_id"),
-        # sinks to as many nodes as the target has
+        # limited to the target's number of nodes
         "replication_factor",
-        # numbered anew by the replay
+        # counted by the replay itself
         "last_sequence",
         # depends on how the log is cut into answers
         *("records", "aborted_transactions", "acquired_records"),
@@ -94,19 +94,19 @@ MARKS: Mapping[How, tuple[str, ...]] = {
     How.MAPPED: ("topic_name", "topic_id", "group_id", "producer_id", "transactional_id"),
 }
 
-# api key, path -> how; holds for all below the path as well
+# (api key, path) -> how; for all fields below the path as well
 ROWS: Mapping[tuple[int, str], How] = {
-    # the coordinator's key: a group's or a transaction's
+    # a group's or transactional id
     (10, "coordinators.key"): How.MAPPED,
-    # whoever the target elects
+    # the member that the target elects
     (11, "leader"): How.LEFT_OUT,
     (11, "members"): How.ELECTED,
     (11, "skip_assignment"): How.ELECTED,
-    # asked for the present epoch, so the end is the log's
+    # the replay asks for the present epoch, so this is the log's end
     (23, "topics.partitions.end_offset"): How.LEFT_OUT,
-    # a broker's settings stand behind a topic's
+    # a topic's settings fall back to a broker's
     (32, "results.configs.synonyms"): How.LEFT_OUT,
-    # what members are told
+    # members' assignments
     (68, "assignment"): How.UNION,
     (68, "member_epoch"): How.MAPPED,
     (76, "assignment"): How.UNION,
@@ -115,11 +115,11 @@ ROWS: Mapping[tuple[int, str], How] = {
     (88, "active_tasks"): How.UNION,
     (88, "standby_tasks"): How.UNION,
     (88, "warmup_tasks"): How.UNION,
-    # as members were told before
+    # repeats what members were told
     (88, "partitions_by_user_endpoint"): How.LEFT_OUT,
-    # asked of whichever member comes first
+    # asked of the member that comes first
     (88, "topology_description_required"): How.LEFT_OUT,
-    # what describes members
+    # descriptions of members
     (69, "groups.members.assignment"): How.UNION,
     (69, "groups.members.member_epoch"): How.LEFT_OUT,
     (69, "groups.members.target_assignment"): How.UNION,
@@ -129,10 +129,10 @@ ROWS: Mapping[tuple[int, str], How] = {
     (89, "groups.members.member_epoch"): How.LEFT_OUT,
     (89, "groups.members.target_assignment"): How.UNION,
     (89, "groups.topology.epoch"): How.LEFT_OUT,
-    # as the member said it
+    # repeats what the member said
     (89, "groups.members.task_offsets.offset"): How.EQUAL,
     (89, "groups.members.task_end_offsets.offset"): How.EQUAL,
-    # a client's own address, as its heartbeats said
+    # a client's own address, from its heartbeats
     (89, "groups.members.user_endpoint"): How.EQUAL,
     # where paging stopped
     (75, "next_cursor"): How.LEFT_OUT,
@@ -141,7 +141,7 @@ ROWS: Mapping[tuple[int, str], How] = {
 
 @lru_cache(MOST_RESPONSES)
 def rules(api_key: int, version: int) -> Mapping[str, How]:
-    """How each field of this response is compared, by path; empty for an API that the catalog lacks."""
+    """How each field of a response is compared, by path; empty for an API that the catalog lacks."""
     response = apis.message("response", api_key)
     return MappingProxyType(dict(_rules(api_key, version, response.fields, "", None))) if response else {}
 
@@ -154,7 +154,7 @@ def _rules(
             path = above + field.name
             how = inherited or rule(api_key, path, field)
             yield path, how
-            # a struct is compared field by field unless something was said of all of it
+            # a struct is compared field by field unless its rule is for all of it
             passed_on = how if inherited or _holds_below(api_key, path, how) else None
             yield from _rules(api_key, version, field.fields, path + ".", passed_on)
 
@@ -164,7 +164,7 @@ def _holds_below(api_key: int, path: str, how: How) -> bool:
 
 
 def rule(api_key: int, path: str, field: Field) -> How:
-    """The rule of one field, whatever stands above it."""
+    """The rule of one field, regardless of the fields around it."""
     of_path = ROWS.get((api_key, path))
     if of_path is not None:
         return of_path
@@ -174,6 +174,6 @@ def rule(api_key: int, path: str, field: Field) -> How:
 
 
 def named(field: Field) -> set[How]:
-    """What rows of names and marks say of a field: one thing, or nothing."""
+    """The rules for a field's name and marks: one, or none."""
     of_name = {how for how, names in NAMES.items() if field.name in names}
     return of_name | {how for how, marks in MARKS.items() if field.marks & set(marks)}

@@ -1,4 +1,4 @@
-"""Answers the questions of `prepare`: one connection a node, one request at a time."""
+"""Asks the target the questions of `prepare`: one connection for each node, one request at a time."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached,
 from recorder.replay.prepare import Script
 from recorder.replay.requests.retries import FIRST_PAUSE, is_passing
 
-# a node that is not known yet: whichever of the addresses given answers
+# a node that is not known yet: the first of the given addresses that answers
 _BOOTSTRAP = None
-# the id under which its versions stand meanwhile, and of a coordinator that nobody names
+# the node id of the first connection in `cluster.offered`, and of a coordinator that is not known
 _UNKNOWN = -1
 
 
 class Asker:
-    """Connections to the target's nodes, and the cluster as their answers tell it. `wait`: ns for errors that pass."""
+    """Connections to the target's nodes, and the cluster as their answers describe it.
+
+    `wait`: how long (ns) errors that pass are asked again.
+    """
 
     def __init__(self, target: Target, cluster: Cluster, wait: int) -> None:
         self._target, self._cluster, self._wait = target, cluster, wait
         self._connections: dict[int | None, Connection] = {}
 
     async def run(self, script: Script) -> None:
-        """Runs a script to its end. Errors: NotReached where no address of the target answers."""
+        """Runs a script to its end. Errors: NotReached if no address of the target answers."""
         await self._connect(_BOOTSTRAP)
         answer: Values | None = None
         while True:
@@ -45,12 +48,12 @@ class Asker:
             answer = None if made is None else await self._answer(made)
 
     async def look_at_all(self) -> None:
-        """Asks each node what it offers."""
+        """Dials each node, and so learns which versions it offers."""
         for node in self._cluster.nodes:
             await self._connect(node)
 
     async def _answer(self, made: Made) -> Values | None:
-        """An answer without an error that passes, as long as there is time; None where there is none."""
+        """An answer without an error that passes, or the last one when time is up; None if there is none."""
         until, cuts = time.monotonic_ns() + self._wait, 0
         while True:
             node = await self._node(made)
@@ -59,7 +62,7 @@ class Asker:
             answer = await self._write(made.api_key, made.values, node, made.newest)
             if answer is not None and not is_passing(made.api_key, answer):
                 return answer
-            # a coordinator that nobody names yet is no connection that was cut
+            # an unknown coordinator is no broken connection
             cuts += answer is None and node != _UNKNOWN
             if time.monotonic_ns() >= until or cuts == MAX_CUTS:
                 return answer
@@ -133,7 +136,7 @@ class Asker:
 
 @asynccontextmanager
 async def asking(target: Target, cluster: Cluster, wait: int) -> AsyncIterator[Asker]:
-    """An Asker whose connections are closed in the end."""
+    """An Asker. Its connections are closed in the end."""
     asker = Asker(target, cluster, wait)
     try:
         yield asker

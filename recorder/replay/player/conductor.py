@@ -1,7 +1,8 @@
-"""Brings an engine together with sockets, rows and the clock.
+"""Connects an engine with sockets, the capture's happenings and the clock.
 
-One task reads all plain sockets (`sockets`), a task each those with TLS (`dial`). The engine is called where the bytes
-arrive, and its actions are done at once. Rows are read by a thread, a few at a time, so that the sockets never wait.
+One task reads all plain sockets (`sockets`); each TLS connection has a task of its own (`dial`). The task that reads an
+answer calls the engine, and its actions are carried out at once. A thread reads the capture, a little at a time, so
+that the sockets never wait.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from recorder.replay.player.places import Places
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
 from recorder.replay.stream import Happening, Reads
 
-# rows fed between two looks at the sockets
+# happenings that are fed between two looks at the sockets
 _SLICE = 16
-# How long before the first request is due reading begins (ns): a file is opened, and the first rows are fed. A late
-# start would make all those late that follow soon.
+# How long (ns) before the first request is due reading begins: a file is opened, and the first happenings are fed. A
+# late start would delay all requests that follow soon.
 _LEAD = 5 * 10**8
-# how long nothing may happen before the engine is asked again (ns), and whether it wants rows (s)
+# how long nothing may happen before the engine is woken (ns), and before it is asked again for room (s)
 _IDLE, _LOOK = 5 * 10**8, 0.01
 
 
 class Conductor:
-    """Plays a world's capture. `rows`: what happened, oldest first."""
+    """Plays a world's capture. `rows`: its happenings, oldest first."""
 
     def __init__(self, world: World, target: Target, rows: Iterator[Happening | Reads]) -> None:
         self._target, self._rows = target, rows
@@ -76,7 +77,10 @@ class Conductor:
         self._changed = trio.Event()
 
     def _notice(self) -> None:
-        """Does what the engine asks for; tells those who wait for the clock, or for room, if it concerns them."""
+        """Carries out the engine's actions.
+
+        Wakes the tasks that wait for the clock, or for room, if they are concerned.
+        """
         self._do()
         wake = self.engine.next_wake
         if self.engine.finished or (wake is not None and (self._wakes_at is None or wake < self._wakes_at)):
@@ -89,7 +93,7 @@ class Conductor:
             if self._target.recording is not None:
                 await self._target.recording.room()
             if not self.engine.wants(time.monotonic_ns()):
-                # answers, or time, make room again
+                # answers, and time, make room again
                 self._room = trio.Event()
                 with trio.move_on_after(_LOOK):
                     await self._room.wait()
@@ -97,7 +101,7 @@ class Conductor:
             try:
                 is_end = await self._feed_some()
             except (DamagedFileError, UnknownFormatError, OverBudget, OSError):
-                # it could be read when it was looked through: what was begun is ended in order
+                # the survey could read it: what was begun is ended in order
                 self.stop(Ending.DAMAGED)
                 return
             self._notice()
@@ -106,7 +110,10 @@ class Conductor:
             await trio.lowlevel.checkpoint()
 
     async def _feed_some(self) -> bool:
-        """Feeds a few rows; True at the end. A thread reads from the disk, and only that: it would take turns else."""
+        """Feeds a few happenings. True at the end.
+
+        A thread does nothing but read from the disk: more would slow this one down.
+        """
         for _ in range(_SLICE):
             row = next(self._rows, None)
             while isinstance(row, Reads):
@@ -122,7 +129,7 @@ class Conductor:
         return False
 
     def _is_due(self, now: int) -> bool:
-        """True if a request's time has come: it leaves before more is read. (At `max` all times have come.)"""
+        """True if a request is due: it leaves before more is read. (At `max` all are due.)"""
         wake = self.engine.next_wake
         return self._is_timed and wake is not None and wake <= now
 
@@ -163,7 +170,7 @@ class Conductor:
         self._notice()
 
     async def _load(self, action: Load) -> None:
-        # the rows are read by one thread at a time, too: what they read is not in memory twice
+        # one thread reads the capture at a time: frames that two threads read would be in memory twice
         frames = await trio.to_thread.run_sync(
             self._places.frames, action.place, action.answer_place, limiter=self._reading
         )

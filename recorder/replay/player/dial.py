@@ -1,6 +1,7 @@
-"""A connection to the target that is ready for requests: dialled, over TLS if asked for, its versions known, logged in.
+"""Dials the target: a connection with TLS if asked for, its node's versions known, logged in, ready for requests.
 
-Where there is TLS, or all is recorded, two tasks read and write; a plain socket is watched with all others (`sockets`).
+Connections with TLS, and recorded ones, have two tasks that read and write. Plain sockets are watched together
+(`sockets`).
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class Target:
 
     Attributes:
         bootstrap: addresses as given.
-        tls: makes a context, and the name that certificates must have (None: the host that is dialled).
-        logins: who logs in for whom; None: nobody does.
-        recording: is told of all bytes of all connections; None: nothing is.
+        tls: the context, and the name that certificates must have (None: the host that is dialled).
+        logins: the settings file's logins; None: there are none.
+        recording: records all bytes of all connections; None if nothing is recorded.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
@@ -55,7 +56,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a node says of itself when it is dialled."""
+    """The versions and features that a node has told when it was dialled."""
 
     offered: Offered
     features: Mapping[str, int]
@@ -65,11 +66,11 @@ class Connection:
     """An open connection.
 
     Args:
-        plain: its socket, where that is to be watched with all others: there is no TLS, and no tape.
-        tape: what keeps all that is sent and received; None: nobody does.
+        plain: its socket, if that is to be watched with all others: without TLS and tape.
+        tape: records all that is sent and received; None if nothing is recorded.
 
     Attributes:
-        frames: what has come and is no whole frame.
+        frames: bytes received that are no whole frame yet.
     """
 
     def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None, tape: Tape | None) -> None:
@@ -80,13 +81,13 @@ class Connection:
         self._more = trio.Event()
         self._is_closing = False
         self._is_full = False
-        # requests behind those that the socket is taking
+        # requests that wait behind those that the socket is taking
         self._behind = 0
 
     def write(self, sends: Sequence[Send]) -> int:
-        """Keeps bytes until `run` writes them: at once, unless earlier ones still wait for the socket.
+        """Queues requests for `run`, which writes them at once unless earlier ones still wait for the socket.
 
-        Returns how many requests begin to leave by this.
+        Returns how many requests begin to leave now.
         """
         for send in sends:
             data = bytes(send.data)
@@ -98,12 +99,15 @@ class Connection:
         return 0 if self._is_full else len(sends)
 
     def close(self) -> None:
-        """Ends the connection when everything has left."""
+        """Ends the connection once everything has left."""
         self._is_closing = True
         self._more.set()
 
     async def run(self, received: Callable[[list[bytes]], None], begun: Callable[[int], None]) -> None:
-        """Reads and writes until the connection has ended. `begun`: told how many more requests begin to leave."""
+        """Reads and writes until the connection has ended.
+
+        `begun`: called with how many more requests begin to leave.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._run_writer, begun)
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, WireError):
@@ -112,7 +116,7 @@ class Connection:
             nursery.cancel_scope.cancel()
 
     def early(self) -> list[bytes]:
-        """Frames that came behind the last answer that was asked for."""
+        """Frames that arrived behind the last answer to `ask`."""
         found, self._early = self._early, []
         return found
 
@@ -132,11 +136,11 @@ class Connection:
             await self._stream.aclose()
 
     async def ask(self, frame: bytes) -> bytes:
-        """Sends a frame and reads the next one: before the reader runs. Errors: NotReached."""
+        """Sends a frame and returns the next one, before `run`. Errors: NotReached."""
         return await self.ask_raw(framed(frame))
 
     async def ask_raw(self, data: bytes) -> bytes:
-        """The same for a frame with its length."""
+        """Sends a frame with its length and returns the next one, before `run`. Errors: NotReached."""
         if self._tape is not None:
             self._tape.sends(data)
         await self._stream.send_all(data)
@@ -152,7 +156,7 @@ class Connection:
         return self._early.pop(0)
 
     async def _receive(self) -> bytes:
-        """The next bytes; none at the end."""
+        """The next bytes; empty at the end."""
         if self._tape is None:
             return bytes(await self._stream.receive_some(READ))
         await self._tape.room()
@@ -176,7 +180,7 @@ class Connection:
 async def dial(
     target: Target, host: str, port: int, principal: str | None, node: int | None = None
 ) -> tuple[Connection, Said, Login | None]:
-    """A connection that is ready. `node`: who is dialled, if that is known. Errors: NotReached."""
+    """A connection that is ready for requests. `node`: the id of the dialled node, if known. Errors: NotReached."""
     with trio.move_on_after(CONNECT_SECONDS):
         try:
             connection = await _connect(target, host, port, node)
@@ -198,17 +202,17 @@ async def dial(
 def _why(error: BaseException) -> str:
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
-        # one for each address of a host
+        # one error for each address of a host
         cause = cause.exceptions[0]
     number = cause.errno if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) else None
-    # those of looking up names are negative, and have texts of their own
+    # error numbers of name look-ups are negative, and have their own texts
     return os.strerror(number) if number is not None and number > 0 else str(cause) or type(cause).__name__
 
 
 async def _connect(target: Target, host: str, port: int, node: int | None) -> Connection:
     plain = await trio.open_tcp_stream(host, port)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # trio lets the kernel take 16 KiB beyond the peer's window: a large request would leave in many pieces
+    # trio limits what the kernel takes beyond the peer's window to 16 KiB: a large request would leave in many pieces
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
     if target.tls is None:
         tape = _tape(target, plain, host, port, node)
@@ -233,14 +237,14 @@ def _tape(target: Target, plain: trio.SocketStream, host: str, port: int, node: 
 
 
 def _unwrapped(plain: trio.SocketStream) -> socket.socket:
-    """The socket of a stream, to be watched by others, which trio's own object does not allow."""
+    """The socket of a stream, to be watched with others, which trio's own object does not allow."""
     raw = socket.socket(fileno=socket.dup(plain.socket.fileno()))
     raw.setblocking(False)
     return raw
 
 
 async def _versions(connection: Connection) -> Said:
-    """What the node offers. A broker that knows no ApiVersions (before 0.10) closes: nothing is known of it."""
+    """The versions that a node offers. A broker without ApiVersions (before 0.10) hangs up: it can't be used."""
     values = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
     for version in (_VERSIONS_NEWEST, _VERSIONS_OLDEST):
         frame = encode_request(API_VERSIONS, version, correlation_id=0, client_id=CLIENT_ID, values=values)
@@ -262,7 +266,7 @@ async def _log_in(connection: Connection, logins: Logins | None, principal: str 
     entry = logins.of(principal)
     if entry is None:
         raise NotReached(f"nobody is to log in for {principal or 'connections without a principal'}")
-    # the secret's file may be on a disk that hangs
+    # in a thread: the secret's file may be on a disk that hangs
     credentials = await trio.to_thread.run_sync(entry.credentials, abandon_on_cancel=True)
     login = Login(credentials, said.offered, client_id=CLIENT_ID)
     data = login.next(None)

@@ -1,11 +1,11 @@
-"""A stream of bytes cut into frames."""
+"""Cuts a stream of bytes into frames."""
 
 from __future__ import annotations
 
 from proxy.wire.errors import WireError
 
 READ = 256 << 10
-# the largest answer that is taken: Kafka's own clients have the same limit
+# the largest accepted answer: the limit of Kafka's own clients
 LARGEST = 0x7FFFFFFF
 
 
@@ -16,7 +16,7 @@ class Frames:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that are whole now. Errors: WireError for a length that no frame has."""
+        """The frames that are complete now. Errors: WireError for a length that no frame has."""
         if self._rest:
             self._rest += data
             if not self._may_end():
@@ -35,7 +35,7 @@ class Frames:
         return found
 
     def _may_end(self) -> bool:
-        """True if the first frame is whole: a large one is not looked at again with each piece."""
+        """True if the first frame is complete: a large one is not looked at again with each piece."""
         return len(self._rest) >= 4 and len(self._rest) - 4 >= _size(self._rest, 0)
 
 

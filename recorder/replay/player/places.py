@@ -1,7 +1,8 @@
-"""Frames that are read from the capture once more, by their place in it.
+"""Reads frames from the capture again, by their place in it.
 
-What waits is asked for nearly in the order of the capture. So row groups are read forward, frame by frame, and the
-frames that passed last are kept: the answer of one exchange stands behind the requests of others.
+They are asked for nearly in the capture's order. So row groups are read forward, frame by frame, and the last frames
+are
+kept: an exchange's answer stands behind other requests.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.reader import MAX_GROUPS, CaptureFile, streamed_bodies
 from recorder.replay.plan import Place
 
-# bytes of frames that are kept of a row group
+# bytes of the last frames that are kept of a row group
 RECENT = 8 << 20
-# So many rows ahead a frame is reached by reading on; for one further on, whole pages can be left out.
+# Rows that are read to reach a frame ahead. For one further ahead, reading begins anew and can skip whole pages.
 NEAR = 32
 
 
 class Places:
-    """The row groups that were read last stay open."""
+    """The frames of a capture. The row groups that were read last stay open."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[CaptureFile, int], _Forward] = {}
 
     def frames(self, request: Place, answer: Place | None) -> tuple[bytes | None, bytes | None]:
-        """The frames at these places; None where there is none, or it can't be read any more. Blocks."""
+        """The frames at these places; None for a frame that is not there or can't be read any more. Blocks."""
         return self._frame(request), self._frame(answer)
 
     def _frame(self, place: Place | None) -> bytes | None:
@@ -56,7 +57,7 @@ class _Forward:
         self._size = 0
 
     def at(self, row: int) -> bytes | None:
-        """The frame of a row. Errors: as of `row_groups`."""
+        """The frame of a row. Errors: those of `row_groups`."""
         if row in self._recent:
             return self._recent[row]
         if not 0 < self._next <= row < self._next + NEAR:

@@ -1,9 +1,10 @@
-"""What a replay sends and receives, kept as a capture of its own (`--record`): the proxy's recorder, plugged in here.
+"""Keeps all that a replay sends and receives as a capture of its own (`--record`), with the proxy's recorder.
 
-    Recording   the session: its tap, the process that makes Parquet of it, the origins of its exchanges
-    Tape        one connection of it
+    Recording   the session: its tap, the process that makes Parquet files of it, the origins of its exchanges
+    Tape        one of its connections
 
-The same promises: secrets are masked, and a full or slow disk costs a gap, never time (unless it is asked to wait).
+The proxy's promises hold here too: secrets are masked, and a full or slow disk causes a gap, never a delay (unless the
+replay is told to wait).
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from recorder.capture.tap import Tap, compactor_command, open_tap
 from recorder.ready import troubles
 from recorder.terminal import console, size
 
-# what leaves the replay was of its own making, and answers of any length are taken (`dial.LARGEST`)
+# no limits: requests are the replay's own, and answers of any length are taken (`frames.LARGEST`)
 _LIMITS = FrameLimits(0x7FFFFFFF, 0x7FFFFFFF)
-# how long a compactor that has failed is left alone, and how long a disk has for the last origins, in seconds
+# seconds until a compactor that has failed runs again, and seconds that a disk has for the last origins
 _PAUSE, _LAST_WRITE = 1.0, 20.0
-# how often a replay that waits for the disk looks again, in seconds
+# seconds between two looks of a replay that waits for the disk
 _LOOK_AGAIN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedConnection:
-    """A connection of the replay, as a tap wants it: `client` is the replay's own socket, `listener` the target's."""
+    """A connection of the replay, for the tap. `client`: the replay's own socket; `listener`: the target's."""
 
     connection: int
     at_ns: int
@@ -56,7 +57,7 @@ class OpenedConnection:
 
 
 class Tape:
-    """Records one connection. Bytes are told before they are written, and when they were read."""
+    """Records one connection. Bytes are recorded before they are written, and after they were read."""
 
     def __init__(
         self, tap: Tap, origins: Origins, facts: OpenedConnection, conversation: Conversation, unread: Counter[Cause]
@@ -76,7 +77,7 @@ class Tape:
                 self._origins.add(self._number, number, origin)
 
     def came(self, data: bytes) -> None:
-        """Bytes were read; none: the target has ended the connection."""
+        """Bytes were read. Empty: the target has ended the connection."""
         now = time.monotonic_ns()
         if not data:
             self._tap.half_closed(self._number, Direction.RESPONSE, now)
@@ -85,13 +86,13 @@ class Tape:
             self._arrived(Direction.RESPONSE, data, now, self._conversation.responses(data, now))
 
     def _reads(self, data: bytes) -> bool:
-        """False behind bytes that are no frame of Kafka's, where nobody can tell what a byte is: these are counted."""
+        """False behind bytes that are no Kafka frame, where nothing can be read any more: such bytes are counted."""
         if self._ending is not None:
             self._unread[self._ending] += len(data)
         return self._ending is None
 
     async def room(self) -> None:
-        """Waits while the disk is to be waited for."""
+        """Waits while the disk is full, if the replay waits for it."""
         await _room(self._tap)
 
     def _arrived(self, direction: Direction, data: bytes, now: int, step: Step) -> None:
@@ -103,7 +104,7 @@ class Tape:
         self._ending = self._ending or Cause.BROKER_RESET
 
     def close(self) -> None:
-        """The connection is gone; nothing happens the second time."""
+        """The connection is gone. Further calls do nothing."""
         if not self._is_closed:
             self._is_closed = True
             self._tap.closed(self._number, self._ending or Cause.CLIENT_CLOSED, time.monotonic_ns())
@@ -120,12 +121,12 @@ class Recording:
         self._routes = Routes.to_record()
         self._numbers = count()
         self._nodes: dict[int, str] = {}
-        # bytes behind what could not be read
+        # bytes behind those that could not be read
         self._unread: Counter[Cause] = Counter()
         self._compactor = _Compactor(self._tap, compactor_command(folder, self._tap.session))
 
     def opened(self, node: int | None, address: str, client: str, tls: bool) -> Tape:
-        """A connection to the target. `client`: the replay's side of it."""
+        """A connection to the target was opened. `client`: the address of the replay's socket."""
         if node is not None and self._nodes.get(node) != address:
             self._nodes[node] = address
             self._tap.node(node, address, address, MAIN)
@@ -133,11 +134,14 @@ class Recording:
         return Tape(self._tap, self._origins, facts, Conversation(self._routes, _LIMITS), self._unread)
 
     async def room(self) -> None:
-        """Waits while the disk is to be waited for."""
+        """Waits while the disk is full, if the replay waits for it."""
         await _room(self._tap)
 
     def close(self) -> list[str]:
-        """Writes what is left and makes Parquet of it. Blocks. Returns lines on where it is, and what is missing."""
+        """Writes what is left and makes Parquet files of it. Blocks.
+
+        Returns lines on where it is, and what is missing.
+        """
         self._tap.close()
         self._origins.close(_LAST_WRITE)
         self._compactor.close()
@@ -145,7 +149,7 @@ class Recording:
         return [*self._told(counted["dropped_bytes"], bool(counted["failed"])), *self._compacted()]
 
     def _compacted(self) -> list[str]:
-        """Compacts what the session's compactor has left. Returns what keeps it from that."""
+        """Compacts what the session's compactor has left. Returns the troubles that it meets."""
         try:
             return troubles(compact(self._folder, only_own=True))
         except OSError as error:
@@ -169,7 +173,10 @@ async def _room(tap: Tap) -> None:
 
 
 class _Compactor:
-    """Keeps the session's compactor running, in a thread. It runs in a session of its own: Ctrl-C is for the replay."""
+    """Keeps the compactor running, in a thread.
+
+    Its process has a session of its own, so that Ctrl-C does not reach it.
+    """
 
     def __init__(self, tap: Tap, command: Sequence[str]) -> None:
         self._tap, self._command = tap, command
@@ -198,7 +205,7 @@ class _Compactor:
 
 @asynccontextmanager
 async def recording(folder: Path | None, when_full: WhenFull) -> AsyncIterator[Recording | None]:
-    """A recording into a folder, finished in the end; None where nothing is to be recorded. Errors: FolderError."""
+    """A recording into a folder, finished in the end; None without a folder. Errors: FolderError."""
     if folder is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""A replay from its first look at the capture to its exit code."""
+"""A replay from the survey of the capture to the exit code."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ from recorder.replay.survey import Survey, survey
 from recorder.terminal import console, percent
 
 SECOND = 10**9
-# How long the thread that reads the disk may keep the interpreter from the one that serves the sockets.
+# seconds for which the thread that reads the disk may keep the interpreter from the one that serves the sockets
 _SWITCH_SECONDS = 0.0005
-# Objects made since the last collection, less those that are gone: an exchange in flight takes some thirty.
+# Objects made since the last collection, less deleted ones: an exchange in flight has some thirty.
 _COLLECT_AFTER = 50_000
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be played, where to, and what is made of it."""
+    """A replay as the command asks for it: the capture, the target, the options, the reports."""
 
     folder: Path
     bootstrap: tuple[tuple[str, int], ...]
@@ -75,19 +75,19 @@ class Job:
     record_when_full: WhenFull = WhenFull.DROP
 
     def rows(self) -> Iterator[Happening]:
-        """What happened in the capture, as far as sessions and cluster choose it."""
+        """The happenings of the capture, as far as sessions and cluster choose them."""
         return happenings(self.folder, self.sessions, self.cluster)
 
     def looked_at(self) -> Iterator[Happening]:
-        """The same of all clusters."""
+        """The happenings of all clusters, as far as sessions choose them."""
         return happenings(self.folder, self.sessions)
 
     def steps(self) -> Iterator[Happening | Reads]:
-        """What is played, with a `Reads` before each step that reads from the disk."""
+        """The happenings to play, with a `Reads` before each step that reads from the disk."""
         return in_steps(self.folder, self.sessions, self.cluster)
 
     def words(self) -> tuple[str, ...]:
-        """The options and filters, as they would be typed."""
+        """The options and filters as they would be typed."""
         sessions = (f"--session {shlex.quote(name)}" for name in self.sessions)
         cluster = () if self.cluster is None else (f"--cluster {shlex.quote(self.cluster)}",)
         return (*self.options.words(), *self.choice.words(), *sessions, *cluster)
@@ -98,11 +98,11 @@ class Job:
 
 
 def run(job: Job) -> int:
-    """Plays; the exit code. Errors: ClickException with the line that the user reads."""
+    """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
     surveyed = _surveyed(job)
     _check(job, surveyed)
     if surveyed.other_clusters:
-        # nodes, topics and ids of the others would pass for those of the one that is played
+        # nodes, topics and ids of other clusters must not pass for those of the one that is played
         job = replace(job, cluster=next(iter(surveyed.clusters)))
         surveyed = _surveyed(job)
     return trio.run(_run, job, surveyed)
@@ -135,7 +135,7 @@ def _check(job: Job, found: Survey) -> None:
 
 
 def _too_much_withheld(job: Job, share: float) -> Iterator[str]:
-    """A sentence where so much can't be played that it is too much. `share`: percent."""
+    """A sentence if too many requests can't be played. `share`: percent."""
     if share > job.partial:
         yield (
             f"{percent(share)} of the requests can't be played, --partial {job.partial:g} allows less: "
@@ -198,7 +198,7 @@ def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: N
 
 
 def _written(surveyed: Survey, names: Names, found: Prepared) -> str:
-    """What a replay writes, with the target's names; empty: nothing."""
+    """The things that a replay writes, by the target's names; empty if there are none."""
     changes = {api: number for api, number in surveyed.sent.items() if _changes(api)}
     kinds = {"topic": surveyed.used_topics(), "group": surveyed.groups, "transactional id": surveyed.transactions}
     written = {
@@ -245,7 +245,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     with console(stderr=True).status("looking at each request ..."):
         rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
     if job.options.create_topics and found.lacking:
-        # one request makes all topics, one gives others their further partitions
+        # one request creates all topics, another one adds partitions
         plan.made[CREATION] = len({bool(cluster.partitions(name)) for name in found.lacking})
     plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
@@ -260,7 +260,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
 
 async def _play(job: Job, world: World, target: Target) -> None:
     with _short_pauses():
-        # the clock runs from here on
+        # the replay's clock starts here
         conductor = Conductor(world, target, job.steps())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_listen, conductor, nursery.cancel_scope)
@@ -272,9 +272,9 @@ async def _play(job: Job, world: World, target: Target) -> None:
 
 @contextmanager
 def _short_pauses() -> Iterator[None]:
-    """The collector leaves alone what was there before: looking at a hundred thousand objects takes 50 ms.
+    """Keeps the garbage collector from the objects made until now: looking at a hundred thousand takes 50 ms.
 
-    It looks seldom at what was made since: an exchange leaves no circles, and looking takes an eighth of the play.
+    It looks seldom at newer ones: an exchange leaves no reference cycles, and looking would take an eighth of the time.
     """
     interval, before = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -290,7 +290,7 @@ def _short_pauses() -> Iterator[None]:
 
 
 async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:
-    """Ctrl-C ends the replay in order; once more, at once."""
+    """Ctrl-C ends the replay in order; a second one, at once."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
             conductor.stop(Ending.INTERRUPTED)
@@ -311,7 +311,7 @@ async def _show_progress(conductor: Conductor) -> None:
 
 
 def _told(job: Job, result: Result) -> int:
-    # before anything is printed: whoever reads that may stop reading
+    # before anything is printed: the reader of a pipe may stop reading
     for path in job.reports:
         job.write(result, path)
     screen = console()

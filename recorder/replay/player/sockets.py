@@ -1,7 +1,7 @@
 """Plain connections, all watched by one task: an answer costs a read and a call, and no switch of tasks.
 
-The epoll of all sockets is itself what trio waits for. Bytes leave at once where a socket takes them; the rest leaves,
-in its order, when it takes more.
+trio waits for the epoll of all sockets. Bytes are written at once as far as a socket takes them; the rest follows in
+order when it takes more.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from proxy.wire.primitives import Buffer
 from recorder.replay.engine.channels import Send
 from recorder.replay.player.frames import READ, Frames
 
-# so many pieces leave with one call at most: Linux takes 1,024
+# pieces that one call writes; Linux takes up to 1,024
 _PIECES = 256
-# pieces of more bytes than this together are written without a copy
+# bytes from which several pieces are written without being copied together
 _LARGE = 64 << 10
 
 
@@ -29,14 +29,14 @@ class Wire(Protocol):
     """An open connection as the conductor uses it."""
 
     def write(self, sends: Sequence[Send]) -> int:
-        """Writes, or keeps what the socket does not take. Returns how many requests begin to leave by this."""
+        """Writes requests, or keeps what the socket does not take. Returns how many requests begin to leave now."""
 
     def close(self) -> None:
-        """Ends the connection when everything has left."""
+        """Ends the connection once everything has left."""
 
 
 class Sockets:
-    """The sockets of a replay. `batch`: called when all that have news were served."""
+    """The sockets of a replay. `batch`: called after all sockets with events were served."""
 
     def __init__(self, batch: Callable[[], None]) -> None:
         self._batch = batch
@@ -57,12 +57,12 @@ class Sockets:
             self._epoll.close()
 
     def add(self, wire: PlainWire, number: int) -> None:
-        """Watches a socket for what comes."""
+        """Watches a socket for bytes to read."""
         self._wires[number] = wire
         self._epoll.register(number, select.EPOLLIN)
 
     def watch_room(self, number: int, *, is_full: bool) -> None:
-        """Watches a socket that takes no more for room, too."""
+        """Watches a full socket for room, too."""
         if number in self._wires:
             self._epoll.modify(number, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
 
@@ -73,7 +73,10 @@ class Sockets:
 
 
 class PlainWire:
-    """A connection without TLS. `received`: told what came; `begun`: how many more requests begin to leave."""
+    """A connection without TLS. `received`: called with frames.
+
+    `begun`: called with how many more requests begin to leave.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class PlainWire:
         self._sockets, self._plain, self._frames = sockets, plain, frames
         self._received, self._begun = received, begun
         self._out: deque[memoryview] = deque()
-        # bytes that were given and taken so far, and behind how many each request stands that has not begun to leave
+        # bytes given to `write`, and taken by the socket, so far; where each request starts that has not begun to leave
         self._given = self._taken = 0
         self._starts: deque[int] = deque()
         self._ended = trio.Event()
@@ -126,7 +129,7 @@ class PlainWire:
             self._ended.set()
 
     def serve(self, events: int) -> None:
-        """Reads, and writes what is left, as far as the socket has news."""
+        """Reads, and writes what is left, by the socket's events."""
         if events & select.EPOLLOUT and self._out:
             if self._flush():
                 self._sockets.watch_room(self._number, is_full=False)
@@ -152,7 +155,7 @@ class PlainWire:
             self._sockets.remove(self._number)
 
     def _flush(self) -> bool:
-        """Writes what the socket takes of what is left. True if that was all."""
+        """Writes as much of the rest as the socket takes. True if that was all."""
         while self._out:
             pieces = [self._out[at] for at in range(min(len(self._out), _PIECES))]
             size, taken = sum(map(len, pieces)), self._send(pieces)
@@ -172,13 +175,13 @@ class PlainWire:
         try:
             taken = self._plain.sendmsg(pieces) if len(pieces) > 1 else self._plain.send(pieces[0])
         except OSError:
-            # full, or broken: the reader finds out as well, and says so
+            # full, or broken, which the next read finds out
             return 0
         self._taken += taken
         return taken
 
     def _pass_begun(self) -> int:
-        """How many requests have begun to leave since this was asked last."""
+        """How many requests have begun to leave since the last call."""
         waited = len(self._starts)
         while self._starts and self._starts[0] < self._taken:
             self._starts.popleft()
@@ -186,7 +189,7 @@ class PlainWire:
 
 
 def _gathered(pieces: list[Buffer]) -> list[Buffer]:
-    """Small pieces as one: copying them costs less than handing them to the kernel one by one."""
+    """Joins small pieces: copying them costs less than giving them to the kernel one by one."""
     if len(pieces) == 1 or sum(map(len, pieces)) > _LARGE:
         return pieces
     return [b"".join(pieces)]

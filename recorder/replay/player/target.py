@@ -1,4 +1,4 @@
-"""The target as settings name it: addresses, TLS by the keys of the proxy's `tls.upstream`, logins."""
+"""The target as the settings file describes it: TLS by the keys of the proxy's `tls.upstream`, logins."""
 
 from __future__ import annotations
 

@@ -240,8 +240,7 @@ OPENING = frozenset(
 # APIs whose recorded requests and answers tell a generation's members and assignments. The groups room uses these once
 # the request is due, even while it still waits.
 TOLD_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
-# APIs whose requests limit how long a broker waits for records. (Joins and syncs wait for other members, without limit
-# in the request's body for SyncGroup.)
+# APIs whose requests say how long a broker may wait for records. (Joins and syncs wait too, for other members.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 
 # APIs whose answers wait on purpose, for records or members: their latency says nothing of the target's speed.

@@ -29,7 +29,8 @@ NEW_TOPIC = frozenset({3, 100})
 # the error of partitions with which a share group has not begun yet: Kafka calls it unknown
 STARTING = frozenset({-1})
 COORDINATOR = frozenset({14, 15, 16})
-# Requests that may be sent again after their connection broke: reads, and commits, whose repetition changes nothing.
+# Requests that may be sent again after their connection broke: reads, heartbeats and commits, which change nothing
+# twice. `World.may_repeat` judges Produce.
 REPEATABLE = frozenset(
     {
         *(FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, HEARTBEAT),
