@@ -1,7 +1,7 @@
-"""Rows of an Arrow table as tuples of Python values, quickly: most columns of a capture repeat few values.
+"""Rows of an Arrow table as tuples of Python values, fast for columns with few different values, as most of a capture.
 
-A column of one value is repeated, texts are made once each, numbers without nulls go through numpy; only what is left
-is made value by value. A hundred thousand rows become values a few at a time, so that nobody waits for all of them.
+A column with one value is repeated, each text is made once, and numbers without nulls go through numpy; only other
+columns are converted value by value. Rows are converted a few at a time, so that the caller never waits long.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-# rows that become Python values at a time
+# rows that are converted at a time
 AT_ONCE = 256
 # start, stop -> the values of these rows
 _Column = Callable[[int, int], Any]
 
 
 def quick_rows(table: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table, in its order, as tuples in the order of its columns."""
+    """The rows of a table, in order, as tuples of its columns' values."""
     columns = [_column(column.combine_chunks()) for column in table.columns]
     for start in range(0, len(table), AT_ONCE):
         stop = min(start + AT_ONCE, len(table))
@@ -42,7 +42,7 @@ def _texts(values: Any) -> _Column:
     texts, numbers = coded.dictionary.to_pylist(), coded.indices
     if len(texts) == 1 and not values.null_count:
         return lambda start, stop: repeat(texts[0], stop - start)
-    # a null is the one behind the last text
+    # a null has the code behind the last text
     texts.append(None)
     codes = numbers.fill_null(len(texts) - 1)
     return lambda start, stop: [texts[code] for code in codes.slice(start, stop - start).to_numpy().tolist()]

@@ -1,4 +1,4 @@
-"""Which exchanges of a capture are played: by time, client, connection, session and cluster."""
+"""Chooses the exchanges of a capture to play: by API, time, client and connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recorder.replay.plan import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Filters; all given ones must hold, an empty one passes everything. Times in ns since 1970."""
+    """The filters. All must hold; an empty one passes everything. Times in ns since 1970."""
 
     options: Options
     connections: frozenset[int] = frozenset()
@@ -21,7 +21,7 @@ class Choice:
     until_ns: int | None = None
 
     def plays(self, exchange: Exchange) -> bool:
-        """True for exchanges that are to be played, or withheld with a reason."""
+        """True for exchanges that are sent, or withheld with a reason."""
         return (
             self.options.chooses(exchange.api_key)
             and (not self.connections or exchange.origin.connection in self.connections)

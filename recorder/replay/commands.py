@@ -1,4 +1,4 @@
-"""`kafka-wiretap replay`: the options, the questions before anything is written, and what is shown at the end."""
+"""`kafka-wiretap replay`: its options, and the job that they make."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX = "max"
 
 
 class Reports(NamedTuple):
-    """How reports are written: by a room above this one. `check`: says before a replay what would keep it from that."""
+    """Writes reports, for a room above this one. `check`: raises before a replay if a report can't be written."""
 
     check: Callable[[Path], None] = lambda path: None
     write: Callable[[Any, Path], None] = lambda result, path: None

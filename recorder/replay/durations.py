@@ -1,6 +1,6 @@
-"""Many durations in little memory: counts in bins whose width grows with the duration, as HdrHistogram does it.
+"""Many durations in little memory: counts in bins that are wider for longer durations, as in HdrHistogram.
 
-A power of two is parted into `PARTS` bins of one width, so a quantile is at most 1/PARTS above the true one. A report
+Each power of two is divided into `PARTS` equal bins, so a quantile is at most 1/PARTS above the true one. A report
 keeps the bins and the longest duration, no more.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-# 3 % is less than what two runs of one replay differ by.
+# 3 %: two runs of one replay differ by more
 PARTS = 32
-# What a report tells of durations.
+# the percentiles in a report
 PERCENTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 _BITS = PARTS.bit_length()
 
@@ -39,7 +39,7 @@ class Durations:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def add(self, duration_ns: int) -> None:
-        """Counts one; a negative duration (the clocks of two threads) counts as none."""
+        """Counts a duration. A negative one, between the clocks of two threads, counts as 0."""
         if duration_ns <= 0:
             duration_ns = least = 0
         else:
@@ -50,11 +50,11 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of durations."""
         return self.bins.total()
 
     def quantile(self, share: float) -> int | None:
-        """Nanoseconds that so large a share of all does not exceed; None if there are none."""
+        """The nanoseconds that this share of all durations does not exceed; None if there are none."""
         seen, wanted = 0, share * self.count
         for least, number in self.in_order():
             seen += number
@@ -63,7 +63,7 @@ class Durations:
         return None
 
     def in_order(self) -> Iterator[tuple[int, int]]:
-        """The bins, the shortest first: least nanoseconds and count."""
+        """The bins by length: least nanoseconds and count."""
         yield from sorted(self.bins.items())
 
 

@@ -1,4 +1,4 @@
-"""What a replay is told to do: the values of the command's options, right once they exist."""
+"""The options of a replay, valid once they exist."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from proxy.wire.apis import api_name
 
 
 class Deletes(StrEnum):
-    """What may be deleted on the target."""
+    """Things that may be deleted on the target."""
 
     NOTHING = "none"
-    OWN = "own"  # what this replay made, or what --prefix names
+    OWN = "own"  # what this replay made, or --prefix names
     ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of `kafka-wiretap replay` that its rules know. Times in nanoseconds, sizes in bytes.
+    """The options of `kafka-wiretap replay` that its rules need. Times in nanoseconds, sizes in bytes.
 
     Attributes:
-        speed: how often faster than recorded; None: as fast as order allows (`max`).
-        onto_recorded, fence, create_topics: what a replay refuses else (`prepare`).
+        speed: a multiple of the recorded speed; None: as fast as the order allows (`max`).
+        onto_recorded, fence, create_topics: each allows what `prepare` would refuse.
         only: patterns of API names; empty: all.
-        prefix: before names of topics, groups, transactions and instances; empty: unchanged.
+        prefix: before names of topics, groups, transactional ids and instances; empty: no change.
         nodes: recorded node id -> target node id, before the rule of ranks.
-        wait: how long anything is waited for; `drain`: how long the ends of logs are polled at the end.
+        wait: how long a request waits for anything; `drain`: how long the ends of logs are polled at the end.
         memory: of waiting requests.
         max_late: lateness at which the replay ends; None: never.
         has_login: False for a recorded principal (None: connections without one) for whom nobody logs in.
-        stop_after: mismatches at which the replay ends; None: never.
+        stop_after: number of mismatches above which the replay ends; None: never.
     """
 
     speed: float | None = 1.0
@@ -61,7 +61,7 @@ class Options:
         return not self.only or any(is_api(pattern, api_key) for pattern in self.only)
 
     def words(self) -> tuple[str, ...]:
-        """The speed, and the options that are not the default ones, as they would be typed."""
+        """The speed, and all options with other than default values, as they would be typed."""
         given = [f"--speed {self.speed:g}" if self.speed is not None else "--speed max"]
         given += [f"--only {','.join(self.only)}"] if self.only else []
         given += [f"--prefix {self.prefix}"] if self.prefix else []
@@ -95,5 +95,5 @@ def _typed(name: str) -> str:
 
 
 def is_api(pattern: str, api_key: int) -> bool:
-    """True for an API that a pattern names: * and ? work, case does not matter."""
+    """True for an API that matches a pattern with * and ?, in any case."""
     return fnmatchcase((api_name(api_key) or "").lower(), pattern.lower())

@@ -180,10 +180,10 @@ class ApiCounts:
 
 @dataclass(slots=True)
 class Latency:
-    """Times from the last byte of a request to the first byte of its answer, recorded and replayed, where both are
-    known.
+    """Times from a request to its whole answer, recorded and replayed, of exchanges that have both.
 
-    `is_apart`: these answers wait on purpose (empty polls), so their times say nothing of either side's speed.
+    They count from the request's last byte as recorded, and from its first byte as replayed. `is_apart`: these answers
+    wait on purpose (empty polls), so their times say nothing of either side's speed.
     """
 
     recorded: Durations = field(default_factory=Durations)

@@ -1,4 +1,4 @@
-"""The partitions that a request names and an answer tells of: where they stand in the values of each API."""
+"""The partitions in a request or an answer, with the fields of each API that hold them."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ _ANSWERS = _REQUESTS | {
 
 
 class Asked(NamedTuple):
-    """A partition of a request or answer. `topic`: its name or id, as there."""
+    """A partition in a request or an answer. `topic`: its name or id there."""
 
     topic: Topic
     partition: int
     values: Values
 
 
-# A named tuple's own constructor is a Python function that takes three times as long.
+# a named tuple's own constructor is a Python function, which takes three times as long
 _asked: Callable[[type[Asked], tuple[object, ...]], Asked] = tuple.__new__
 
 
 def topic_of(entry: Values) -> Topic:
-    """The name of a topic, or its id in versions that have no name there."""
+    """The name of a topic, or its id in versions without names."""
     for field in ("name", "topic", "topic_id"):
         found = entry.get(field)
         if found is not None:
@@ -92,14 +92,17 @@ def _all(where: _Where, values: Values) -> list[Asked]:
 
 
 def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | None]) -> dict[Place, int]:
-    """The error of each partition of an answer, by recorded topic name. `name`: of a topic as the answer names it."""
+    """The error of each partition in an answer, by recorded topic name.
+
+    `name`: the recorded name of the answer's topic.
+    """
     field = _ANSWERS[api_key].error
     found = ((name(each.topic), each) for each in told(api_key, answer or {}))
     return {(topic, each.partition): each.values[field] for topic, each in found if topic is not None}
 
 
 def drop(exchange: Exchange, values: Values, reason: Callable[[Asked], Reason | None]) -> bool:
-    """Leaves partitions out of a request, and topics without any left. False: none is left of those there were."""
+    """Leaves partitions out of a request, and topics that have none left. False if all that it had are left out."""
     where = _REQUESTS[exchange.api_key]
     topics = values.get(where.topics) or []
     for entry in topics:

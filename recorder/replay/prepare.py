@@ -1,9 +1,8 @@
-"""What a replay must know of its target before it begins, and what it refuses: a script of requests and answers.
+"""Questions to the target before a replay begins, and reasons to refuse it: a script of requests and answers.
 
-The script is a generator: it yields made requests and is sent the values of their answers, None where there is none;
-None, for a pause.
-The order of its questions: nodes and topics; topics to be made; the ends of logs; groups and transactions of the target
-that the replay would disturb. Nothing is written but topics, and those only with `--create-topics`.
+The script is a generator. It yields a made request, and is sent the answer's values or None if there is no answer; it
+yields None for a pause. It asks for nodes and topics, creates topics, asks for the ends of logs, and for groups and
+transactions that the replay would disturb. It writes nothing but topics, and those only with `--create-topics`.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from recorder.terminal import count
 Script = Generator[Made | None, Values | None, Any]
 # timestamps of ListOffsets that mean the first offset and the next one
 EARLIEST, LATEST = -2, -1
-# errors that say that there is no such group, or none of that kind: GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION
+# errors that mean that there is no such group, or none of that kind: none, GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION
 _NO_GROUP = frozenset({0, 69, 35})
 TRANSACTIONAL_ID_NOT_FOUND, TOPIC_ALREADY_EXISTS = 105, 36
-# The target may take a moment to tell all brokers of new topics.
+# tries until all brokers know new topics
 _TRIES = 200
 PURPOSE = "to know the target"
 # names in one sentence
@@ -52,16 +51,16 @@ CREATION = "topics created"
 
 @dataclass(slots=True)
 class Prepared:
-    """What the script found.
+    """The findings of the script.
 
     Attributes:
         refusals: why the replay may not begin, in sentences that say what would be right.
         notes: what people should know before they say yes.
-        overwritten: groups of the target whose offsets the replay's commits overwrite.
+        overwritten: groups of the target whose offsets the replay overwrites.
         starts, ends: (target topic, partition) -> first and next offset of its log.
-        absent_groups: groups that are played and that the target does not have, by the target's name.
-        lacking: topics that have to be made first, or get more partitions -> partitions, by the target's name.
-        created: those of them that were made.
+        absent_groups: groups that are played and that the target does not have, by the target's names.
+        lacking: topics to create or extend first -> the partitions that they need, by the target's names.
+        created: topics that were created.
         shift_ms: how much later than its recording the replay began.
     """
 
@@ -85,7 +84,7 @@ class Preparation:
         self.found = Prepared()
 
     def run(self) -> Script:
-        """The whole script. Each `yield` is a question."""
+        """The whole script."""
         yield from self._metadata()
         self._check_cluster()
         yield from self._topics()
@@ -104,9 +103,9 @@ class Preparation:
         return answer
 
     def _wanted(self) -> dict[str, int]:
-        """The target's names of topics that are used -> how many partitions they must have."""
+        """The topics that are used, by the target's names -> how many partitions they must have."""
         survey, topics = self._survey, self._survey.topics
-        # Kafka's own topics come by themselves
+        # Kafka creates its own topics by itself
         used = [name for name in survey.used_topics() if not name.startswith(INTERNAL) and name not in survey.created]
         return {self._names.target(name): max(topics.get(name, 1), 1) for name in used}
 
@@ -174,7 +173,7 @@ class Preparation:
 
     def _create(self, lacking: dict[str, int]) -> Script:
         if not self._creates_topics():
-            # a broker without CreateTopics makes a topic when somebody asks for it
+            # a broker without CreateTopics creates a topic when Metadata asks for it
             self.found.created = sorted(name for name in lacking if not self._cluster.partitions(name))
             yield from self._metadata(creates=True)
             return
@@ -187,7 +186,7 @@ class Preparation:
         if topics:
             answer = yield from self._ask(CREATE_TOPICS, {"topics": topics, "timeout_ms": 30_000}, to, CREATION)
             self.found.created = self._made("make", (answer or {}).get("topics", ()))
-        # no assignments: brokers choose; an empty list would be one that lacks all
+        # null: brokers choose the replicas; an empty list would be a wrong one
         grown = [
             {"name": name, "count": count, "assignments": None}
             for name, count in sorted(lacking.items())
@@ -198,7 +197,10 @@ class Preparation:
             self._made("give more partitions to", (answer or {}).get("results", ()))
 
     def _made(self, verb: str, told: Iterable[Values]) -> list[str]:
-        """The names that the target has made, or changed; of others, unless it has them, what it says is a refusal."""
+        """The topics that the target has created or extended.
+
+        Errors become refusals, unless the topic exists already.
+        """
         made = []
         for answer in told:
             if not answer["error_code"]:
@@ -210,7 +212,7 @@ class Preparation:
         return sorted(made)
 
     def _has_defaults(self) -> bool:
-        """True if the target takes -1 for its default replication factor (2.4 and newer)."""
+        """True if the target takes -1 for its default replication factor (2.4 and later)."""
         has = self._cluster.any_offered().get(CREATE_TOPICS)
         return has is not None and has.stop > 4
 
@@ -263,11 +265,11 @@ class Preparation:
                     self.found.absent_groups.discard(group)
 
     def _is_apart(self, name: str) -> bool:
-        """True for a name that only this replay uses, and for what may be disturbed."""
+        """True for a name that only this replay uses. With --fence, for all names."""
         return self._options.fence or self._names.recorded(name) != name
 
     def _described(self, group: str, to: To) -> Script:
-        """What the target says of a group, as whichever kind it has it, and why it may have kept something back."""
+        """The target's descriptions of a group, of all kinds, and why it may not have told all."""
         described: list[Values] = []
         unknown = ""
         for api_key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE):
@@ -312,7 +314,7 @@ def recorded_cluster(known_by: str) -> str:
 
 
 def listed(what: str, names: Iterable[str]) -> str:
-    """How many there are, and the first names."""
+    """The number of things, and the first names."""
     every = sorted(names)
     more = f" and {count(len(every) - MOST_NAMED)} more" if len(every) > MOST_NAMED else ""
     return f"{count(len(every), what)} ({', '.join(map(printable, every[:MOST_NAMED]))}{more})"

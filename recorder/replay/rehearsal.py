@@ -1,8 +1,9 @@
-"""What a replay would send where (`--dry-run`): every request is translated and routed as far as that takes no answer.
+"""`--dry-run`: which requests a replay would send to which node. Each is translated and routed as far as no answer is
+needed.
 
-What members, producers, sessions and offsets would be is known only in the play, so requests are looked at without
-them. A node that only an answer tells (a coordinator not asked for yet, the partitions of a fetch session) is None.
-Topics that the target lacks count as made: that they are missing is a refusal of its own.
+Values of members, producers, sessions and offsets are known only while playing, so requests are looked at without them.
+A node that only an answer tells is None: of a coordinator that is not known yet, of a fetch session's partitions.
+Topics that the target lacks count as created, since their absence is a refusal of its own.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from recorder.replay.stream import Asked, Happening
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
-# where a request in a session names its partitions; without one it asks for those of the session
+# APIs with sessions, within which a request without topics asks for those of the session
 _IN_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 Node = int | None
 
 
 def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], plan: Plan) -> None:
-    """Counts into a plan what becomes of each request.
+    """Counts each request into a plan, as sent or withheld.
 
     Args:
-        topics: the target's names of those that are used.
+        topics: the topics that are used, by the target's names.
     """
     rehearsal = _Rehearsal(world, topics)
     for row in rows:
@@ -89,7 +90,7 @@ class _Rehearsal:
         return {part.node for part in parts}
 
     def _unwritable(self, exchange: Exchange, node: int, values: Values) -> Withheld | None:
-        """Why a node can't be sent a part."""
+        """Why a part can't be sent to a node; None if it can."""
         version = self._world.version(exchange, node)
         if version is None:
             return Withheld(Reason.NO_VERSION)

@@ -1,4 +1,4 @@
-"""The settings file of a replay, for what has many entries: logins, TLS, nodes. Everything else is an option.
+"""The settings file of a replay, with its long settings: logins, TLS, nodes. All others are options.
 
 [nodes]                     # recorded id = target id
 1 = 4
@@ -29,9 +29,9 @@ class BadReplaySettings(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What the file says. `tls`, `logins`: tables as they stand there, for the rooms that know them.
+    """The contents of the file. `tls`, `logins`: tables as they are, for the rooms that know them.
 
-    `folder`: the file's own, from which paths in it count.
+    `folder`: the file's own, from which its paths count.
     """
 
     nodes: dict[int, int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def read_settings(path: Path) -> FileSettings:
 
 
 def is_node(text: str) -> bool:
-    """True for a node id as it is typed."""
+    """True for a node id as typed."""
     return text.isascii() and text.isdigit()
 
 

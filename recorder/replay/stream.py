@@ -1,9 +1,9 @@
-"""A capture as a stream of what happened, in the order of time, all sessions merged.
+"""A capture as a stream of happenings in the order of time, all sessions merged.
 
-Each session has a monotonic clock of its own; its first frame says how far the wall clock was ahead of it, so the
-sessions share one time line even where a wall clock was set meanwhile. A row group is opened when the merge reaches the
-smallest time that its footer gives. Its narrow columns are read whole, because they have to be sorted by time; as Arrow
-they stay in memory until the last row has passed. The frames are read a window at a time, and are gone with their rows.
+Each session has a monotonic clock of its own. Its first frame tells how far the wall clock was ahead of it, so that all
+sessions share one time line even if a wall clock was set meanwhile. A row group is opened when the merge reaches the
+smallest time in its footer. Its narrow columns are read as a whole, since they have to be sorted by time, and stay in
+memory as Arrow until the last row has passed. Frames are read a window at a time, and dropped with their rows.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from recorder.replay.arrow_rows import quick_rows
 from recorder.replay.plan import Exchange, Origin, Peer, Place, Reason
 
 Connection = tuple[str, int]
-# connections whose names are made once
+# connections whose peers are remembered
 _PEERS = 10_000
 _EVENTS = (c.SESSION, c.CLUSTER, c.CONNECTION, c.MONO_NS, c.KIND, c.DETAIL)
 _BY_TIME = ((c.MONO_NS, "ascending"), (c.CONNECTION, "ascending"), (c.SEQUENCE, "ascending"))
-# What is read at a time: so many bytes of frames, or so many frames. The thread that serves the sockets waits for its
-# turn meanwhile, and a row group's frames together may be 64 MiB.
+# What is read at a time: bytes of frames, or their number. The thread that serves the sockets waits meanwhile, and the
+# frames of a row group may be 64 MiB.
 _WINDOW, _WINDOW_FRAMES = 4 << 20, 2000
-# at one time, a connection is opened before its frames and closed behind them
+# at the same time, a connection is opened before its frames and closed after them
 _OPENED, _FRAME, _CLOSED = range(3)
 
 
 class FrameRow(NamedTuple):
-    """A row of frames, by the names of its columns, and its place."""
+    """A row of frames, with the names of its columns, and its place."""
 
     session: str
     cluster: str | None
@@ -87,11 +87,11 @@ class EventRow(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """What comes next is read from the disk: not in the thread that serves sockets."""
+    """The next step reads from the disk, which the thread that serves sockets should not do."""
 
 
 class Asked(NamedTuple):
-    """A request. Its answer is not known yet."""
+    """A request was recorded. Its answer is not known yet."""
 
     ns: int
     exchange: Exchange
@@ -99,7 +99,7 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An answer. `frame`: None where its bytes can't be used; `by_proxy`: it never came from a broker."""
+    """An answer was recorded. `frame`: None if its bytes can't be used. `by_proxy`: it does not come from a broker."""
 
     ns: int
     origin: Origin
@@ -112,7 +112,7 @@ class Answered(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A connection. `address`: what the proxy dialled for it; None where it dialled nothing."""
+    """A connection was opened. `address`: the one that the proxy dialled for it, None if it dialled none."""
 
     ns: int
     connection: Connection
@@ -128,7 +128,7 @@ class Closed(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node that the proxy found, by its recorded id, and where it dialled it."""
+    """The proxy found a node, with its recorded id and the address that it dialled."""
 
     ns: int
     node: int
@@ -140,7 +140,7 @@ Happening = Asked | Answered | Opened | Closed | Node
 
 
 class _Group(NamedTuple):
-    """A row group that is not read yet. `first_ns`: no row of it is earlier."""
+    """A row group that is not read yet. `first_ns`: no row is earlier."""
 
     first_ns: int
     number: int
@@ -150,7 +150,7 @@ class _Group(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """The next row of an open row group. `order`: unique, so that rows are never compared."""
+    """The next row of an open row group. `order` is unique, so that rows are never compared."""
 
     order: tuple[int, ...]
     row: FrameRow | EventRow
@@ -158,25 +158,26 @@ class _Head(NamedTuple):
 
 
 def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening]:
-    """What happened in a capture, oldest first.
+    """The happenings in a capture, oldest first.
 
     Args:
-        sessions: beginnings of the names that are wanted; none: all.
-        cluster: the one that is wanted; None: all.
+        sessions: beginnings of the names of wanted sessions; none: all.
+        cluster: the wanted one; None: all.
+
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
     return (one for one in in_steps(folder, sessions, cluster) if not isinstance(one, Reads))
 
 
 def in_steps(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening | Reads]:
-    """The same, with a `Reads` before each step that reads from the disk. Nothing is read before the first step."""
+    """The happenings of `happenings`, with a `Reads` before each step that reads from the disk. It begins with one."""
     yield Reads()
     yield from _Merge(folder, tuple(sessions), cluster).run()
 
 
 class _Merge:
     def __init__(self, folder: Path, sessions: tuple[str, ...], cluster: str | None) -> None:
-        # rows without a cluster are of the whole session
+        # rows without a cluster belong to the whole session
         self._clusters = None if cluster is None else (cluster, None)
         frames = [file for file in files(folder) if not sessions or file.session.startswith(sessions)]
         events = [file for file in files(folder, c.EVENTS_FOLDER) if not sessions or file.session.startswith(sessions)]
@@ -261,7 +262,7 @@ def _node(ns: int, row: EventRow) -> Node | None:
 
 
 def _facts(row: EventRow) -> dict[str, Any]:
-    """An event's details; none where they can't be read."""
+    """The details of an event; none if they can't be read."""
     try:
         found = json.loads(row.detail or "{}")
     except ValueError:
@@ -275,13 +276,13 @@ def _text(facts: dict[str, Any], name: str) -> str | None:
 
 
 def _ahead(file: CaptureFile) -> int | None:
-    """How far the wall clock was ahead of the session's own when its first frame arrived; None without a frame."""
+    """How far the wall clock was ahead of the session's own at its first frame; None without frames."""
     table = next(_tables(file, (c.AT_NS, c.MONO_NS)), None)
     return None if table is None else int(table[c.AT_NS][0].as_py()) - int(table[c.MONO_NS][0].as_py())
 
 
 class _Events:
-    """The events of a row group, by time: read as a whole."""
+    """The events of a row group, by time. They are read as a whole."""
 
     must_read = False
 
@@ -290,7 +291,7 @@ class _Events:
         self._rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
 
     def read(self) -> None:
-        """Nothing is left to be read."""
+        """Does nothing: all events are read."""
 
     def next(self) -> EventRow | None:
         """The next event."""
@@ -298,7 +299,7 @@ class _Events:
 
 
 class _Frames:
-    """The frames of a row group, by time. They are stored nearly so: those that are read too early are kept.
+    """The frames of a row group, by time. They are stored nearly in that order: those that are read too early are kept.
 
     `must_read`: the next frame has to be read from the disk.
     """
@@ -324,7 +325,7 @@ class _Frames:
         self.must_read = False
 
     def next(self) -> FrameRow | None:
-        """The next frame, which was read."""
+        """The next frame, which must have been read."""
         if self._following is None:
             return None
         *head, at = self._following
@@ -335,14 +336,16 @@ class _Frames:
 
 
 def _heads(file: CaptureFile, group: int) -> Iterator[tuple[Any, ...]]:
-    """The narrow columns of a row group's frames, and the number of each row, by time."""
-    # as a list: a reader that waits would keep the unsorted columns, too
+    """The narrow columns of a row group's frames, with the number of each row, by time."""
+    # as a list: a suspended generator would keep the unsorted columns, too
     tables = [*_tables(file, (*FrameRow._fields[:-2], ROW), group)]
     return chain.from_iterable(quick_rows(_by_time(tables.pop())) for _ in range(len(tables)))
 
 
 def _tables(file: CaptureFile, columns: Sequence[str], group: int | None = None) -> Iterator[Any]:
-    """Narrow columns of a row group, or of all that have rows. Errors: as of `row_groups`, or for rows without time."""
+    """Narrow columns of a row group, or of all with rows. Errors: those of `row_groups`, or DamagedFileError for rows
+    without a time.
+    """
     for table in row_groups(file, columns, allowance=Allowance(READING, DEFAULT_BUDGET), only=group):
         if table[c.MONO_NS].null_count:
             raise DamagedFileError(f"{file.path} can't be read: its column {c.MONO_NS} has holes")
@@ -382,7 +385,7 @@ def _peer(client: str, client_id: str | None) -> Peer:
 
 
 def fault_of(row: FrameRow) -> Reason | None:
-    """Why a frame's bytes can't be used as they were recorded."""
+    """Why a frame's bytes can't be used as recorded; None if they can."""
     if row.dialect != c.KAFKA:
         return Reason.OLD_DIALECT
     if row.api_key is None or row.api_version is None or row.note:

@@ -1,6 +1,7 @@
-"""The first pass over a capture: what a replay of it would need. Memory grows with names, not with frames.
+"""The survey: a first pass over a capture that collects what a replay needs to know. Memory grows with names, not
+frames.
 
-Names are found by the catalog's marks, with projections: nothing else of a frame is decoded.
+Names are found by the catalog's marks, with projections. Answers that tell ids and offsets are decoded.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from recorder.replay.requests.apis import READ_ONLY
 from recorder.replay.stream import Answered, Asked, Closed, Happening, Node, Opened
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
-# where a request has topics with the indices of their partitions
+# the fields of a request with topics and their partitions' indexes
 _INDICES = {
     PRODUCE: ("topic_data.name", "topic_data.topic_id", "topic_data.partition_data.index"),
     FETCH: ("topics.topic", "topics.topic_id", "topics.partitions.partition"),
     LIST_OFFSETS: ("topics.name", "topics.partitions.partition_index"),
 }
-# whose answers tell the cluster's id
+# APIs whose answers tell the cluster's id
 _TELLS_CLUSTER = frozenset({METADATA, DESCRIBE_CLUSTER})
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
@@ -49,7 +50,7 @@ Name = str | bytes
 
 @dataclass(slots=True)
 class Found:
-    """A name in the recording: requests that name it, whether one of them writes."""
+    """A name in the recording: how many requests name it, and whether one of them writes."""
 
     requests: int = 0
     is_written: bool = False
@@ -57,21 +58,21 @@ class Found:
 
 @dataclass(slots=True)
 class Survey:
-    """What a capture holds.
+    """The contents of a capture.
 
     Attributes:
         first_ns, last_ns: of the first and the last request, on the play's clock; `…wall_ns`: since 1970.
         clusters: names in the settings; `other_clusters`: those of which nothing is played.
-        cluster_ids, addresses: what brokers said, what was dialled; of all clusters, those too that are not played.
-        topics: recorded name -> partitions; a topic that only answers name has none.
-        created: topics that the recording makes before it uses them.
-        used: topics that requests name, other than to ask for metadata or to create them.
+        cluster_ids, addresses: as brokers told and as were dialled, also of clusters that are not played.
+        topics: recorded name -> partitions.
+        created: topics that the recording creates before it uses them.
+        used: topics that requests name, except to ask for metadata or to create them.
         topic_ids: recorded id -> recorded name.
-        first_offsets: (topic, partition) -> the first base offset that an answer to Produce gave.
+        first_offsets: (topic, partition) -> the first base offset in an answer to Produce.
         first_acquired: share group -> (topic, partition) -> the lowest offset that its members acquired.
         nodes: recorded ids of nodes that requests went to, or that answers name.
         committing: groups whose offsets are committed.
-        sent, withheld: requests by API; by API and reason.
+        sent: requests by API; `withheld`: by API and reason.
     """
 
     first_ns: int = 0
@@ -99,19 +100,19 @@ class Survey:
 
     @property
     def requests(self) -> int:
-        """Requests that were chosen."""
+        """The number of chosen requests."""
         return self.sent.total() + self.withheld.total()
 
     @property
     def withheld_percent(self) -> float:
-        """Requests that can't be played, of all that the options choose."""
+        """The share of requests that can't be played, among those that the options choose."""
         by_reason: Counter[str] = Counter()
         for (_, reason), count in self.withheld.items():
             by_reason[reason] += count
         return unplayable_percent(by_reason, self.requests)
 
     def used_topics(self) -> dict[str, Found]:
-        """Topics that requests use, by recorded name; an id that no answer gave a name has none."""
+        """Topics that requests use, by recorded name. Ids without a recorded name are left out."""
         named: dict[str, Found] = {}
         for name, found in self.used.items():
             known = self.topic_ids.get(name) if isinstance(name, bytes) else name
@@ -135,9 +136,9 @@ def survey(
     """Looks through a capture once.
 
     Args:
-        rows: of all clusters: none of them may be the target.
+        rows: of all clusters, since none of them may be the target.
         plays: False for exchanges that the options leave out.
-        refused: why an exchange is withheld whatever the target is.
+        refused: why an exchange is withheld on any target.
         cluster: the one that is played; None: all.
     """
     found, sharing, creating = Survey(), dict[Origin, str](), dict[Origin, set[str]]()
@@ -199,7 +200,7 @@ def _add_request(found: Survey, row: Asked, withheld: Withheld | None) -> None:
 
 def _add_names(found: Survey, exchange: Exchange) -> None:
     key, version, frame = exchange.api_key, exchange.version, exchange.frame or b""
-    # whatever is not known to read only
+    # all APIs that are not known to read only
     is_written = key not in READ_ONLY
     names = _project("request", key, version, frame, request_head(frame).body)
     for name in names["topic_name"] | names["topic_id"]:
@@ -266,7 +267,7 @@ def _add_offsets(found: Survey, row: Answered) -> None:
 
 
 def _new_topics(found: Survey, exchange: Exchange) -> set[str]:
-    """Topics that a request makes unless they are there: those that nothing has used before."""
+    """The topics that a request creates, unless they exist: those that nothing has used before."""
     with suppress(WireError):
         if not exchange.request.get("validate_only"):
             return {topic["name"] for topic in exchange.request["topics"]} - found.used_topics().keys()
@@ -301,7 +302,7 @@ def _add_acquired(found: Survey, group: str | None, row: Answered) -> None:
 
 
 def _add_ids(found: Survey, values: Any) -> None:
-    """The pairs of a topic's id and its name that stand in one struct, at any depth."""
+    """Pairs of a topic's id and name in one struct, at any depth."""
     if isinstance(values, list):
         for each in values:
             _add_ids(found, each)
@@ -324,7 +325,7 @@ def _paths(kind: Any, key: int, version: int) -> tuple[Codec, dict[str, tuple[st
 
 
 def _project(kind: Any, key: int, version: int, frame: bytes, at: int) -> dict[str, set[Any]]:
-    """What is named in a frame, by mark."""
+    """The names in a frame, by mark."""
     known = _paths(kind, key, version)
     names: dict[str, set[Any]] = {mark: set() for mark in _MARKS}
     if known is not None:
@@ -343,7 +344,7 @@ def _each(value: Any) -> list[Any]:
 
 
 def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:
-    """Each topic (by name or id) with the index of each of its partitions."""
+    """Each topic, by name or id, with the index of each of its partitions."""
     reader = codec("request", key, version)
     if key not in _INDICES or reader is None:
         return

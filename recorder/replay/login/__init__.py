@@ -1,1 +1,1 @@
-"""Logins to the target: `sasl` without sockets, `logins` of the settings file."""
+"""Logins to the target: `sasl`, without sockets; `logins`, from the settings file."""

@@ -1,4 +1,4 @@
-"""The settings file's logins: for each recorded principal, who logs in to the target.
+"""Logins of the settings file: who logs in to the target for each recorded principal.
 
     [login."User:alice"]
     mechanism = "SCRAM-SHA-512"         # PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
@@ -8,8 +8,8 @@
     [login."*"]                         # everybody else, connections without a principal, the replay's own
     ...
 
-A principal may be written with `User:` or without. Paths count from the settings file's folder. Files are read anew for
-each login, so that a token which another program renews there is taken. No secret is in an error, a repr or a report.
+A principal may be written with or without `User:`. Paths count from the settings file's folder. Secrets' files are read
+anew for each login, so that a token that another program renews there is used. No error, repr or report has a secret.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ EVERYBODY = "*"
 TYPE = "User:"
 SECRETS = ("password", "token")
 KEYS = ("mechanism", "username", "password", "password_file", "token", "token_file")
-# A token of some kilobytes is a large one; what is longer is another file.
+# bytes of a secret's file: a large token has some kilobytes
 MOST_BYTES = 1 << 20
 EXAMPLE = 'right would be [login."User:alice"] with mechanism, username and password_file'
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A login of the file. `secret`: the text, or the path of the file that holds it."""
+    """A login of the file. `secret`: the secret itself, or the path of the file with it."""
 
     name: str
     mechanism: str
@@ -56,19 +56,22 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """`entries`: by principal, without its type."""
+    """All logins of the file. `entries`: by principal, without its type."""
 
     entries: Mapping[str, Entry]
 
     def of(self, principal: str | None) -> Entry | None:
-        """Who logs in for a recorded principal; None: nobody, its requests are withheld."""
+        """The login for a recorded principal; None: nobody logs in, and its requests are withheld."""
         return self.entries.get(_bare(principal or EVERYBODY)) or self.entries.get(EVERYBODY)
 
 
 def logins(tables: Mapping[str, Any], folder: Path) -> Logins:
-    """The logins of a settings file's tables; each secret is read once, so that a wrong file is found at the start.
+    """The logins of a settings file's tables. Each secret is read once, so that a wrong file is found at the start.
 
-    Args: folder: of the settings file. Blocks. Errors: BadSetting, a sentence for each wrong login.
+    Args:
+        folder: of the settings file.
+
+    Blocks. Errors: BadSetting, with a sentence for each wrong login.
     """
     found = tables.get("login", {})
     if not isinstance(found, Mapping):
@@ -90,7 +93,10 @@ def logins(tables: Mapping[str, Any], folder: Path) -> Logins:
 
 
 def has_login(tables: Mapping[str, Any]) -> Callable[[str | None], bool]:
-    """Tells for whom a settings file's tables have a login; without any table nobody logs in, and all are played."""
+    """A function that tells for which principals a settings file's tables have a login.
+
+    Without any table nobody logs in, and requests of all principals are played.
+    """
     names = {_bare(name) for name in tables}
     return lambda principal: not names or EVERYBODY in names or _bare(principal or EVERYBODY) in names
 
@@ -124,7 +130,7 @@ def _secret(name: str, mechanism: str, table: Mapping[str, str], folder: Path) -
 
 
 def _read(name: str, path: Path) -> str:
-    """A secret's file without the line's end."""
+    """The contents of a secret's file, without the line feed at the end."""
     try:
         # a pipe could not be read anew
         content = content_of(path, MOST_BYTES, refusal="is no regular file")

@@ -1,13 +1,13 @@
-"""One connection's login to the target: values in, bytes out. It knows no socket and no clock.
+"""One connection's login to the target: answers in, requests out. No sockets, no clock.
 
     target offers SaslAuthenticate (1.0 and later)    SaslHandshake 1, then tokens in SaslAuthenticate requests
-    it does not                                       SaslHandshake 0, then bare tokens: a length and so many bytes
+    target does not                                   SaslHandshake 0, then bare tokens: a length and the bytes
 
-A mechanism is a generator of tokens, sent the server's. SCRAM is written out here: its few lines are RFC 5802's own.
-The libraries for it prepare passwords by SASLprep, which Kafka does not do, and let a server ask for any number of
-iterations. The server has to prove that it knows the password too.
+A mechanism is a generator: it yields tokens, and is sent the server's. SCRAM is written out here, in the few lines of
+RFC 5802: libraries for it prepare passwords by SASLprep, which Kafka does not do, and let a server ask for any number
+of iterations. The server has to prove that it knows the password too.
 
-Nothing of what a server says goes into errors but numbers and names of Kafka's errors: it may quote a secret.
+Errors contain nothing that a server says except numbers and names of Kafka's errors: it may quote a secret.
 Sources: RFC 4616 (PLAIN), 5802 and 7677 (SCRAM), 7628 (OAUTHBEARER), KIP-43, 152, 255, 368.
 """
 
@@ -33,11 +33,11 @@ from recorder.replay.versions.choosing import choose
 PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 MECHANISMS = (PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER)
 HASHES = {SCRAM_256: "sha256", SCRAM_512: "sha512"}
-# Kafka's own minimum: a server that asks for fewer wants a password that is quickly tried out.
+# Kafka's minimum: a server that asks for fewer makes the password easy to guess.
 FEWEST_ITERATIONS = 4096
-# Eight times Kafka's own maximum, a twentieth of a second: a server must not keep the player busy.
+# Eight times Kafka's maximum, a twentieth of a second: a server must not keep the replay busy.
 MOST_ITERATIONS = 1 << 17
-# As Kafka's clients: a session is renewed when 85 % of it have passed.
+# as Kafka's clients do: a session is renewed after 85 % of its lifetime
 RENEWED_AT_PERCENT = 85
 NS_PER_MS = 10**6
 NEWEST_AUTHENTICATE = 2
@@ -47,12 +47,12 @@ Tokens = Generator[bytes, bytes, None]
 
 
 class LoginRefused(WireError):
-    """The target refuses the login, or what it says is no answer to it."""
+    """The target refuses the login, or does not answer it properly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who logs in. `password` and `token` never show in a repr.
+    """A mechanism with its username and secret. `password` and `token` never show in a repr.
 
     Errors: ValueError with a sentence that names the fault, and no secret.
     """
@@ -91,7 +91,10 @@ class Login:
         first_correlation_id: int = 0,
         nonce: str | None = None,
     ) -> None:
-        """Args: offered: the versions that the target's node offers. nonce: SCRAM's, None for a random one."""
+        """Args:
+            offered: the versions that the target's node offers.
+            nonce: for SCRAM; None: a random one.
+        """
         self._mechanism = credentials.mechanism
         self._tokens = _tokens(credentials, token_urlsafe(24) if nonce is None else nonce)
         self._client_id, self._correlation_id = client_id, first_correlation_id - 1
@@ -102,7 +105,7 @@ class Login:
         self.renew_after_ns: int | None = None
 
     def next(self, frame: bytes | None) -> bytes:
-        """What to send next, its length before it; b"" at the end. `frame`: the target's last, None to begin.
+        """The bytes to send next, with their length; b"" at the end. `frame`: the target's last answer; None to begin.
 
         Errors: WireError; the login has failed then.
         """
@@ -137,7 +140,7 @@ class Login:
         return self._say(next(self._tokens))
 
     def _told(self, frame: bytes) -> bytes:
-        """The server's token in a frame, bare or in an answer."""
+        """Takes the server's token from a frame, bare or in an answer."""
         lifetime = 0
         if self._authenticate is not None:
             answer = self._answer(frame, SASL_AUTHENTICATE, self._authenticate)
@@ -174,20 +177,20 @@ def _tokens(credentials: Credentials, nonce: str) -> Tokens:
 
 
 def _plain(credentials: Credentials) -> Tokens:
-    # what the server adds says nothing
+    # the server's answer contains nothing
     yield f"\0{credentials.username}\0{credentials.password}".encode()
 
 
 def _bearer(credentials: Credentials) -> Tokens:
     told = yield f"n,,\x01auth=Bearer {credentials.token}\x01\x01".encode()
     if told:
-        # a refusal: the server waits for this byte, and then says so itself
+        # a refusal: the server waits for this byte before it answers with the error
         yield BEARER_END
         raise LoginRefused("the target refuses the token")
 
 
 def scram(hash_name: str, username: str, password: str, nonce: str) -> Tokens:
-    """The client's side of SCRAM, without channel binding, as Kafka has it."""
+    """The client's side of SCRAM, without channel binding, as Kafka uses it."""
     first = f"n={_escaped(username)},r={nonce}"
     server_first = _text((yield b"n,," + first.encode()))
     salt, iterations, both = _server_first(server_first, nonce)

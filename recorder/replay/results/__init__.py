@@ -1,6 +1,6 @@
-"""What a replay found, for people and programs: JSON, a terminal, one difference with its frames.
+"""Results of a replay, for people and programs: as JSON, on a terminal, and one mismatch with its frames.
 
-report                   JSON and back
+report                   a result as JSON, and back
 summary  planned  live   a result, a plan and the progress on a terminal; `words`, their sentences
-kept  show               what is kept of a difference, and how it is shown
+kept  show               the frames that are kept of a mismatch, and how they are shown
 """

@@ -1,8 +1,8 @@
-"""What a report keeps of an exchange whose answers differ: frames and texts that are short, and hold no secret.
+"""Makes mismatches for the report: short frames and texts without secrets.
 
-The capture has masked its own frames; what the target answers was never masked. A field that a capture may not keep is
-blanked with zeros here too, and shown as masked by whatever decodes it. An answer that can't be searched for secrets,
-of an API that may hold some, is not kept.
+The capture has masked its own frames, but the target's answers were never masked. Fields that a capture may not keep
+are overwritten with zeros here too, and shown as masked by programs that decode them. An answer that can't be searched
+for secrets is not kept if its API may have some.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from proxy.wire.framing import LENGTH
 from recorder.replay.outcome import Difference, Frame, Mismatch
 from recorder.replay.plan import Exchange
 
-# Bytes of each frame: most answers are shorter, and a hundred mismatches with three frames each stay under 10 MB.
+# Bytes that are kept of each frame: most answers are shorter, and a hundred mismatches with three frames each take less
+# than 10 MB.
 MOST_BYTES = 32 << 10
-# Differences of one exchange, and letters of a value.
+# differences that are kept of one exchange, and characters of a value
 MOST_DIFFERENCES, MOST_LETTERS = 20, 200
 HIDDEN = "masked"
 
@@ -32,7 +33,10 @@ def mismatch(
     at_ns: int = 0,
     target_version: int | None = None,
 ) -> Mismatch:
-    """What a report keeps. `answer`: the target's, in `target_version` (None: the recorded one), or None."""
+    """The mismatch of an exchange.
+
+    `answer`: the target's, in `target_version` (None: the recorded version), or None.
+    """
     key, version = exchange.api_key, exchange.version
     replayed_in = version if target_version is None else target_version
     secrets = {*catalog.secrets("response", key, version), *catalog.secrets("response", key, replayed_in)}
@@ -54,7 +58,7 @@ def mismatch(
 
 
 def _short(found: Difference, secrets: set[str]) -> Difference:
-    # elements are named by others, so that dots and brackets stand anywhere in a path but in its last name
+    # elements have foreign names, so dots and brackets may stand anywhere in a path except in its last name
     if _last_name(found.path) in map(_last_name, secrets):
         return Difference(found.path, found.recorded and HIDDEN, found.replayed and HIDDEN)
     return Difference(found.path, _cut(found.recorded), _cut(found.replayed))
@@ -75,7 +79,7 @@ def _frame(frame: bytes | None, kind: MessageKind, key: int, version: int) -> Fr
 
 
 def _without_secrets(frame: bytes, kind: MessageKind, key: int, version: int) -> bytes:
-    """The frame with zeros for what a capture may not keep; nothing of one that may hold secrets and can't be read."""
+    """The frame with zeros in place of secrets. Empty if it may hold secrets and can't be read."""
     if not catalog.may_hold_secrets(kind, key):
         return frame
     codec = catalog.codec(kind, key, version) if kind == "request" else catalog.codec_of_response(frame, key, version)

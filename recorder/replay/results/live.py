@@ -1,6 +1,6 @@
-"""The line that is shown while a replay runs: drawn anew on a terminal, one after the other in a pipe.
+"""The progress of a running replay: a line that is redrawn on a terminal, or one line after the other in a pipe.
 
-The caller decides when: `EVERY_NS` apart on a terminal, `EVERY_NS_IN_A_PIPE` in a pipe.
+The caller decides when: every `EVERY_NS` on a terminal, every `EVERY_NS_IN_A_PIPE` in a pipe.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from rich.text import Text
 from recorder.replay.outcome import Progress
 from recorder.replay.results import words
 
-# As often as a person can read a number; a log would fill with more than one line in some seconds.
+# on a terminal, as often as a person can read a number; in a pipe, seldom enough not to fill a log
 EVERY_NS, EVERY_NS_IN_A_PIPE = 250_000_000, 5_000_000_000
 _BAR_WIDTH = 24
-# How long nothing may move before a person wonders why.
+# time without progress after which a person wonders why
 STANDSTILL_NS = 10**9
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class LiveProgress:
-    """Shows how far a replay is, on a console that others may print to meanwhile."""
+    """Shows the progress on a console that others may print to meanwhile."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -49,7 +49,10 @@ class LiveProgress:
             self._live.stop()
 
     def show(self, now: Progress, waits: Mapping[str, int] = NOTHING) -> None:
-        """Shows this, in place of what was shown before if there is a terminal. `waits`: for what, if nothing moves."""
+        """Shows the progress, on a terminal in place of the last one.
+
+        `waits`: what the replay waits for, if nothing moves.
+        """
         if self._live:
             self._live.update(drawn(now, waits), refresh=True)
             return
@@ -65,14 +68,14 @@ class Standstill:
         self._last, self._since = Progress(), 0
 
     def lasts(self, now: Progress, at_ns: int) -> bool:
-        """True once nothing has left, come or been withheld for `STANDSTILL_NS`. `at_ns`: of any clock."""
+        """True once nothing was sent, answered or withheld for `STANDSTILL_NS`. `at_ns`: of any clock."""
         if now != self._last:
             self._last, self._since = now, at_ns
         return at_ns - self._since >= STANDSTILL_NS
 
 
 def drawn(now: Progress, waits: Mapping[str, int] = NOTHING) -> RenderableType:
-    """A bar with the place in the recording, the counts below it, and what is waited for."""
+    """A bar with the position in the recording, the counts below it, and what the replay waits for."""
     bar = ProgressBar(total=max(now.span_ns, 1), completed=min(now.position_ns, now.span_ns), width=_BAR_WIDTH)
     place = Table.grid(padding=(0, 1, 0, 0))
     place.add_row(bar, Text(words.position(now)))
@@ -85,7 +88,7 @@ def drawn(now: Progress, waits: Mapping[str, int] = NOTHING) -> RenderableType:
 
 
 def _counts(now: Progress) -> Text:
-    """The counts; those that a person should look at are coloured."""
+    """The counts; those that need attention are coloured."""
     text = Text(words.progress(now))
     for number, style, what in ((now.withheld, "yellow", "withheld"), (now.mismatches, "bold red", "differs?")):
         if number:

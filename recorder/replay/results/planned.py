@@ -1,4 +1,4 @@
-"""The plan of a replay on a terminal (`--dry-run`): what would go where, what is withheld, what is touched."""
+"""The plan of a replay on a terminal (`--dry-run`): what would be sent where, withheld, and touched."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from recorder.replay.results import words
 from recorder.replay.results.summary import facts_table, made_table, withheld_table
 from recorder.terminal import Cell, Column, count, fitted
 
-# Names of each kind that are listed.
+# names of each kind that are listed
 MOST_NAMES = 50
-# Of a plan's requests: those whose node only an answer tells.
+# the column of requests whose node only an answer tells
 LATER = "later"
 _TOUCHED = (Column("name", least=20), Column("requests", True), Column("is"))
 
 
 def planned(plan: Plan, width: int) -> Iterator[RenderableType]:
-    """Everything, a blank line between parts."""
+    """All parts of the plan, with blank lines between them."""
     yield facts_table("would play", plan.source, plan.target, "", plan.options)
     yield Text()
     yield Text(words.planned(plan), style="bold")
@@ -52,7 +52,7 @@ def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
 
 
 def _sent(plan: Plan, width: int) -> RenderableType:
-    """Requests by API, a column for each target node; those of the last nodes are left out first."""
+    """Requests by API, with a column for each target node. Columns of the last nodes are left out first."""
     nodes = sorted(plan.target.nodes.keys() | {node for _, node in plan.sent if node is not None})
     later = [None] if any(node is None for _, node in plan.sent) else []
     columns = [Column("API", style="cyan", least=18), Column("requests", True)]
@@ -69,7 +69,7 @@ def _or_dash(number: int) -> str:
 
 
 def _touched(what: str, touched: Sequence[Touched], width: int) -> RenderableType:
-    """Names that are written first."""
+    """The names of one kind, written ones first."""
     written = sum(one.is_written for one in touched)
     title = f"{count(len(touched), what)}, {count(written)} written"
     listed = sorted(touched, key=lambda one: (not one.is_written, -one.requests, one.name))[:MOST_NAMES]

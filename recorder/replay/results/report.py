@@ -1,24 +1,24 @@
 """A replay's result as JSON, and back: stable keys, their units in their names, nothing that a capture may not keep.
 
-    key                   what
+    key                   contents
     format, version       "kafka-wiretap replay report", 1; a later version keeps these keys and adds others
-    verdict, exit_code    what was found (`outcome.Verdict`), and what the command ended with
-    differences           answers, streams of records and groups that differ: what --max-mismatches counts
+    verdict, exit_code    the verdict (`outcome.Verdict`), and the command's exit code
+    differences           answers, streams of records and groups that differ, as --max-mismatches counts them
     withheld_percent      of the requests that were recorded
     totals                sums of `apis`
-    source, target        what was played where; options: in words
+    source, target        the capture and the cluster it was played to; options: in words
     started_at_ns, ...    times since 1970; position_ns: how far in the recording; ending: why it ended there
     apis                  by name: recorded, sent, answered, lost, retried; withheld, partitions, mismatches by reason
     made                  the replay's own requests by purpose
-    late, lateness        how late requests left; by cause, what each has added: durations
+    late, lateness        how late requests left, and each cause's part of that: durations
     latency               by API: durations recorded and replayed
     streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
-    assigned              groups whose members were given something else to read: only_recorded, only_target
+    assigned              groups whose assignments differ: only_recorded, only_target
     left_open             transactions and members that could not be ended on the target, and why
-    mismatches            the first ones: where, what differs, both answers and the request as base64
+    mismatches            the first ones: the exchange, the differences, the request and both answers as base64
 
 Durations are count, p50_ns, p95_ns, p99_ns, most_ns and bins: pairs of least nanoseconds and count. A reader of later
-versions ignores keys that it doesn't know. An HTML report holds the same JSON, so both are read in one way.
+versions ignores keys that it doesn't know. An HTML report holds the same JSON, so both are read alike.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Result
 
 FORMAT, VERSION = "kafka-wiretap replay report", 1
-# What an HTML report has around its JSON.
+# the HTML around the JSON of an HTML report
 OPENING, CLOSING = '<script type="application/json" id="report">', "</script>"
-# Ten times what a hundred mismatches with the longest frames take.
+# ten times the size of a hundred mismatches with the longest frames
 MOST_READ = 128 << 20
 
 
@@ -50,13 +50,13 @@ def as_json(result: Result) -> str:
 
 
 def as_script(result: Result) -> str:
-    """The report as one line that may stand in HTML between `OPENING` and `CLOSING`: nothing in it ends a script."""
+    """The report as one line that may stand in HTML between `OPENING` and `CLOSING`: it can't end a script."""
     line = json.dumps(_tree(result), separators=(",", ":"))
     return line.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _tree(result: Result) -> dict[str, Any]:
-    """`result`, behind what is worked out of it."""
+    """`result`, preceded by values derived from it."""
     found: dict[str, Any] = msgspec.to_builtins(result, str_keys=True, enc_hook=_encoded)
     return {
         "format": FORMAT,
@@ -83,7 +83,7 @@ def read(path: Path) -> Result:
 
 
 def _inside(data: bytes) -> bytes:
-    """The JSON in an HTML report; JSON as it is."""
+    """The JSON in an HTML report; a JSON report as it is."""
     if data.lstrip()[:1] != b"<":
         return data
     _, opening, behind = data.partition(OPENING.encode())

@@ -1,10 +1,10 @@
-"""`replay show REPORT N`: both answers of a mismatch as trees, beside each other where there is room.
+"""`replay show REPORT N`: both answers of a mismatch as trees, side by side if there is room.
 
     mark  the line
-    !     differs, and so the answers do
-    ~     differs in a value that a comparison leaves out, or maps: times, ids, epochs
+    !     differs, and the comparison counts it
+    ~     differs in a value that the comparison leaves out, or maps: times, ids, epochs
 
-Everything is in the report: no capture is needed. Values that a capture may not keep are shown as masked.
+The report has all that is shown: no capture is needed. Values that a capture may not keep are shown as masked.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from recorder.replay.outcome import Frame, Mismatch, Result
 from recorder.replay.results import words
 from recorder.terminal import count, moment
 
-# The narrowest terminal that shows two trees beside each other.
+# the narrowest terminal that shows two trees side by side
 BESIDE = 100
-# Bytes of each value, records of each batch; of a frame that can't be decoded so many bytes as hex.
+# bytes of each value, records of each batch, and bytes of a frame that can't be decoded, as hex
 MOST_BYTES, MOST_RECORDS, MOST_HEX = 32, 10, 256
-# Lines of a tree: finding which ones are alike takes the square of that.
+# lines of a tree: matching them takes the square of that
 MOST_LINES = 500
 SAME, JUDGED, LEFT_OUT = " ", "!", "~"
 STYLES = {SAME: "", JUDGED: "bold red", LEFT_OUT: "yellow"}
@@ -42,7 +42,7 @@ LEGEND = f"{JUDGED} differs   {LEFT_OUT} differs, but is not compared as it stan
 
 
 class Row(NamedTuple):
-    """A line of each side, "" where a side has none, and the mark of both."""
+    """A line of each side ("" if there is none), and the mark of both."""
 
     recorded: str
     mark: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 def shown(result: Result, number: int, width: int, budget: Budget) -> Iterator[RenderableType]:
-    """All of mismatch `number`, which counts from 1. Errors: LookupError, with a sentence, if the report has none."""
+    """The whole of mismatch `number`, counted from 1. Errors: LookupError, with a sentence, if the report has none."""
     if not 1 <= number <= len(result.mismatches):
         has = f"mismatches 1 to {len(result.mismatches)}" if result.mismatches else "no mismatches"
         raise LookupError(f"no mismatch {number}: the report has {has}")
@@ -86,7 +86,7 @@ def _request(found: Mismatch, width: int, budget: Budget) -> Iterator[Text]:
 
 
 def aligned(found: Mismatch, budget: Budget) -> list[Row]:
-    """The lines of both answers, like ones beside each other."""
+    """The lines of both answers, equal ones side by side."""
     recorded = _lines(found.recorded, "response", found.api_key, found.version, budget)
     replayed = _lines(found.replayed, "response", found.api_key, _replayed_in(found), budget)
     matcher = SequenceMatcher(None, [line.text for line in recorded], [line.text for line in replayed], autojunk=False)
@@ -107,7 +107,10 @@ def _text(line: Line | None) -> str:
 
 
 def _mark(found: Mismatch, left: Line | None, right: Line | None) -> str:
-    """Judged: a difference is in the line's field, or around it; not all may be known, or there is but one answer."""
+    """The mark of two lines. JUDGED: a difference is in the line's field, or around it.
+
+    If not all differences are known, or one answer is missing, every differing line is JUDGED.
+    """
     sides = [side for side in (left, right) if side]
     if left and right and left.text == right.text:
         masked = {words.field_of(one.path) for one in found.differences if one.recorded == one.replayed}
@@ -118,7 +121,7 @@ def _mark(found: Mismatch, left: Line | None, right: Line | None) -> str:
 
 
 def _lines(frame: Frame | None, kind: MessageKind, key: int, version: int, budget: Budget) -> list[Line]:
-    """The lines of a frame's tree; a sentence for a frame that there is none of."""
+    """The lines of a frame's tree; a sentence in place of a missing frame."""
     if frame is None:
         return [Line("(none)", ())]
     if not frame.octets:

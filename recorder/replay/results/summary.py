@@ -1,4 +1,4 @@
-"""A replay's result on a terminal: the verdict first, then counts by API, and only those tables that tell something."""
+"""A replay's result on a terminal: the verdict, counts by API, and only those tables that have contents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recorder.replay.outcome import ApiCounts, Result, Source, Target, Verdict
 from recorder.replay.results import words
 from recorder.terminal import Cell, Column, cell, count, fitted
 
-# Mismatches and streams that are listed here; a report has more.
+# mismatches and streams that are listed here; a report has more
 MOST_LISTED = 10
 STYLES = {Verdict.EQUAL: "bold green", Verdict.TOLERATED: "bold yellow"}
 _BAD = "bold red"
@@ -63,7 +63,10 @@ _MISMATCHES = (
 
 
 def summary(result: Result, width: int, report: str | None = None) -> Iterator[RenderableType]:
-    """Everything, a blank line between parts. `report`: the file that the result was written to, if any."""
+    """All parts of the result, with blank lines between them.
+
+    `report`: the file that the result was written to, if any.
+    """
     yield from _head(result)
     for part in (_left_open, _apis, _withheld, _latency, _lateness, _streams, _assigned, _made, _mismatches):
         if table := part(result, width):
@@ -82,7 +85,7 @@ def _head(result: Result) -> Iterator[RenderableType]:
 
 
 def facts_table(what: str, source: Source, target: Target, at: str, options: Sequence[str]) -> Table:
-    """What is played (`what`: the verb) where, when and how."""
+    """The source, target, time and options. `what`: the verb for the source."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -155,7 +158,7 @@ def _latency(result: Result, width: int) -> RenderableType | None:
 
 
 def _slower(recorded: Durations, replayed: Durations, share: float) -> Cell:
-    """The replayed quantile, marked where it is more than twice the recorded one."""
+    """The replayed quantile, marked if it is more than twice the recorded one."""
     before, now = recorded.quantile(share), replayed.quantile(share)
     return cell(words.milliseconds(now), "yellow" if now and before is not None and now > 2 * before else "")
 
@@ -218,5 +221,5 @@ def _mismatch(group: words.Alike) -> list[Cell]:
 def _command(result: Result, report: str | None) -> Iterator[Text]:
     what = "Both answers of no. 1" if report else "No. 1 as recorded (--report FILE keeps both answers)"
     yield Text(f"{what}:")
-    # a command is copied: nothing stands before or behind it
+    # on a line of its own, to be copied
     yield Text(harmless(words.command(result, 1, report)), style="bold")

@@ -1,4 +1,4 @@
-"""What a replay's result is in words, for every form of the report: no form says it in words of its own."""
+"""A replay's result in words. All forms of the report use these sentences."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ from recorder.replay.outcome import (
 )
 from recorder.terminal import count, duration, moment, percent
 
-# so many fit two lines of a terminal
+# so many fit on two lines of a terminal
 _MOST_WAITS = 3
-# the code of an error
+# a Kafka error code
 _CODE = re.compile(r"-1|[1-9][0-9]{0,4}")
-# the element of an array, in a difference's path; brackets may stand in its name
+# an array's element in the path of a difference; its name may have brackets
 _ELEMENT = re.compile(r"\[.*?\](?=\.|$)")
 
 
 def milliseconds(nanoseconds: int | None) -> str:
-    """Milliseconds without their unit, for columns that have it."""
+    """Milliseconds without their unit, which the column's title has."""
     return terminal.milliseconds(None if nanoseconds is None else nanoseconds / 1e6)
 
 
 def source(played: Source) -> str:
-    """What was played."""
+    """The capture that was played."""
     sessions = count(len(played.sessions), "session")
     return f"{played.capture} ({sessions}, {moment(played.first_at_ns)} UTC, {duration(played.span_ns) or '0 s'})"
 
 
 def target(to: Target) -> str:
-    """Where it was played to."""
+    """The cluster that it was played to."""
     cluster = f", cluster {to.cluster_id}" if to.cluster_id else ""
     return f"{to.asked} ({count(len(to.nodes), 'node')}{cluster})"
 
 
 def took(result: Result) -> str:
-    """When, how long, and how far."""
+    """When the replay began, how long it took, and how far it came."""
     lasted = duration(result.ended_at_ns - result.started_at_ns) or "0 s"
     far = "" if result.ending is Ending.WHOLE else f", {reached(result)} of the recording"
     return f"{moment(result.started_at_ns)} UTC, in {lasted}{far}; {result.ending}"
 
 
 def reached(result: Result) -> str:
-    """How far in the recording a replay came."""
+    """The share of the recording that was played."""
     span = result.source.span_ns
     return "100 %" if span <= 0 else f"{min(100 * max(result.position_ns, 0) // span, 100)} %"
 
 
 def verdict(result: Result) -> str:
-    """What was found, and of how much, in a sentence."""
+    """The verdict and its figures, in a sentence."""
     found = {
         Verdict.EQUAL: f"{equal(result)} are as recorded",
         Verdict.TOLERATED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
@@ -78,13 +78,13 @@ def verdict(result: Result) -> str:
 
 
 def equal(result: Result) -> str:
-    """How many answers are equal, and how many records."""
+    """The numbers of equal answers and records."""
     answers = count(result.totals.answered - result.totals.mismatches.total(), "answer")
     return f"{answers} and {streams_total(result)}" if result.streams else answers
 
 
 def differing(result: Result) -> str:
-    """How many answers and streams differ."""
+    """The numbers of answers, streams and groups that differ."""
     answers, streams = result.totals.mismatches.total(), sum(1 for _ in result.differing_streams())
     told = f"{count(answers)} of {count(result.totals.answered, 'answer')} {'differs' if answers == 1 else 'differ'}"
     told += f", and {count(streams)} of {count(len(result.streams), 'stream')} of records" if streams else ""
@@ -95,12 +95,12 @@ def differing(result: Result) -> str:
 
 
 def streams_total(result: Result) -> str:
-    """How many records in how many streams are equal."""
+    """The number of equal records, and of streams."""
     return f"{count(sum(one.equal for one in result.streams), 'record')} in {count(len(result.streams), 'stream')}"
 
 
 def stream(found: Stream) -> str:
-    """How records of a stream differ."""
+    """The numbers of a stream's records that differ."""
     parts = [
         (found.missing, "missing"),
         (found.extra, "extra"),
@@ -111,23 +111,23 @@ def stream(found: Stream) -> str:
 
 
 def left_open(result: Result) -> str:
-    """What the replay leaves behind on the target, as a title."""
+    """A title for transactions and members that stay open on the target."""
     return f"Left open on the target: {count(len(result.left_open))}; brokers end them by their timeouts"
 
 
 def assigned(found: Assigned) -> str:
-    """What a group was given on one side alone."""
+    """Assignments of a group on one side alone."""
     sides = (("recorded", found.only_recorded), ("replayed", found.only_target))
     return "; ".join(f"only {side}: {', '.join(given)}" for side, given in sides if given)
 
 
 def exchange_id(found: Mismatch) -> str:
-    """What `inspect show` takes."""
+    """The exchange as `inspect show` takes it."""
     return f"{found.session}/{found.connection}/e{found.exchange}"
 
 
 def command(result: Result, number: int, report: str | None) -> str:
-    """The command that shows both answers of mismatch `number`; without a report's file, the recorded one alone."""
+    """The command that shows both answers of mismatch `number`; without a report's file, the recorded answer only."""
     if report is not None:
         return shlex.join(["kafka-wiretap", "replay", "show", report, str(number)])
     found = result.mismatches[number - 1]
@@ -135,7 +135,7 @@ def command(result: Result, number: int, report: str | None) -> str:
 
 
 class Alike(NamedTuple):
-    """Mismatches of one API and kind whose first differences are alike. `number`: of the first one."""
+    """Mismatches of one API and kind with the same first difference. `number`: of the first mismatch."""
 
     number: int
     found: Mismatch
@@ -143,7 +143,7 @@ class Alike(NamedTuple):
 
 
 def alike(mismatches: Iterable[Mismatch]) -> list[Alike]:
-    """Mismatches in groups, in the order of their first ones: a target that is set up otherwise differs in one way."""
+    """Mismatches in groups, in the order of their first ones: one odd setting of a target causes many alike."""
     groups: dict[Hashable, Alike] = {}
     for number, found in enumerate(mismatches, 1):
         first = found.differences[0] if found.differences else None
@@ -154,23 +154,23 @@ def alike(mismatches: Iterable[Mismatch]) -> list[Alike]:
 
 
 def kinds(result: Result) -> str:
-    """How many answers differ in what."""
+    """The numbers of answers that differ, by kind."""
     return ", ".join(f"{kind} {count(number)}" for kind, number in result.totals.mismatches.most_common())
 
 
 def kept(result: Result) -> str:
-    """How many of the mismatches have been kept, if not all were."""
+    """How many of the mismatches are kept."""
     kept, of = len(result.mismatches), result.totals.mismatches.total()
     return f"the first {count(kept)} of {count(of)}" if kept < of else f"all {count(of)}"
 
 
 def field_of(path: str) -> str:
-    """The field that a difference is in, without the elements of arrays: `topics.partitions.error_code`."""
+    """The field of a difference, without the elements of arrays: `topics.partitions.error_code`."""
     return _ELEMENT.sub("", path)
 
 
 def first_difference(found: Mismatch) -> str:
-    """The field of the first value that differs, both sides, and how many further ones there are."""
+    """The field of the first difference, both values, and the number of further ones."""
     if not found.differences:
         return ""
     first, *others = found.differences
@@ -179,19 +179,19 @@ def first_difference(found: Mismatch) -> str:
 
 
 def difference(found: Difference) -> str:
-    """Where a value differs, and both sides."""
+    """The path of a difference, and both values."""
     where = f"{found.path}: " if found.path else ""
     return f"{where}{_side(found.path, found.recorded)} → {_side(found.path, found.replayed)}"
 
 
 def _side(path: str, value: str) -> str:
-    """A value; the code of an error with its name."""
+    """A value. An error code comes with its name."""
     is_code = is_error_code(path.rpartition(".")[2]) and _CODE.fullmatch(value)
     return f"{value} {kafka_error(int(value)).name}" if is_code else value or "nothing"
 
 
 def planned(plan: Plan) -> str:
-    """How much would be sent, and how much would not."""
+    """The numbers of requests that would be sent and withheld."""
     sent, withheld = plan.requests.total(), plan.withheld.total()
     share = percent(plan.withheld_percent) if plan.withheld_percent else "by choice"
     kept = f"; {count(withheld)} ({share}) would be withheld" if withheld else ""
@@ -199,7 +199,7 @@ def planned(plan: Plan) -> str:
 
 
 def progress(now: Progress) -> str:
-    """How far a replay is, in one line."""
+    """The progress of a replay in one line."""
     late = f"{count(now.late)} late" + (f" (now {duration(now.behind_ns)})" if now.behind_ns > 0 else "")
     return (
         f"{count(now.sent)} sent, {count(now.answered)} answered, {late}, {count(now.withheld)} withheld, "
@@ -208,7 +208,7 @@ def progress(now: Progress) -> str:
 
 
 def waits(what: Mapping[str, int]) -> str:
-    """What a replay waits for that stands still, the most frequent first."""
+    """What a replay waits for while it stands still, the most frequent first."""
     every = sorted(what.items(), key=lambda item: (-item[1], item[0]))
     told = [f"{each} ({count(times)})" if times > 1 else each for each, times in every[:_MOST_WAITS]]
     more = f" and {count(len(every) - _MOST_WAITS)} more" if len(every) > _MOST_WAITS else ""
@@ -216,5 +216,5 @@ def waits(what: Mapping[str, int]) -> str:
 
 
 def position(now: Progress) -> str:
-    """How far in the recording a replay is."""
+    """The replay's position in the recording."""
     return f"{duration(now.position_ns) or '0 s'} of {duration(now.span_ns) or '0 s'}"

@@ -1,8 +1,8 @@
-"""What a change of version means for an answer beyond its fields: a table of `versions`, as `crossings` for requests.
+"""Changes of version that mean more for an answer than its fields: a table of boundaries, as `crossings` for requests.
 
-The target's answer is made to look as the recorded version would have it. Where one request became several, their
-answers become one, which takes from the request what the older version's answer doesn't repeat. What is missing reads
-as an error: answers are compared, and never raise one.
+The target's answer is given the recorded version's form. If one request became several, their answers become one, which
+takes from the request what the older version's answers don't repeat. A missing element reads as an error and never
+raises one: answers are only compared.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 from proxy.wire.keys import DESCRIBE_CONFIGS, FIND_COORDINATOR, LEAVE_GROUP, LIST_OFFSETS, OFFSET_FETCH
 from recorder.replay.plan import Values
 
-# the answers to the parts, and what was asked, in the recorded version's form -> one answer
+# the answers to the parts, and the request in the recorded version's form -> one answer
 Join = Callable[[Sequence[Values], Mapping[str, Any]], Values]
 UNKNOWN_SERVER_ERROR = -1
-# errors that a newer LeaveGroup tells of a member, all others of the group: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+# errors of a member in a newer LeaveGroup: none, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; all others are the group's
 OF_A_MEMBER = (0, 25, 82)
-# DescribeConfigs: types of resources; where a value comes from
+# DescribeConfigs: types of resources, and sources of values
 BROKER, TOPIC = 4, 2
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 
 
 class AnswerBoundary(NamedTuple):
-    """The steps over a boundary of answers."""
+    """The steps of answers over a boundary."""
 
     up: Join
     down: Callable[[Values], Values]
@@ -62,7 +62,7 @@ def _group(answer: Values) -> Values:
 
 
 def _first(answer: Values, name: str) -> Values:
-    """The only element of an answer to a request for one thing; an error where it lacks it, as Kafka's clients say."""
+    """The only element of an answer to a request for one thing; if it is missing, an error, as in Kafka's clients."""
     found = answer.get(name) or [{"error_code": UNKNOWN_SERVER_ERROR}]
     return dict(found[0])
 
@@ -88,7 +88,7 @@ def _member(answer: Values) -> Values:
 
 
 def _offsets(answers: Sequence[Values], _asked: Mapping[str, Any]) -> Values:
-    """Version 0 tells a list of offsets, of which the first is what later versions tell."""
+    """Version 0 has a list of offsets. Its first one is the only one of later versions."""
     return _each_partition(answers[0], lambda one: {"offset": next(iter(one.get("old_style_offsets", ())), -1)})
 
 
@@ -107,7 +107,7 @@ def _each_partition(answer: Values, change: Callable[[Values], Values]) -> Value
 
 
 def _sources(answers: Sequence[Values], _asked: Mapping[str, Any]) -> Values:
-    """Version 0 says only which values are defaults; Kafka's clients take the others as the resource's own."""
+    """Version 0 says only which values are defaults. Kafka's clients take all others for the resource's own."""
 
     def source(result: Values, config: Values) -> Values:
         own = {BROKER: STATIC_BROKER_CONFIG, TOPIC: TOPIC_CONFIG}.get(result.get("resource_type", 0), 0)

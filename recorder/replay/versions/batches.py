@@ -1,12 +1,11 @@
-"""What becomes of the records of a Produce request: other producers, other times, another format.
+"""Changes the records of a Produce request: other producers, other timestamps, another format.
 
-Most of a batch stays as it was recorded: of magic 2 only fields of the header change, the checksum is computed anew,
-and the compressed block is neither touched nor copied (`Pieces`). Message sets of magic 0 and 1 become one batch of
-magic 2 where the target's version of Produce wants that; the way back would lose headers and producers, and is never
-taken.
+Most of a batch stays as recorded. In magic 2 only header fields change and the checksum is computed anew; the
+compressed block is neither touched nor copied (`Pieces`). Message sets of magic 0 and 1 become one batch of magic 2 if
+the target's version of Produce wants that. The way back would lose headers and producers, and is never taken.
 
-All functions take bytes of strangers: they raise WireError and nothing else. Those that unfold or make records take a
-`Budget`, by default one of DEFAULT_LIMIT.
+All functions take untrusted bytes, and raise WireError only. Those that decode or encode records take a `Budget`, by
+default one of DEFAULT_LIMIT.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ TIMES_AT = 27
 PRODUCER = Struct(">qhi")
 PRODUCER_AT = 43
 INT64 = range(-(1 << 63), 1 << 63)
-# the memory of what is made of a batch, which may be a message of 26 bytes
+# the memory of a decoded batch, which may be a message of 26 bytes
 BATCH_COST = 200
-# the memory of a record of ours while its batch is written
+# the memory of a record while its batch is written
 RECORD_COST = 400
 
 
 class Numbering(NamedTuple):
-    """Whose batch it is, and the number of its first record there; -1 for a batch without a producer."""
+    """A batch's producer, and the sequence of its first record; -1 without a producer."""
 
     producer_id: int
     epoch: int
@@ -59,9 +58,9 @@ class Numbering(NamedTuple):
 
 
 def producers_of(records: Records) -> list[tuple[int, int, int, int]]:
-    """(producer id, epoch, base sequence, number of records) of each batch, in their order.
+    """(producer id, epoch, base sequence, number of records) of each batch, in order.
 
-    A message of magic 0 or 1 counts as a batch without a producer; of a wrapper's records the number is 0.
+    A message of magic 0 or 1 counts as a batch without a producer; the number of a wrapper's records is given as 0.
 
     Errors: Malformed, Truncated, OverBudget.
     """
@@ -83,7 +82,7 @@ def _whole(records: Records) -> Buffer:
 
 
 def _all(records: Buffer, budget: Budget | None = None) -> Iterator[Batch]:
-    """All batches, paid for as if they were kept; a producer sends whole ones.
+    """All batches, each of which costs memory of the budget. Producers send whole batches only.
 
     Errors: Malformed, Truncated, OverBudget.
     """
@@ -96,11 +95,13 @@ def _all(records: Buffer, budget: Budget | None = None) -> Iterator[Batch]:
 
 
 def renumbered(records: Buffer, numberings: Iterable[Numbering]) -> Records:
-    """The batches as other producers send them: one numbering for each.
+    """The batches with other producers and sequences: one numbering for each.
 
-    Batches that have theirs already stay as is, and those whose checksum is wrong: the target is to refuse them too.
+    A batch that has its numbering already stays as it is. So does one with a wrong checksum: the target is to refuse it
+    too.
 
-    Errors: Malformed, also for other numbers of batches and numberings, and for a message that is to have a producer.
+    Errors: Malformed, also if there are not as many numberings as batches, and for a message of magic 0 or 1 that needs
+    a producer.
     """
     view, pieces = memoryview(records), list[Buffer]()
     for batch, wanted in zip_longest(_all(view), numberings):
@@ -125,7 +126,7 @@ def _renumbered(records: memoryview, batch: Batch, wanted: Numbering) -> list[Bu
 
 
 def _changed(records: memoryview, batch: Batch, at: int, new: bytes) -> list[Buffer]:
-    """A batch of magic 2 with other bytes `at` its header, the checksum of that, and the same records."""
+    """A batch of magic 2 with `new` bytes at `at` in its header, a new checksum, and the same records."""
     head = bytearray(records[batch.start : batch.start + BATCH_HEAD.size])
     rest = records[batch.start + BATCH_HEAD.size : batch.end]
     head[at : at + len(new)] = new
@@ -134,7 +135,7 @@ def _changed(records: memoryview, batch: Batch, at: int, new: bytes) -> list[Buf
 
 
 def _is_damaged(records: Buffer, batch: Batch) -> bool:
-    """True if the batch's checksum is wrong. A new one would hide that, and the target take what it has to refuse."""
+    """True if the batch's checksum is wrong. A new one would hide that, and the target would take the batch."""
     try:
         verify(records, batch)
     except Malformed:
@@ -143,10 +144,10 @@ def _is_damaged(records: Buffer, batch: Batch) -> bool:
 
 
 def shifted(records: Records, by: int, *, budget: Budget | None = None) -> Records:
-    """The records `by` ms later; those without a time stay without.
+    """The records `by` ms later. Records without a timestamp keep none.
 
-    Batches keep their blocks; a wrapper of magic 1, whose times are inside, is written anew. A batch whose checksum is
-    wrong stays as is.
+    Batches keep their compressed blocks; a wrapper of magic 1, whose timestamps are inside, is written anew. A batch
+    with a wrong checksum stays as it is.
 
     Errors: Malformed, OverBudget.
     """
@@ -168,7 +169,7 @@ def _shifted(records: memoryview, batch: Batch, by: int, budget: Budget) -> list
 
 
 def _paid(records: Iterator[Record], budget: Budget) -> Iterator[Record]:
-    """The records, which are all held at once."""
+    """The records, paid for from the budget: all are held at once."""
     for record in records:
         budget.values.take(RECORD_COST)
         yield record
@@ -183,9 +184,10 @@ def _later(timestamp: int, by: int) -> int:
 
 
 def as_batch(records: Records, *, budget: Budget | None = None) -> Records:
-    """Message sets of magic 0 and 1 as one batch of magic 2, of the first one's codec; a batch of magic 2 as it is.
+    """Message sets of magic 0 and 1 as one batch of magic 2, with the first one's codec. A batch of magic 2 stays as it
+    is.
 
-    Offsets count from 0, as a producer's. What had no time still has none.
+    Offsets count from 0, as a producer's do. Records without a timestamp keep none.
 
     Errors: Malformed (also for both formats side by side), OverBudget.
     """

@@ -1,12 +1,12 @@
-"""In which version a request is sent to the target, and how it and its answer change for that.
+"""Chooses the version in which a request is sent to the target, and changes the request and its answer for it.
 
-A frame goes in its own version where the target has it, else in the highest shared version below, else in the lowest
-above. Requests are taken to that version, answers back to the recorded one: field by field (`recode`), and over the
-boundaries where a version means more than its fields (`crossings`, `answer_crossings`). What can't be said in the other
-version is withheld, with the field or the reason.
+A request goes in its recorded version if the target has it, else in the highest shared version below, else in the
+lowest above. Its values are taken to that version, and the answer's back to the recorded one: field by field
+(`recode`), and over boundaries that change more than single fields (`crossings`, `answer_crossings`). A request that
+the other version can't express is withheld, with the field or the reason.
 
-Values come in with the target's names and ids, in the recorded version's form: a topic that the target's version asks
-for by id is looked up here.
+Values have the target's names and ids, in the recorded version's form. If the target's version asks for a topic by id,
+the id is looked up here.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ from recorder.replay.versions.recode import Loss, Topics, completed, recoded
 
 __all__ = ["Topics", "choose", "needs_transactions_v1", "newest_of_transactions_v1", "request", "response"]
 
-# Brokers of 4.0 and later offer Produce from version 0, for the sake of librdkafka (KAFKA-18659), and refuse 0 to 2.
+# Brokers of 4.0 and later offer Produce from version 0 for librdkafka's sake (KAFKA-18659), but refuse versions 0 to 2.
 FIRST_PRODUCE_OF_BATCHES, FIRST_PRODUCE_OF_4 = 3, 12
-# Below this version asking for a topic may create it, and no field says otherwise.
+# below this version asking for a topic may create it, and no field prevents that
 FIRST_METADATA_WITHOUT_CREATION = 4
-# The first versions that speak transactions v2 (KIP-890): partitions and groups join a transaction by being written to.
+# The first versions with transactions v2 (KIP-890): partitions and groups join a transaction by being written to.
 TRANSACTIONS_V2 = {PRODUCE: 12, TXN_OFFSET_COMMIT: 5, END_TXN: 5}
 NOTHING: Mapping[str, Any] = {}
 
 
 @lru_cache(CACHE_SIZE)
 def choose(api_key: int, recorded_version: int, offered: range | None, *, newest: int | None = None) -> int | None:
-    """The version to send: the highest shared one up to the recorded one, else the lowest above; None if there is none.
+    """The version to send: the highest shared one up to the recorded one, else the lowest above; None if none is
+    shared.
 
-    Args: offered: by the target's node; None: it lacks the API. newest: the newest that may be used.
+    Args:
+        offered: by the target's node; None if it lacks the API.
+        newest: the highest version that may be used.
     """
     known = versions(api_key)
     if not offered or not known:
@@ -52,24 +55,24 @@ def choose(api_key: int, recorded_version: int, offered: range | None, *, newest
 
 
 def _floor(api_key: int, offered: range) -> int:
-    """The first version that may be used of those that are offered."""
+    """The lowest version that may be used of those offered."""
     if api_key == METADATA:
         return FIRST_METADATA_WITHOUT_CREATION
     return FIRST_PRODUCE_OF_BATCHES if api_key == PRODUCE and offered[-1] >= FIRST_PRODUCE_OF_4 else 0
 
 
 def needs_transactions_v1(api_key: int, recorded: int, chosen: int) -> bool:
-    """True if the recording spoke transactions v2, and the chosen version does not.
+    """True if the recorded version has transactions v2, and the chosen one does not.
 
-    A transactional Produce then needs AddPartitionsToTxn before it, TxnOffsetCommit AddOffsetsToTxn; EndTxn leaves the
-    producer's pair as it is, and may not end a transaction of nothing.
+    A transactional Produce then needs AddPartitionsToTxn before it, a TxnOffsetCommit AddOffsetsToTxn. EndTxn leaves
+    the producer's pair as it is, and may not end an empty transaction.
     """
     first = TRANSACTIONS_V2.get(api_key)
     return first is not None and chosen < first <= recorded
 
 
 def newest_of_transactions_v1(api_key: int) -> int | None:
-    """The newest version for a target whose feature `transaction.version` is below 2; None: any."""
+    """The highest version for a target whose feature `transaction.version` is below 2; None: any."""
     first = TRANSACTIONS_V2.get(api_key)
     return None if first is None else first - 1
 
@@ -77,9 +80,9 @@ def newest_of_transactions_v1(api_key: int) -> int | None:
 def request(
     api_key: int, recorded: int, chosen: int, values: Values, crossing: Topics
 ) -> Values | list[Values] | Withheld:
-    """The values of a request in the chosen version; a list where each element is a request of its own.
+    """The values of a request in the chosen version; a list if each element is a request of its own.
 
-    `values` are not changed; they may have fields that only the chosen version has.
+    `values` are not changed. They may have fields that only the chosen version has.
     """
     if recorded == chosen:
         return values
@@ -117,10 +120,11 @@ def response(
     names: Topics,
     asked: Mapping[str, Any] = NOTHING,
 ) -> Values:
-    """The target's answer in the recorded version's form, with every field of that.
+    """The target's answer in the recorded version's form, with all fields of that.
 
-    Args: values: the answer to a request of version `sent`, or those to all its parts in their order. asked: the
-    request in the recorded version's form, which says what the parts were asked for.
+    Args:
+        values: the answer to a request of version `sent`, or those to all its parts, in order.
+        asked: the request in the recorded version's form, which tells what the parts asked for.
     """
     answers = [values] if isinstance(values, Mapping) else list(values) or [{}]
     if sent == recorded:
@@ -135,7 +139,7 @@ def response(
 
 
 def _boundaries(table: Collection[tuple[int, int]], api_key: int, at: int, to: int) -> list[tuple[int, int]]:
-    """The table's keys between two versions, in the order in which they are met."""
+    """The table's keys between two versions, in the order of the way."""
     between = range(min(at, to), max(at, to))
     return sorted((one for one in table if one[0] == api_key and one[1] in between), reverse=at > to)
 

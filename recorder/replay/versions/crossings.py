@@ -1,9 +1,9 @@
-"""What a change of version means for a request beyond its fields: a table of `versions`.
+"""Changes of version that mean more for a request than its fields: a table of boundaries.
 
-A boundary is an API and the last version below it. A step checks or changes values on their way over it, and gives a
-list, because some requests of newer versions ask for many things that older ones ask for one by one. A
-step that has no right answer raises `Loss`; steps change no values in place. What Kafka's own definitions say of
-fields (names and ids of topics among them) is `recode`'s part, and needs no row.
+A boundary is an API and the last version below it. A step checks or changes values on the way over it. It returns a
+list, because a newer version may ask for many things at once that an older one asks for one by one. A step without a
+right result raises `Loss`; no step changes values in place. `recode` knows what Kafka's definitions say of fields,
+such as names and ids of topics, so that this needs no row.
 
 Sources: the comments on versions in Kafka's message definitions, its `…Request.Builder` classes, KIP-98, 482, 699, 709,
 734, 890, 1005, 1023.
@@ -41,11 +41,11 @@ CLIENT_METRICS = 16
 
 
 class Boundary(NamedTuple):
-    """The steps over a boundary of requests; None: only fields change.
+    """The steps of requests over a boundary; None: only fields change.
 
     Attributes:
-        anew: the steps lay the values out as the other version does; else `recode` follows them.
-        splits: the way down makes several requests.
+        anew: the steps return values in the other version's form; else `recode` follows them.
+        splits: the way down makes several requests of one.
     """
 
     up: Step | None = None
@@ -59,7 +59,7 @@ def _no(what: str) -> Loss:
 
 
 def _never(what: str) -> Step:
-    """A way that is not taken."""
+    """A way that no request may take."""
 
     def step(_values: Values, _topics: Topics) -> list[Values]:
         raise _no(what)
@@ -86,7 +86,7 @@ def _partitions(values: Values) -> list[Values]:
 
 
 def _with_batches(values: Values, _topics: Topics) -> list[Values]:
-    """Brokers want one batch of magic 2 for each partition, from version 3 on."""
+    """From version 3 on, brokers want one batch of magic 2 for each partition."""
     topics = [
         {**topic, "partition_data": [_with_batch(one) for one in topic.get("partition_data", ())]}
         for topic in values.get("topic_data", ())
@@ -115,12 +115,12 @@ def _is_transactional(values: Values) -> bool:
 
 
 def _goes_on(values: Values) -> bool:
-    """True for a fetch that names only what has changed in its session."""
+    """True for a fetch that names only changes of its session."""
     return bool(values.get("session_epoch", -1) > 0)
 
 
 def _below(lowest: int) -> Step:
-    """Times below 0 are special offsets; each version adds one."""
+    """Timestamps below 0 mean special offsets, and newer versions add some."""
 
     def asks_below(values: Values) -> bool:
         asked = (one for topic in values.get("topics", ()) for one in topic.get("partitions", ()))
@@ -143,7 +143,7 @@ def _empty_for_all(values: Values, _topics: Topics) -> list[Values]:
 
 
 def _topics_by_name(values: Values, topics: Topics) -> list[Values]:
-    """Before version 12 a broker looks for topics by name alone, though 10 and 11 have a field for the id."""
+    """Below version 12 brokers look up topics by name only, though versions 10 and 11 have a field for the id."""
     if values.get("topics") is None:
         return [values]
     return [{**values, "topics": [{**one, "topic_id": NO_ID, "name": _name(one, topics)} for one in values["topics"]]}]
@@ -191,14 +191,14 @@ def _all_members(values: Values, _topics: Topics) -> list[Values]:
 
 
 def _some(values: Values, name: str) -> list[Any]:
-    """What a request asks for; one that asks for nothing can't be asked one by one."""
+    """The things that a request asks for. A request for nothing can't be split."""
     if not values.get(name):
         raise _no(name)
     return list(values[name])
 
 
 def _with_rebalance_timeout(values: Values, _topics: Topics) -> list[Values]:
-    """Version 0 waits for members as long as their session lasts."""
+    """In version 0 the session timeout is the rebalance timeout too."""
     return [{**values, "rebalance_timeout_ms": values.get("session_timeout_ms", 0)}]
 
 
@@ -206,7 +206,7 @@ def _with_rebalance_timeout(values: Values, _topics: Topics) -> list[Values]:
 
 
 def _has_default_counts(values: Values) -> bool:
-    """-1 asks for the broker's own number of partitions or replicas, from version 4 on."""
+    """True if -1 asks for the broker's default number of partitions or replicas, which versions from 4 on allow."""
     return any(
         not one.get("assignments") and -1 in (one.get("num_partitions"), one.get("replication_factor"))
         for one in values.get("topics", ())

@@ -1,12 +1,12 @@
-"""A message's values in one version -> its values in another one, field by field, by the catalog.
+"""Changes a message's values from one version to another, field by field, by the catalog.
 
-A field that the other version lacks must hold its default or be `ignorable`, as in Kafka's own encoder: else it is
-lost. A field that only the other version has gets its default, unless a translator has set it already. A topic that
-one version names and the other one identifies changes from name to id, or back, by the target's topics. What a change
-of version means beyond its fields stands in `crossings`.
+A field that the other version lacks must hold its default or be `ignorable`, as in Kafka's own encoder; otherwise its
+value is lost. A field that only the other version has gets its default, unless a translator has set it already. If one
+version names a topic and the other one has its id, the target's topics translate it. `crossings` has changes that
+concern more than single fields.
 
-A plan of what changes is made once for each message and pair of versions. Requests and answers differ in one thing:
-a request that would lose something raises `Loss`; an answer is only compared, so what is lost of it is left out.
+A plan of changes is made once for each message and pair of versions. A request that would lose a value raises `Loss`;
+an answer is only compared, so lost values of it are left out.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from proxy.wire.language import IGNORABLE
 from recorder.replay.names import NO_ID
 from recorder.replay.plan import Reason, Values, Withheld
 
-# more than the pairs of versions of one play: it has one version of each API on either side of most connections
+# more than the pairs of versions in one play, where most connections use one version of each API on either side
 PLANS = 1024
 TAGS = "_tags"
 _T = TypeVar("_T")
 
 
 class Topics(NamedTuple):
-    """The target's topics: its id of a name, its name of an id. None: it has no such topic, or its ids are unknown."""
+    """The target's topics: name -> id, id -> name. None: it has no such topic, or its ids are unknown."""
 
     topic_id: Callable[[str], bytes | None]
     topic_name: Callable[[bytes], str | None]
 
 
 class Loss(Exception):
-    """The request can't be said in the other version."""
+    """The other version can't express the request."""
 
     def __init__(self, withheld: Withheld) -> None:
         super().__init__(withheld)
@@ -44,7 +44,7 @@ class Loss(Exception):
 
 
 class Kept(NamedTuple):
-    """A field that both versions have; `inner` is the plan of its structs."""
+    """A field of both versions. `inner`: the plan of its structs."""
 
     name: str
     before: Slot
@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
 
 class Named(NamedTuple):
-    """How the two versions say which topic is meant: the names of the fields, None where a version has none."""
+    """The fields that identify a topic in the two versions; None if a version has no such field."""
 
     name_before: str | None
     id_before: str | None
@@ -62,12 +62,12 @@ class Named(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What becomes of a struct's fields.
+    """The changes of a struct's fields.
 
     Attributes:
-        lost: those that are lost unless they hold their default, by tag or by place.
+        lost: those that are lost unless they hold their default.
         new: those that only the later version has.
-        tags: the numbers of known tags there; None where it has no tag buffer.
+        tags: the known tags of the later version; None if it has no tag buffer.
     """
 
     kept: tuple[Kept, ...]
@@ -86,7 +86,7 @@ def recoded(kind: MessageKind, api_key: int, before: int, after: int, values: Va
 
 
 def completed(kind: MessageKind, api_key: int, before: int, after: int, values: Values, topics: Topics) -> Values:
-    """As `recoded`, with every field of the later version and no other, even where both versions are the same."""
+    """As `recoded`, with all fields of the later version and no others, even if both versions are the same."""
     return _Recoding(kind == "request", topics).struct(_plan(kind, api_key, before, after), values, "")
 
 
@@ -119,7 +119,7 @@ def _kept(before: Slot, after: Slot, flexible: bool) -> Kept:
 
 
 def _named(before: Mapping[str, Slot], after: Mapping[str, Slot]) -> Named | None:
-    """The fields that say which topic is meant, where the two versions say it in different ways."""
+    """The fields that identify a topic, if the two versions do so in different ways."""
     found = Named(
         _only(before, "topic_name"), _only(before, "topic_id"), _only(after, "topic_name"), _only(after, "topic_id")
     )
@@ -128,7 +128,7 @@ def _named(before: Mapping[str, Slot], after: Mapping[str, Slot]) -> Named | Non
 
 
 def _only(slots: Mapping[str, Slot], mark: str) -> str | None:
-    """The field with this mark; None unless there is one alone, and it is no array."""
+    """The field with this mark; None unless there is exactly one, and it is no array."""
     found = [name for name, slot in slots.items() if mark in slot.field.marks and not slot.array]
     return found[0] if len(found) == 1 else None
 
@@ -138,14 +138,14 @@ def _same_nulls(before: Mapping[str, Slot], after: Mapping[str, Slot], topic: Na
 
 
 def is_default(slot: Slot, value: Any) -> bool:
-    """True for the value of a field that is not there; a struct may lack fields that hold theirs."""
+    """True for the default of a field. Absent fields of a struct count as defaults."""
     if slot.struct and not slot.array and isinstance(value, Mapping):
         return all(is_default(inner, value[inner.name]) for inner in slot.struct if inner.name in value)
     return bool(value == slot.default)
 
 
 class _Recoding:
-    """One message on its way to another version. `strict`: what would be lost raises Loss."""
+    """One message on its way to another version. `strict`: lost values raise Loss."""
 
     def __init__(self, strict: bool, topics: Topics) -> None:
         self._strict, self._topics = strict, topics
@@ -180,15 +180,15 @@ class _Recoding:
         return self.struct(kept.inner, value, f"{path}{kept.name}.")
 
     def _null(self, kept: Kept, path: str) -> Any:
-        """Null, or the default where the later version has no null."""
+        """Null, or the default if the later version has no null."""
         if kept.after.nullable or not self._strict:
             return None if kept.after.nullable else kept.after.default
         if "topic_name" in kept.after.field.marks:
-            return None  # `_topic` looks for an id
+            return None  # `_topic` looks for the id
         raise _lost(path + kept.name)
 
     def _topic(self, topic: Named, plan: Plan, values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-        """The fields of the later version that say which topic is meant."""
+        """The fields of the later version that identify a topic."""
         name = values.get(topic.name_before) if topic.name_before else None
         topic_id = values.get(topic.id_before, NO_ID) if topic.id_before else NO_ID
         if topic.name_after and name is None and not _may_be_null(plan, topic.name_after):
@@ -211,7 +211,7 @@ class _Recoding:
         return found
 
     def _unknown_tags(self, plan: Plan, tags: Mapping[int, bytes], path: str) -> dict[int, bytes]:
-        """The tagged fields that the catalog doesn't know, where the later version has room for them."""
+        """Tagged fields that the catalog doesn't know, if the later version has a tag buffer for them."""
         known = tags.keys() if plan.tags is None else plan.tags & tags.keys()
         if known and self._strict:
             raise _lost(f"{path}{TAGS}")
