@@ -1,14 +1,15 @@
-"""A capture played against another cluster, in its time, its state carried over, its answers compared: docs/replay.md.
+"""Plays a capture against another cluster in recorded time, with that cluster's state, and compares the answers
+(docs/replay.md).
 
-commands  settings  choice  options      the command: what is asked for
-player/                  sockets, TLS, time: the only room that knows trio; `run` is a replay from its first look on
-prepare  rehearsal       what a replay must know of its target, what it refuses; what it would send (`--dry-run`)
-engine/                  exchanges on their way, without sockets or a clock
+commands  settings  choice  options      the command line: what is asked for
+player/                  sockets, TLS, time: the only room that knows trio; `run` is a replay from start to end
+prepare  rehearsal       questions to the target before the replay, and refusals; `--dry-run`
+engine/                  exchanges in play, without sockets or a clock
 requests/  versions/     recorded requests in the target's terms, and in its versions
 producers/  groups/  sessions/  consumers/      the state that a cluster assigns
-comparison/  results/    the verdict on an exchange; what people see
+comparison/  results/    the verdict on an exchange; reports for people and programs
 login/                   logins to the target
-survey  stream           the capture: what it holds, and what happened in it, in the order of time
-plan  outcome            the values that rooms hand to each other; those that a replay finds
-cluster  names  mapping  partitions      the target as it is known; names and pairs of both sides
+survey  stream           the capture: its contents, and its happenings in the order of time
+plan  outcome            the values that rooms hand to each other; the values of a report
+cluster  names  mapping  partitions      the target as known so far; names and pairs of both sides
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
-from recorder.replay.plan import Offered, Values
+from recorder.replay.plan import OfferedVersions, Values
 
 GROUP, TRANSACTION, SHARE = range(3)
 # the purpose of these made requests, in reports
@@ -47,7 +47,7 @@ class Cluster:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     topic_names: dict[bytes, str] = field(default_factory=dict)
     coordinators: dict[tuple[int, str], int] = field(default_factory=dict)
-    offered: dict[int, Offered] = field(default_factory=dict)
+    offered: dict[int, OfferedVersions] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     leader_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
@@ -76,7 +76,7 @@ class Cluster:
         """A node for requests that any node can answer: the first whose versions are known, else the first."""
         return next(iter(sorted(self.offered.keys() & self.nodes.keys())), next(iter(sorted(self.nodes)), None))
 
-    def any_offered(self) -> Offered:
+    def any_offered(self) -> OfferedVersions:
         """The versions that one node offers. All nodes of a cluster offer nearly the same."""
         return next(iter(self.offered.values()), {})
 

@@ -17,9 +17,11 @@ _BITS = PARTS.bit_length()
 
 
 class Durations:
-    """`bins`: the least nanoseconds of a bin -> how many durations are in it; `most_ns`: the longest of all.
+    """Durations, counted in bins.
 
-    Errors: ValueError for bins that no durations fill.
+    `bins`: the least nanoseconds of a bin -> its number of durations. `most_ns`: the longest duration.
+
+    Errors: ValueError for bins that no durations have.
     """
 
     __slots__ = ("bins", "most_ns")
@@ -68,7 +70,7 @@ class Durations:
 
 
 def durations(each_ns: Iterable[int]) -> Durations:
-    """Durations of all of these."""
+    """The durations in an iterable."""
     made = Durations()
     for one in each_ns:
         made.add(one)

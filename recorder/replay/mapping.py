@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from enum import StrEnum
 
 
-class What(StrEnum):
+class ValueKind(StrEnum):
     """Kinds of values: values that a cluster assigns, names in it, and counts."""
 
     TOPIC_ID = "topic id"
@@ -58,16 +58,16 @@ class Pairs:
     """The pairs of one replay. Memory: one pair for each assigned value."""
 
     def __init__(self) -> None:
-        self._pairs: dict[tuple[What, Hashable], dict[Hashable, object]] = {}
+        self._pairs: dict[tuple[ValueKind, Hashable], dict[Hashable, object]] = {}
 
-    def learn(self, what: What, recorded: Hashable, target: object, scope: Hashable = None) -> None:
+    def learn(self, what: ValueKind, recorded: Hashable, target: object, scope: Hashable = None) -> None:
         """Pairs a recorded value with the target's."""
         self._pairs.setdefault((what, scope), {})[recorded] = target
 
-    def target(self, what: What, recorded: Hashable, scope: Hashable = None) -> object | None:
+    def target(self, what: ValueKind, recorded: Hashable, scope: Hashable = None) -> object | None:
         """The target's value; None while no answer has given it."""
         return self._pairs.get((what, scope), {}).get(recorded)
 
-    def forget(self, what: What, recorded: Hashable, scope: Hashable = None) -> None:
+    def forget(self, what: ValueKind, recorded: Hashable, scope: Hashable = None) -> None:
         """Drops a pair that nothing can quote any more."""
         self._pairs.get((what, scope), {}).pop(recorded, None)

@@ -252,7 +252,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An exchange whose answers differ. `kept.mismatch` makes it.
+    """An exchange whose answers differ. `mismatches.of_exchange` makes it.
 
     Attributes:
         session, connection, exchange: where it is in the capture.

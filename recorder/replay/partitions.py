@@ -19,7 +19,7 @@ from proxy.wire.keys import (
 from recorder.replay.plan import Dropped, Exchange, Reason, Values
 
 Topic = str | bytes
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 class _Where(NamedTuple):
@@ -50,7 +50,7 @@ _ANSWERS = _REQUESTS | {
 }
 
 
-class Asked(NamedTuple):
+class PartitionEntry(NamedTuple):
     """A partition in a request or an answer. `topic`: its name or id there."""
 
     topic: Topic
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
 
 
 # a named tuple's own constructor is a Python function, which takes three times as long
-_asked: Callable[[type[Asked], tuple[object, ...]], Asked] = tuple.__new__
+_asked: Callable[[type[PartitionEntry], tuple[object, ...]], PartitionEntry] = tuple.__new__
 
 
 def topic_of(entry: Values) -> Topic:
@@ -71,37 +71,37 @@ def topic_of(entry: Values) -> Topic:
     return b""
 
 
-def asked(api_key: int, values: Values) -> list[Asked]:
+def in_request(api_key: int, values: Values) -> list[PartitionEntry]:
     """The partitions of a request."""
     return _all(_REQUESTS[api_key], values)
 
 
-def told(api_key: int, values: Values) -> list[Asked]:
+def in_answer(api_key: int, values: Values) -> list[PartitionEntry]:
     """The partitions of an answer."""
     return _all(_ANSWERS[api_key], values)
 
 
-def _all(where: _Where, values: Values) -> list[Asked]:
+def _all(where: _Where, values: Values) -> list[PartitionEntry]:
     _, partitions, index, _ = where
     return [
-        _asked(Asked, (topic, partition[index], partition))
+        _asked(PartitionEntry, (topic, partition[index], partition))
         for entry in values.get(where.topics) or ()
         for topic in (topic_of(entry),)
         for partition in entry.get(partitions) or ()
     ]
 
 
-def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | None]) -> dict[Place, int]:
+def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | None]) -> dict[TopicPartition, int]:
     """The error of each partition in an answer, by recorded topic name.
 
     `name`: the recorded name of the answer's topic.
     """
     field = _ANSWERS[api_key].error
-    found = ((name(each.topic), each) for each in told(api_key, answer or {}))
+    found = ((name(each.topic), each) for each in in_answer(api_key, answer or {}))
     return {(topic, each.partition): each.values[field] for topic, each in found if topic is not None}
 
 
-def drop(exchange: Exchange, values: Values, reason: Callable[[Asked], Reason | None]) -> bool:
+def drop(exchange: Exchange, values: Values, reason: Callable[[PartitionEntry], Reason | None]) -> bool:
     """Leaves partitions out of a request, and topics that have none left. False if all that it had are left out."""
     where = _REQUESTS[exchange.api_key]
     topics = values.get(where.topics) or []
@@ -116,9 +116,13 @@ def drop(exchange: Exchange, values: Values, reason: Callable[[Asked], Reason | 
 
 
 def _drops(
-    exchange: Exchange, where: _Where, entry: Values, partition: Values, reason: Callable[[Asked], Reason | None]
+    exchange: Exchange,
+    where: _Where,
+    entry: Values,
+    partition: Values,
+    reason: Callable[[PartitionEntry], Reason | None],
 ) -> bool:
-    each = Asked(topic_of(entry), partition[where.index_field], partition)
+    each = PartitionEntry(topic_of(entry), partition[where.index_field], partition)
     found = reason(each)
     if found is not None:
         exchange.dropped.append(Dropped(each.topic, each.partition, found))

@@ -89,7 +89,7 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
     return 100 * unplayable / chosen if chosen else 0.0
 
 
-class Place(NamedTuple):
+class FramePlace(NamedTuple):
     """The position of a frame in the capture: its file (`reader.CaptureFile`), the row group, and the row in that
     group.
     """
@@ -162,8 +162,8 @@ class Exchange:
     answer_frame: bytes | None = None
     answered_ns: int | None = None
     dropped: list[Dropped] = field(default_factory=list)
-    place: Place | None = None
-    answer_place: Place | None = None
+    place: FramePlace | None = None
+    answer_place: FramePlace | None = None
 
     _request: Values | None = field(default=None, init=False, repr=False)
     _answer: Values | None = field(default=None, init=False, repr=False)
@@ -206,7 +206,7 @@ class Exchange:
         """The recorded answer was read; `frame` is None where its bytes can't be used."""
         self.answered_ns, self.answer_frame, self._answer = ns, frame, None
 
-    def leave_answer(self) -> None:
+    def drop_answer(self) -> None:
         """Drops the bytes of the recorded answer. They can be read from the capture again."""
         self.answer_frame = self._answer = None
 
@@ -252,7 +252,7 @@ To = ToLeader | ToCoordinator | ToNode
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeRequest:
     """A request of the replay's own.
 
     Attributes:
@@ -274,10 +274,10 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class AskFirst:
     """The made requests have to be answered first. Then the engine asks again."""
 
-    made: tuple[Made, ...]
+    made: tuple[MadeRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,14 +293,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Resend:
     """The request is sent once more, translated anew, after the requests that it `needs`.
 
     `partitions`: only these (target's topic name or id, index); None: all.
     """
 
     partitions: frozenset[tuple[str | bytes, int]] | None = None
-    needs: tuple[Made, ...] = ()
+    needs: tuple[MadeRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,5 +315,5 @@ class AnsweredBefore:
     answer: Values
 
 
-Refusal = Withheld | Needs | Hold | AnsweredBefore
-Offered = Mapping[int, range]
+Refusal = Withheld | AskFirst | Hold | AnsweredBefore
+OfferedVersions = Mapping[int, range]

@@ -30,12 +30,12 @@ from proxy.wire.keys import (
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics
 from recorder.replay.names import INTERNAL, Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Made, To, ToCoordinator, ToNode, Values
+from recorder.replay.plan import MadeRequest, To, ToCoordinator, ToNode, Values
 from recorder.replay.survey import Survey
 from recorder.terminal import count
 
 # None: a pause
-Script = Generator[Made | None, Values | None, Any]
+Script = Generator[MadeRequest | None, Values | None, Any]
 # timestamps of ListOffsets that mean the first offset and the next one
 EARLIEST, LATEST = -2, -1
 # errors that mean that there is no such group, or none of that kind: none, GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION
@@ -99,7 +99,7 @@ class Preparation:
         yield from self._transactions()
 
     def _ask(self, api_key: int, values: Values, to: To, purpose: str = PURPOSE) -> Script:
-        answer = yield Made(api_key, values, to, purpose, lambda _: None)
+        answer = yield MadeRequest(api_key, values, to, purpose, lambda _: None)
         return answer
 
     def _wanted(self) -> dict[str, int]:

@@ -6,6 +6,6 @@ import click
 
 
 class Refused(click.ClickException):
-    """The replay may not begin: nothing was written to the target."""
+    """The replay may not begin. Nothing was written to the target, except topics of `--create-topics`."""
 
     exit_code = 2

@@ -16,9 +16,9 @@ from proxy.wire.keys import CREATE_TOPICS, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay.engine.world import World
 from recorder.replay.mapping import Pairs
 from recorder.replay.outcome import Plan
-from recorder.replay.plan import Exchange, Needs, Reason, Values, Withheld
+from recorder.replay.plan import AskFirst, Exchange, Reason, Values, Withheld
 from recorder.replay.requests.translate_names import NamesTranslator
-from recorder.replay.stream import Asked, Happening
+from recorder.replay.stream import Happening, RequestRecorded
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
@@ -35,7 +35,7 @@ def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], pla
     """
     rehearsal = _Rehearsal(world, topics)
     for row in rows:
-        if isinstance(row, Asked) and world.plays(row.exchange):
+        if isinstance(row, RequestRecorded) and world.plays(row.exchange):
             _count(plan, row.exchange, rehearsal.goes(row.exchange))
 
 
@@ -80,7 +80,7 @@ class _Rehearsal:
         if isinstance(parts, Withheld):
             return parts
         if not isinstance(parts, list):
-            assert isinstance(parts, Needs)
+            assert isinstance(parts, AskFirst)
             return {next(iter(nodes)) if len(nodes) == 1 else None}
         for part in parts:
             if withheld := self._unwritable(exchange, part.node, part.values):

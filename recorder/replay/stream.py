@@ -32,7 +32,7 @@ from recorder.capture.reader import (
     streamed_bodies,
 )
 from recorder.replay.arrow_rows import quick_rows
-from recorder.replay.plan import Exchange, Origin, Peer, Place, Reason
+from recorder.replay.plan import Exchange, FramePlace, Origin, Peer, Reason
 
 Connection = tuple[str, int]
 # connections whose peers are remembered
@@ -71,7 +71,7 @@ class FrameRow(NamedTuple):
     omitted: list[Row] | None
     note: str | None
     frame: bytes | None
-    place: Place
+    place: FramePlace
 
 
 class EventRow(NamedTuple):
@@ -86,11 +86,11 @@ class EventRow(NamedTuple):
     sequence: int = 0
 
 
-class Reads(NamedTuple):
+class DiskRead(NamedTuple):
     """The next step reads from the disk, which the thread that serves sockets should not do."""
 
 
-class Asked(NamedTuple):
+class RequestRecorded(NamedTuple):
     """A request was recorded. Its answer is not known yet."""
 
     ns: int
@@ -98,7 +98,7 @@ class Asked(NamedTuple):
     cluster: str | None
 
 
-class Answered(NamedTuple):
+class AnswerRecorded(NamedTuple):
     """An answer was recorded. `frame`: None if its bytes can't be used. `by_proxy`: it does not come from a broker."""
 
     ns: int
@@ -107,11 +107,11 @@ class Answered(NamedTuple):
     version: int
     frame: bytes | None
     by_proxy: bool
-    place: Place | None = None
+    place: FramePlace | None = None
     cluster: str | None = None
 
 
-class Opened(NamedTuple):
+class ConnectionOpened(NamedTuple):
     """A connection was opened. `address`: the one that the proxy dialled for it, None if it dialled none."""
 
     ns: int
@@ -120,14 +120,14 @@ class Opened(NamedTuple):
     cluster: str | None = None
 
 
-class Closed(NamedTuple):
+class ConnectionClosed(NamedTuple):
     """A connection has ended: its open exchanges have no answer."""
 
     ns: int
     connection: Connection
 
 
-class Node(NamedTuple):
+class NodeFound(NamedTuple):
     """The proxy found a node, with its recorded id and the address that it dialled."""
 
     ns: int
@@ -136,7 +136,7 @@ class Node(NamedTuple):
     cluster: str | None = None
 
 
-Happening = Asked | Answered | Opened | Closed | Node
+Happening = RequestRecorded | AnswerRecorded | ConnectionOpened | ConnectionClosed | NodeFound
 
 
 class _Group(NamedTuple):
@@ -166,12 +166,12 @@ def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None =
 
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
-    return (one for one in in_steps(folder, sessions, cluster) if not isinstance(one, Reads))
+    return (one for one in in_steps(folder, sessions, cluster) if not isinstance(one, DiskRead))
 
 
-def in_steps(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening | Reads]:
-    """The happenings of `happenings`, with a `Reads` before each step that reads from the disk. It begins with one."""
-    yield Reads()
+def in_steps(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening | DiskRead]:
+    """The happenings of `happenings`, with a `DiskRead` first and before each step that reads from the disk."""
+    yield DiskRead()
     yield from _Merge(folder, tuple(sessions), cluster).run()
 
 
@@ -196,10 +196,10 @@ class _Merge:
         heapq.heapify(self._unread)
         self._heads: list[_Head] = []
 
-    def run(self) -> Iterator[Happening | Reads]:
+    def run(self) -> Iterator[Happening | DiskRead]:
         while self._unread or self._heads:
             while self._unread and (not self._heads or self._unread[0].first_ns <= self._heads[0].order[0]):
-                yield Reads()
+                yield DiskRead()
                 self._open(heapq.heappop(self._unread))
             if not self._heads:
                 continue
@@ -209,7 +209,7 @@ class _Merge:
                 if found is not None:
                     yield found
             if rest.must_read:
-                yield Reads()
+                yield DiskRead()
                 rest.read()
             following = self._head(rest)
             heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
@@ -240,25 +240,25 @@ class _Merge:
             return None
         connection = row.session, row.connection
         if row.kind == c.EVENT_OPENED:
-            return Opened(self._time(row), connection, _text(_facts(row), "upstream"), row.cluster)
-        return Closed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
+            return ConnectionOpened(self._time(row), connection, _text(_facts(row), "upstream"), row.cluster)
+        return ConnectionClosed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
 
     def _frame(self, row: FrameRow, ns: int) -> Happening | None:
         if row.exchange is None or row.connection is None:
             return None
         origin = Origin(row.session, row.connection, row.exchange)
         if row.kind == c.REQUEST:
-            return Asked(ns, _exchange(row, origin, ns, self._ahead[row.session]), row.cluster)
+            return RequestRecorded(ns, _exchange(row, origin, ns, self._ahead[row.session]), row.cluster)
         key, version = _number(row.api_key), _number(row.api_version)
         frame = None if fault_of(row) else row.frame
         by_proxy = row.made_by == c.BY_PROXY
-        return Answered(ns, origin, key, version, frame, by_proxy, row.place, row.cluster)
+        return AnswerRecorded(ns, origin, key, version, frame, by_proxy, row.place, row.cluster)
 
 
-def _node(ns: int, row: EventRow) -> Node | None:
+def _node(ns: int, row: EventRow) -> NodeFound | None:
     facts = _facts(row)
     node, address = facts.get("node_id"), _text(facts, "upstream")
-    return Node(ns, node, address, row.cluster) if isinstance(node, int) and address is not None else None
+    return NodeFound(ns, node, address, row.cluster) if isinstance(node, int) and address is not None else None
 
 
 def _facts(row: EventRow) -> dict[str, Any]:
@@ -329,7 +329,7 @@ class _Frames:
         if self._following is None:
             return None
         *head, at = self._following
-        found = FrameRow._make((*head, self._read.pop(at), Place(self._file, self._group, at)))
+        found = FrameRow._make((*head, self._read.pop(at), FramePlace(self._file, self._group, at)))
         self._following = next(self._heads, None)
         self.must_read = self._following is not None and self._following[-1] not in self._read
         return found

@@ -33,7 +33,14 @@ from recorder.replay import partitions
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.requests.apis import READ_ONLY
-from recorder.replay.stream import Answered, Asked, Closed, Happening, Node, Opened
+from recorder.replay.stream import (
+    AnswerRecorded,
+    ConnectionClosed,
+    ConnectionOpened,
+    Happening,
+    NodeFound,
+    RequestRecorded,
+)
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # the fields of a request with topics and their partitions' indexes
@@ -49,7 +56,7 @@ Name = str | bytes
 
 
 @dataclass(slots=True)
-class Found:
+class NameUse:
     """A name in the recording: how many requests name it, and whether one of them writes."""
 
     requests: int = 0
@@ -86,9 +93,9 @@ class Survey:
     addresses: set[str] = field(default_factory=set)
     topics: dict[str, int] = field(default_factory=dict)
     created: set[str] = field(default_factory=set)
-    used: dict[Name, Found] = field(default_factory=dict)
-    groups: dict[str, Found] = field(default_factory=dict)
-    transactions: dict[str, Found] = field(default_factory=dict)
+    used: dict[Name, NameUse] = field(default_factory=dict)
+    groups: dict[str, NameUse] = field(default_factory=dict)
+    transactions: dict[str, NameUse] = field(default_factory=dict)
     committing: set[str] = field(default_factory=set)
     topic_ids: dict[bytes, str] = field(default_factory=dict)
     first_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -111,18 +118,18 @@ class Survey:
             by_reason[reason] += count
         return unplayable_percent(by_reason, self.requests)
 
-    def used_topics(self) -> dict[str, Found]:
+    def used_topics(self) -> dict[str, NameUse]:
         """Topics that requests use, by recorded name. Ids without a recorded name are left out."""
-        named: dict[str, Found] = {}
+        named: dict[str, NameUse] = {}
         for name, found in self.used.items():
             known = self.topic_ids.get(name) if isinstance(name, bytes) else name
             if known is not None:
-                both = named.setdefault(known, Found())
+                both = named.setdefault(known, NameUse())
                 both.requests += found.requests
                 both.is_written |= found.is_written
         return named
 
-    def touched(self, names: dict[str, Found], prefix: Callable[[str], str]) -> tuple[Touched, ...]:
+    def touched(self, names: dict[str, NameUse], prefix: Callable[[str], str]) -> tuple[Touched, ...]:
         """These names as the plan shows them."""
         return tuple(Touched(prefix(name), one.requests, one.is_written) for name, one in sorted(names.items()))
 
@@ -143,14 +150,14 @@ def survey(
     """
     found, sharing, creating = Survey(), dict[Origin, str](), dict[Origin, set[str]]()
     for row in rows:
-        if isinstance(row, Closed):
+        if isinstance(row, ConnectionClosed):
             continue
-        if isinstance(row, (Node, Opened)) and row.address is not None:
+        if isinstance(row, (NodeFound, ConnectionOpened)) and row.address is not None:
             found.addresses.add(row.address)
         if cluster is not None and row.cluster not in (cluster, None):
             _add_cluster_id(found, row)
             continue
-        if isinstance(row, Asked):
+        if isinstance(row, RequestRecorded):
             if row.cluster:
                 found.other_clusters.add(row.cluster)
             if plays(row.exchange):
@@ -159,23 +166,23 @@ def survey(
                 if withheld is None and row.exchange.api_key == CREATE_TOPICS:
                     creating[row.exchange.origin] = _new_topics(found, row.exchange)
                 _add_sharing(sharing, row.exchange)
-        elif isinstance(row, Answered):
+        elif isinstance(row, AnswerRecorded):
             _add_created(found, creating.pop(row.origin, set()), row)
             _add_answer(found, row)
             _add_acquired(found, sharing.pop(row.origin, None), row)
-        elif isinstance(row, Node):
+        elif isinstance(row, NodeFound):
             found.nodes.add(row.node)
     found.other_clusters -= found.clusters
     return found
 
 
 def _add_cluster_id(found: Survey, row: Happening) -> None:
-    if isinstance(row, Answered) and row.api_key in _TELLS_CLUSTER and row.frame is not None:
+    if isinstance(row, AnswerRecorded) and row.api_key in _TELLS_CLUSTER and row.frame is not None:
         with suppress(WireError):
             found.cluster_ids |= {_values(row).get("cluster_id") or ""} - {""}
 
 
-def _add_request(found: Survey, row: Asked, withheld: Withheld | None) -> None:
+def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None) -> None:
     exchange = row.exchange
     if not found.requests:
         found.first_ns, found.first_wall_ns = exchange.first_ns, exchange.wall_ns
@@ -218,14 +225,14 @@ def _add_names(found: Survey, exchange: Exchange) -> None:
             found.topics[known] = max(found.topics.get(known, 0), index + 1)
 
 
-def _count(names: dict[Any, Found], name: Any, is_written: bool) -> None:
+def _count(names: dict[Any, NameUse], name: Any, is_written: bool) -> None:
     if name:
-        one = names.setdefault(name, Found())
+        one = names.setdefault(name, NameUse())
         one.requests += 1
         one.is_written |= is_written
 
 
-def _add_answer(found: Survey, row: Answered) -> None:
+def _add_answer(found: Survey, row: AnswerRecorded) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
@@ -241,7 +248,7 @@ def _add_answer(found: Survey, row: Answered) -> None:
         return
 
 
-def _values(row: Answered) -> dict[str, Any]:
+def _values(row: AnswerRecorded) -> dict[str, Any]:
     assert row.frame is not None
     found = codec_of_response(row.frame, row.api_key, row.version)
     return found.decode(row.frame, response_head(row.frame, row.api_key, row.version).body)[0] if found else {}
@@ -258,7 +265,7 @@ def _add_metadata(found: Survey, values: dict[str, Any]) -> None:
                 found.topic_ids[topic["topic_id"]] = topic["name"]
 
 
-def _add_offsets(found: Survey, row: Answered) -> None:
+def _add_offsets(found: Survey, row: AnswerRecorded) -> None:
     for topic in _values(row).get("responses", ()):
         name = topic.get("name") or found.topic_ids.get(topic.get("topic_id", b""))
         for partition in topic["partition_responses"]:
@@ -274,7 +281,7 @@ def _new_topics(found: Survey, exchange: Exchange) -> set[str]:
     return set()
 
 
-def _add_created(found: Survey, new: set[str], row: Answered) -> None:
+def _add_created(found: Survey, new: set[str], row: AnswerRecorded) -> None:
     if new and row.frame is not None:
         with suppress(WireError):
             made = {topic["name"] for topic in _values(row).get("topics", ()) if not topic["error_code"]}
@@ -289,12 +296,12 @@ def _add_sharing(sharing: dict[Origin, str], exchange: Exchange) -> None:
             exchange.forget_values()
 
 
-def _add_acquired(found: Survey, group: str | None, row: Answered) -> None:
+def _add_acquired(found: Survey, group: str | None, row: AnswerRecorded) -> None:
     if group is None or row.frame is None:
         return
     starts = found.first_acquired.setdefault(group, {})
     with suppress(WireError):
-        for each in partitions.told(SHARE_FETCH, _values(row)):
+        for each in partitions.in_answer(SHARE_FETCH, _values(row)):
             name = found.topic_ids.get(each.topic) if isinstance(each.topic, bytes) else each.topic
             for acquired in each.values["acquired_records"] if name is not None else ():
                 place = name or "", each.partition

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
-from recorder.replay.comparison.unions import Given, Unions, given
+from recorder.replay.comparison.unions import AssignmentParts, AssignmentUnions, assignment_parts
 from recorder.replay.names import Names
 from recorder.replay.outcome import Assigned
 from recorder.replay.plan import Exchange, Values
@@ -27,7 +27,7 @@ class Assignments:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._unions = Unions()
+        self._unions = AssignmentUnions()
         # groups with a topic that no recorded answer has named: they can't be compared
         self._unnamed: set[str] = set()
 
@@ -66,13 +66,13 @@ class Assignments:
                 yield Assigned(found.group, _texts(found.only_recorded), _texts(found.only_target))
 
 
-def _of(api_key: int, answer: Values) -> Given:
+def _of(api_key: int, answer: Values) -> AssignmentParts:
     if answer.get("error_code", 0):
         return frozenset()
-    return given(answer.get("assignment") if api_key in _WITH_ASSIGNMENTS else answer)
+    return assignment_parts(answer.get("assignment") if api_key in _WITH_ASSIGNMENTS else answer)
 
 
-def _named(found: Given, topic: Callable[[bytes], str | None]) -> Given:
+def _named(found: AssignmentParts, topic: Callable[[bytes], str | None]) -> AssignmentParts:
     """Assignments with recorded topic names. Tasks stay."""
 
     def name(of: Hashable) -> Hashable:
@@ -81,6 +81,6 @@ def _named(found: Given, topic: Callable[[bytes], str | None]) -> Given:
     return frozenset((name(of), *rest) for of, *rest in found)
 
 
-def _texts(found: Given) -> tuple[str, ...]:
+def _texts(found: AssignmentParts) -> tuple[str, ...]:
     """Partitions and tasks as texts for people: "topic 0", "active_tasks of subtopology 1 0"."""
     return tuple(sorted(" ".join(map(str, each)) for each in found)[:MOST_NAMED])

@@ -30,17 +30,17 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
 )
+from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import PARTITION, Fields, Matched, Name, frozen, matched
-from recorder.replay.comparison.known import Known, is_nothing
-from recorder.replay.comparison.lines import Line, Lines, lines
-from recorder.replay.comparison.places import Place, around
+from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.shown import shown
-from recorder.replay.comparison.terms import NOWHERE, Around, expected, expected_blob, expected_name, with_epoch
+from recorder.replay.comparison.struct_paths import StructPath, enclosing_names
+from recorder.replay.comparison.terms import NOWHERE, EnclosingNames, expected, expected_blob, expected_name, with_epoch
 from recorder.replay.comparison.tolerated import are_alike, has_ended
 from recorder.replay.comparison.unchanged import WITH_BLOBS, is_its_own_counterpart
-from recorder.replay.comparison.unions import Given, together
-from recorder.replay.comparison.volatile import How
-from recorder.replay.mapping import What
+from recorder.replay.comparison.unions import AssignmentParts, together
+from recorder.replay.comparison.volatile import ComparisonRule
+from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
 
@@ -52,7 +52,7 @@ _BEGINNING = (DESCRIBE_SHARE_GROUP_OFFSETS, "groups.topics.partitions.start_offs
 _OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """The gravest kind of difference between two answers. The value stands in reports."""
 
     SAME = "same"
@@ -65,20 +65,20 @@ class Kind(StrEnum):
     @property
     def is_mismatch(self) -> bool:
         """True if the answers differ."""
-        return self not in (Kind.SAME, Kind.UNCOMPARED)
+        return self not in (DifferenceKind.SAME, DifferenceKind.UNCOMPARED)
 
 
-_GRAVEST_FIRST = (Kind.ERROR, Kind.STRUCTURE, Kind.VALUE)
+_GRAVEST_FIRST = (DifferenceKind.ERROR, DifferenceKind.STRUCTURE, DifferenceKind.VALUE)
 
 
 class Verdict(NamedTuple):
     """The verdict on an exchange. `differences`: the first MOST_DIFFERENCES."""
 
-    kind: Kind
+    kind: DifferenceKind
     differences: tuple[Difference, ...] = ()
 
 
-_SAME = Verdict(Kind.SAME)
+_SAME = Verdict(DifferenceKind.SAME)
 
 
 def verdict(
@@ -86,10 +86,10 @@ def verdict(
     version: int,
     recorded: Values | None,
     replayed: Values | None,
-    known: Known,
+    known: Counterparts,
     *,
     dropped: Collection[Dropped] = (),
-    consequences: Collection[Around] = frozenset(),
+    consequences: Collection[EnclosingNames] = frozenset(),
 ) -> Verdict:
     """The verdict on an exchange.
 
@@ -100,16 +100,16 @@ def verdict(
         consequences: structs that differ because of an earlier difference: only their errors are compared.
     """
     if recorded is None:
-        return Verdict(Kind.SAME if replayed is None else Kind.UNCOMPARED)
+        return Verdict(DifferenceKind.SAME if replayed is None else DifferenceKind.UNCOMPARED)
     if replayed is None:
-        return Verdict(Kind.UNANSWERED)
+        return Verdict(DifferenceKind.UNANSWERED)
     if recorded is replayed and not dropped and is_its_own_counterpart(api_key, version, recorded, known):
         return _SAME
     unsent = frozenset((one.topic, one.partition) for one in dropped)
     comparison = _Comparison(api_key, known, unsent, consequences)
     if api_key in WITH_BLOBS:
         recorded, replayed = (expand("response", api_key, values) for values in (recorded, replayed))
-    comparison.struct(lines(api_key, version), Place(), recorded, replayed)
+    comparison.struct(compared_fields(api_key, version), StructPath(), recorded, replayed)
     return comparison.verdict
 
 
@@ -119,21 +119,21 @@ class _Comparison:
     def __init__(
         self,
         api_key: int,
-        known: Known,
+        known: Counterparts,
         dropped: frozenset[tuple[str | bytes, int]],
-        consequences: Collection[Around],
+        consequences: Collection[EnclosingNames],
     ) -> None:
         self._api_key, self._known, self._dropped, self._consequences = api_key, known, dropped, consequences
         self._differences: list[Difference] = []
-        self._kinds: set[Kind] = set()
+        self._kinds: set[DifferenceKind] = set()
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on what was compared so far."""
-        kind = next((kind for kind in _GRAVEST_FIRST if kind in self._kinds), Kind.SAME)
+        kind = next((kind for kind in _GRAVEST_FIRST if kind in self._kinds), DifferenceKind.SAME)
         return Verdict(kind, tuple(self._differences))
 
-    def struct(self, of: Lines, place: Place, recorded: Values, target: Values) -> None:
+    def struct(self, of: ComparedFields, place: StructPath, recorded: Values, target: Values) -> None:
         """Compares two structs field by field, unless an error makes their other fields meaningless."""
         common = [line for line in of if line.name in recorded and line.name in target]
         if self._errors_differ(common, place, recorded, target) or has_ended(self._api_key, recorded, target):
@@ -143,126 +143,130 @@ class _Comparison:
         for line in common:
             if line.is_plain and recorded[line.name] == target[line.name]:
                 continue
-            if line.is_compared and (line.how is not How.ELECTED or self._elected_the_same(place, recorded, target)):
+            if line.is_compared and (
+                line.how is not ComparisonRule.ELECTED or self._elected_the_same(place, recorded, target)
+            ):
                 self._field(line, place, recorded, target)
             for field in line.unions:
                 self._union(line.name, field, place, recorded, target)
 
-    def _errors_differ(self, common: list[Line], place: Place, recorded: Values, target: Values) -> bool:
+    def _errors_differ(self, common: list[ComparedField], place: StructPath, recorded: Values, target: Values) -> bool:
         differing = [line for line in common if line.is_error and recorded[line.name] != target[line.name]]
         for line in differing:
             here, there = recorded[line.name], target[line.name]
             if not are_alike(self._api_key, here, there):
-                self._differs(Kind.ERROR, place.text(line.name), shown(here), shown(there))
+                self._differs(DifferenceKind.ERROR, place.text(line.name), shown(here), shown(there))
         return bool(differing)
 
-    def _elected_the_same(self, place: Place, recorded: Values, target: Values) -> bool:
-        leader = expected(self._known, What.MEMBER, recorded.get("leader"), place.around)
+    def _elected_the_same(self, place: StructPath, recorded: Values, target: Values) -> bool:
+        leader = expected(self._known, ValueKind.MEMBER, recorded.get("leader"), place.around)
         return bool(leader == target.get("leader"))
 
-    def _field(self, line: Line, place: Place, recorded: Values, target: Values) -> None:
+    def _field(self, line: ComparedField, place: StructPath, recorded: Values, target: Values) -> None:
         here, there = recorded[line.name], target[line.name]
-        if line.how is How.MAPPED:
+        if line.how is ComparisonRule.MAPPED:
             self._mapped(line, place, recorded, target)
         elif (here is None) != (there is None):
-            self._differs(Kind.STRUCTURE, place.text(line.name), shown(here), shown(there))
+            self._differs(DifferenceKind.STRUCTURE, place.text(line.name), shown(here), shown(there))
         elif here is None:
             return
         elif line.named is not None:
             self._array(line, place, here, there)
         elif line.inner:
             self.struct(line.inner, place.inside(line), here, there)
-        elif line.how is not How.STRUCTURE and not place.is_brokers:
+        elif line.how is not ComparisonRule.STRUCTURE and not place.is_brokers:
             self._equal(line, place, here, there)
 
-    def _equal(self, line: Line, place: Place, here: Any, there: Any) -> None:
+    def _equal(self, line: ComparedField, place: StructPath, here: Any, there: Any) -> None:
         if line.is_secret and _is_masked(here):
             return
         if isinstance(here, dict):  # a blob that was expanded
             here = expected_blob(self._known, here, place.around)
         if here is not None and frozen(here) != frozen(there):
-            self._differs(Kind.VALUE, place.text(line.name), shown(here), shown(there))
+            self._differs(DifferenceKind.VALUE, place.text(line.name), shown(here), shown(there))
 
-    def _mapped(self, line: Line, place: Place, recorded: Values, target: Values) -> None:
+    def _mapped(self, line: ComparedField, place: StructPath, recorded: Values, target: Values) -> None:
         if (self._api_key, line.path) == _BEGINNING and is_nothing(recorded[line.name]):
             return
         here, there = with_epoch(recorded, line.name), with_epoch(target, line.name)
         wanted = self._wanted(line.what, here, place.around)
         if is_nothing(here) != is_nothing(there) or (wanted is not None and frozen(wanted) != frozen(there)):
             expectation = "" if wanted in (None, here) else f" (here {shown(wanted)})"
-            self._differs(Kind.VALUE, place.text(line.name), shown(here) + expectation, shown(there))
+            self._differs(DifferenceKind.VALUE, place.text(line.name), shown(here) + expectation, shown(there))
 
-    def _wanted(self, what: What | None, here: Any, around: Around) -> Any | None:
+    def _wanted(self, what: ValueKind | None, here: Any, around: EnclosingNames) -> Any | None:
         if not isinstance(here, list):
             return expected(self._known, what, here, around)
         each = [expected(self._known, what, one, around) for one in here]
         return None if None in each else each
 
-    def _array(self, line: Line, place: Place, here: list[Values], there: list[Values]) -> None:
+    def _array(self, line: ComparedField, place: StructPath, here: list[Values], there: list[Values]) -> None:
         found = self._met(line, place, here, there)
         for number, (one, other) in enumerate(found.pairs):
             inside = place.at(line, number, one, self._api_key)
             if not self._is_dropped(inside.around):
                 self.struct(line.inner, inside, one, other)
-        if line.how is not How.STRUCTURE and not place.is_brokers:
+        if line.how is not ComparisonRule.STRUCTURE and not place.is_brokers:
             self._one_sided(line, place, found)
 
-    def _met(self, line: Line, place: Place, here: list[Values], there: list[Values]) -> Matched:
+    def _met(self, line: ComparedField, place: StructPath, here: list[Values], there: list[Values]) -> Matched:
         def named(element: Values, fields: Fields, name: Name) -> Name | None:
-            return expected_name(self._known, line.whats, element, fields, name, around(place.around, line, element))
+            return expected_name(
+                self._known, line.whats, element, fields, name, enclosing_names(place.around, line, element)
+            )
 
         return matched(self._api_key, line.path, here, there, named)
 
-    def _one_sided(self, line: Line, place: Place, found: Matched) -> None:
+    def _one_sided(self, line: ComparedField, place: StructPath, found: Matched) -> None:
         for element in found.only_recorded:
             self._alone(line, place, element, ("present", ""))
         # each recorded element without a known counterpart may be one of these
         for element in found.only_target[len(found.unknown) :]:
             self._alone(line, place, element, ("", "present"))
 
-    def _alone(self, line: Line, place: Place, element: Values, sides: tuple[str, str]) -> None:
+    def _alone(self, line: ComparedField, place: StructPath, element: Values, sides: tuple[str, str]) -> None:
         inside = place.at(line, 0, element, self._api_key)
         if self._api_key in _OF_SESSIONS and not _has_error(element):
             return
         if not inside.is_brokers and not self._may_be_alone(line, inside, element):
-            self._differs(Kind.STRUCTURE, inside.text(), *sides)
+            self._differs(DifferenceKind.STRUCTURE, inside.text(), *sides)
 
-    def _may_be_alone(self, line: Line, inside: Place, element: Values) -> bool:
+    def _may_be_alone(self, line: ComparedField, inside: StructPath, element: Values) -> bool:
         """True for a partition that was dropped or is a consequence, and for a topic with such partitions only."""
         below = [
-            around(inside.around, one, partition)
+            enclosing_names(inside.around, one, partition)
             for one in line.inner
             if one.named == PARTITION
             for partition in element.get(one.name) or ()
         ]
         return all(self._is_dropped(where) or self._follows(where) for where in below or [inside.around])
 
-    def _is_dropped(self, where: Around) -> bool:
+    def _is_dropped(self, where: EnclosingNames) -> bool:
         return bool(self._dropped) and (where.topic, where.partition) in self._dropped
 
-    def _follows(self, where: Around) -> bool:
+    def _follows(self, where: EnclosingNames) -> bool:
         return bool(self._consequences) and where in self._consequences
 
-    def _union(self, members: str, field: str, place: Place, recorded: Values, target: Values) -> None:
+    def _union(self, members: str, field: str, place: StructPath, recorded: Values, target: Values) -> None:
         """Compares the assignments of a described group's members, all together."""
         here, there = (together(group[members] or (), field) for group in (recorded, target))
         wanted = self._given_here(here)
         if wanted is not None and wanted != there:
             path = place.text(f"{members}.{field}")
-            self._differs(Kind.VALUE, path, _parts(wanted - there), _parts(there - wanted))
+            self._differs(DifferenceKind.VALUE, path, _parts(wanted - there), _parts(there - wanted))
 
-    def _given_here(self, given: Given) -> Given | None:
+    def _given_here(self, given: AssignmentParts) -> AssignmentParts | None:
         """Recorded assignments with the target's topics; None if one of these is unknown."""
         found = set()
         for of, *rest in given:
-            what = What.TOPIC_ID if isinstance(of, bytes) else What.TOPIC_NAME
+            what = ValueKind.TOPIC_ID if isinstance(of, bytes) else ValueKind.TOPIC_NAME
             wanted = of if len(rest) > 1 else expected(self._known, what, of, NOWHERE)
             if wanted is None:
                 return None
             found.add((wanted, *rest))
         return frozenset(found)
 
-    def _differs(self, kind: Kind, path: str, recorded: str, replayed: str) -> None:
+    def _differs(self, kind: DifferenceKind, path: str, recorded: str, replayed: str) -> None:
         self._kinds.add(kind)
         if len(self._differences) < MOST_DIFFERENCES:
             self._differences.append(Difference(path, recorded, replayed))
@@ -273,7 +277,7 @@ def _has_error(element: Values) -> bool:
     return bool(element.get("error_code")) or any(map(_has_error, element.get("partitions") or ()))
 
 
-def _parts(given: Given) -> str:
+def _parts(given: AssignmentParts) -> str:
     return shown(sorted(given, key=repr))
 
 

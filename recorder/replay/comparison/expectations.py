@@ -6,29 +6,31 @@ from collections.abc import Hashable
 
 from proxy.wire.keys import OFFSET_FETCH
 from recorder.replay.consumers.offsets import Offsets
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.plan import Exchange
 
-_NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE, What.COORDINATOR_KEY})
-_NOTHING: frozenset[What] = frozenset()
+_NAMES = frozenset(
+    {ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE, ValueKind.COORDINATOR_KEY}
+)
+_NOTHING: frozenset[ValueKind] = frozenset()
 # org.apache.kafka.common.config.ConfigResource.Type: topics and groups, which have names of the replay's
 _OURS = frozenset({2, 32})
-_OF_MEMBERS = frozenset({What.GENERATION, What.MEMBER_EPOCH})
+_OF_MEMBERS = frozenset({ValueKind.GENERATION, ValueKind.MEMBER_EPOCH})
 
 
 class Expectations:
-    """The expectations of one exchange. `known.Known` tells the questions and their scopes."""
+    """The counterparts for one exchange. `known.Counterparts` tells the questions and their scopes."""
 
     def __init__(self, names: Names, pairs: Pairs, offsets: Offsets, exchange: Exchange) -> None:
         self._names, self._pairs, self._offsets, self._exchange = names, pairs, offsets, exchange
 
     @property
-    def same(self) -> frozenset[What]:
+    def same(self) -> frozenset[ValueKind]:
         """The kinds of names that are the same on both sides: those without a prefix."""
         return _NOTHING if self._names.prefix else _NAMES
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The target's value; None: no answer gave one."""
         if what in _NAMES:
             return self._names.target(recorded) if isinstance(recorded, str) else None
@@ -37,19 +39,19 @@ class Expectations:
         found = self._rest(what, scope, recorded)
         return found if isinstance(found, Hashable) else None
 
-    def _rest(self, what: What, scope: Hashable, recorded: Hashable) -> object | None:
-        if what is What.TOPIC_ID:
+    def _rest(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> object | None:
+        if what is ValueKind.TOPIC_ID:
             return self._names.target_id(recorded) if isinstance(recorded, bytes) else None
-        if what is What.OFFSET:
+        if what is ValueKind.OFFSET:
             return self._offset(scope, recorded)
-        if what is What.RESOURCE:
+        if what is ValueKind.RESOURCE:
             return self._resource(scope, recorded)
-        return self._pairs.target(what, recorded, self._group(scope) if what is What.MEMBER else None)
+        return self._pairs.target(what, recorded, self._group(scope) if what is ValueKind.MEMBER else None)
 
     def _group(self, scope: Hashable) -> Hashable:
         return scope if scope is not None else self._exchange.request.get("group_id")
 
-    def _of_member(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+    def _of_member(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """A generation or epoch. The request or the recorded answer names the member."""
         for values in (self._exchange.request, self._exchange.answer or {}):
             found = self._pairs.target(what, recorded, (self._group(scope), values.get("member_id")))

@@ -19,28 +19,28 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
-from recorder.replay.mapping import What
+from recorder.replay.mapping import ValueKind
 
 NO_ID = bytes(16)
 
 
-class Known(Protocol):
+class Counterparts(Protocol):
     """The target's values, as far as its answers told them."""
 
     @property
-    def same(self) -> frozenset[What]:
+    def same(self) -> frozenset[ValueKind]:
         """The kinds of values that are the same on both sides."""
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The target's value for a recorded one; None: no answer gave one."""
 
 
-class Unknown:
+class NoCounterparts:
     """Knows no counterparts: for comparisons without a replay's state."""
 
-    same: frozenset[What] = frozenset()
+    same: frozenset[ValueKind] = frozenset()
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """None."""
         return None
 

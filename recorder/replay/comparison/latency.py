@@ -16,7 +16,7 @@ _OF_GROUPS = {JOIN_GROUP: JOINS, SYNC_GROUP: SYNCS}
 _POLLS = frozenset({FETCH, SHARE_FETCH})
 
 
-def apart(api_key: int, recorded: Values | None, replayed: Values | None) -> str:
+def reason_apart(api_key: int, recorded: Values | None, replayed: Values | None) -> str:
     """Why the latencies of an exchange count apart; empty if they don't.
 
     A poll counts apart if either side had no records: then its two latencies aren't of the same work.

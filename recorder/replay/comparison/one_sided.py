@@ -20,10 +20,10 @@ from typing import NamedTuple
 from proxy.wire.errors import WireError
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
-from recorder.replay.comparison.terms import Around
+from recorder.replay.comparison.terms import EnclosingNames
 from recorder.replay.comparison.tolerated import NO_ERROR, are_alike
 from recorder.replay.names import Names
-from recorder.replay.partitions import Place, Topic, topic_of
+from recorder.replay.partitions import Topic, TopicPartition, topic_of
 from recorder.replay.plan import Exchange, Values
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
@@ -34,7 +34,7 @@ class OneSidedCommits:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._places: set[tuple[str, Place]] = set()
+        self._places: set[tuple[str, TopicPartition]] = set()
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
@@ -64,13 +64,13 @@ class OneSidedCommits:
         with suppress(WireError):
             group = exchange.request["group_id"]
             recorded = partitions.errors(exchange.api_key, exchange.answer, self._names.topic)
-            for each in partitions.asked(exchange.api_key, exchange.request):
+            for each in partitions.in_request(exchange.api_key, exchange.request):
                 topic = self._names.topic(each.topic)
                 # if the recorded answer is not read yet, it counts as taken, as most commits are
                 if topic is not None and recorded.get((topic, each.partition), NO_ERROR) == NO_ERROR:
                     self._places.add((group, (topic, each.partition)))
 
-    def consequences(self, exchange: Exchange, answer: Values) -> frozenset[Around]:
+    def consequences(self, exchange: Exchange, answer: Values) -> frozenset[EnclosingNames]:
         """The partitions in the answers to an OffsetFetch whose offsets follow from such a commit.
 
         Each is there under all names that its topic has in the two answers.
@@ -85,7 +85,7 @@ class OneSidedCommits:
             called.setdefault(each.place[0], set()).add(each.topic)
         asked = exchange.request.get("group_id", "")
         return frozenset(
-            Around(group=each.group, topic=topic, partition=each.place[1])
+            EnclosingNames(group=each.group, topic=topic, partition=each.place[1])
             for each in told
             if (each.group or asked, each.place) in self._places
             for topic in called[each.place[0]]
@@ -102,7 +102,7 @@ class _Told(NamedTuple):
 
     group: str | None
     topic: Topic
-    place: Place
+    place: TopicPartition
 
 
 def _told(answer: Values, group: Callable[[str], str], name: Callable[[Topic], str | None]) -> Iterator[_Told]:

@@ -7,26 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from recorder.replay.comparison.elements import Fields, Name
-from recorder.replay.comparison.known import Known, is_nothing
-from recorder.replay.mapping import What
+from recorder.replay.comparison.known import Counterparts, is_nothing
+from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Values
 
 # a producer's id and epoch are one value
 EPOCH_OF = {"producer_id": "producer_epoch", "ongoing_txn_producer_id": "ongoing_txn_producer_epoch"}
-_IN_GROUP = frozenset({What.MEMBER, What.INSTANCE, What.GENERATION, What.MEMBER_EPOCH})
+_IN_GROUP = frozenset({ValueKind.MEMBER, ValueKind.INSTANCE, ValueKind.GENERATION, ValueKind.MEMBER_EPOCH})
 _IN_CLUSTER = frozenset(
-    {What.TOPIC_NAME, What.TOPIC_PATTERN, What.TOPIC_ID, What.GROUP, What.TRANSACTION, What.COORDINATOR_KEY}
-    | {What.CLIENT_INSTANCE, What.SUBSCRIPTION}
+    {
+        ValueKind.TOPIC_NAME,
+        ValueKind.TOPIC_PATTERN,
+        ValueKind.TOPIC_ID,
+        ValueKind.GROUP,
+        ValueKind.TRANSACTION,
+        ValueKind.COORDINATOR_KEY,
+    }
+    | {ValueKind.CLIENT_INSTANCE, ValueKind.SUBSCRIPTION}
 )
 # the kinds of values that `known` is asked for; a value of another kind is its own counterpart
-ASKED = _IN_GROUP | _IN_CLUSTER | {What.PRODUCER, What.OFFSET, What.RESOURCE}
+ASKED = _IN_GROUP | _IN_CLUSTER | {ValueKind.PRODUCER, ValueKind.OFFSET, ValueKind.RESOURCE}
 
 # fields of members' blobs, in all messages -> the kind of their values
-_IN_BLOBS = {"topic": What.TOPIC_NAME, "topics": What.TOPIC_NAME, "leader": What.MEMBER}
+_IN_BLOBS = {"topic": ValueKind.TOPIC_NAME, "topics": ValueKind.TOPIC_NAME, "leader": ValueKind.MEMBER}
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class EnclosingNames:
     """The names in the structs around a value, in recorded terms."""
 
     group: str | None = None
@@ -35,22 +42,22 @@ class Around:
     resource_type: int | None = None
 
 
-NOWHERE = Around()
+NOWHERE = EnclosingNames()
 
 
-def expected(known: Known, what: What | None, recorded: Any, around: Around) -> Any | None:
+def expected(known: Counterparts, what: ValueKind | None, recorded: Any, around: EnclosingNames) -> Any | None:
     """The target's value for a recorded one; None if unknown. A value that means "none" is its own counterpart."""
     if what not in ASKED or what is None or is_nothing(recorded):
         return recorded
     return known.expected(what, _scope(what, around), recorded)
 
 
-def _scope(what: What, around: Around) -> Hashable:
+def _scope(what: ValueKind, around: EnclosingNames) -> Hashable:
     if what in _IN_GROUP:
         return around.group
-    if what is What.OFFSET:
+    if what is ValueKind.OFFSET:
         return around.topic, around.partition
-    return around.resource_type if what is What.RESOURCE else None
+    return around.resource_type if what is ValueKind.RESOURCE else None
 
 
 def with_epoch(struct: Values, field: str) -> Any:
@@ -60,20 +67,25 @@ def with_epoch(struct: Values, field: str) -> Any:
 
 
 def expected_name(
-    known: Known, whats: Mapping[str, What], element: Values, fields: Fields, name: Name, around: Around
+    known: Counterparts,
+    whats: Mapping[str, ValueKind],
+    element: Values,
+    fields: Fields,
+    name: Name,
+    around: EnclosingNames,
 ) -> Name | None:
     """The target's name of a recorded element; None if unknown. `whats`: the kinds of the element's fields."""
     found = []
     for field, value in zip(fields, name, strict=True):
         what = whats.get(field)
-        one = expected(known, what, with_epoch(element, field) if what is What.PRODUCER else value, around)
+        one = expected(known, what, with_epoch(element, field) if what is ValueKind.PRODUCER else value, around)
         if one is None and value is not None:
             return None
-        found.append(one[0] if isinstance(one, tuple) and what is What.PRODUCER else one)
+        found.append(one[0] if isinstance(one, tuple) and what is ValueKind.PRODUCER else one)
     return tuple(found)
 
 
-def expected_blob(known: Known, values: Any, around: Around) -> Any | None:
+def expected_blob(known: Counterparts, values: Any, around: EnclosingNames) -> Any | None:
     """The target's content for a decoded blob of a group's member; None if an unknown value is in it."""
     if isinstance(values, list):
         return _all([expected_blob(known, one, around) for one in values])
@@ -88,7 +100,7 @@ def expected_blob(known: Known, values: Any, around: Around) -> Any | None:
     return found
 
 
-def _in_blob(known: Known, name: str, value: Any, around: Around) -> Any | None:
+def _in_blob(known: Counterparts, name: str, value: Any, around: EnclosingNames) -> Any | None:
     what = _IN_BLOBS.get(name)
     if isinstance(value, str):
         return expected(known, what, value, around)

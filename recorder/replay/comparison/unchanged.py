@@ -10,20 +10,20 @@ from __future__ import annotations
 from functools import lru_cache
 
 from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
+from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import Ways, frozen
-from recorder.replay.comparison.known import Known
-from recorder.replay.comparison.lines import Line, Lines, lines
-from recorder.replay.comparison.places import around
-from recorder.replay.comparison.terms import ASKED, NOWHERE, Around, expected, with_epoch
-from recorder.replay.comparison.volatile import MOST_RESPONSES, How
-from recorder.replay.mapping import What
+from recorder.replay.comparison.known import Counterparts
+from recorder.replay.comparison.struct_paths import enclosing_names
+from recorder.replay.comparison.terms import ASKED, NOWHERE, EnclosingNames, expected, with_epoch
+from recorder.replay.comparison.volatile import MOST_RESPONSES, ComparisonRule
+from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Values
 
 # APIs whose answers hold blobs of classic groups' members, with names of their own
 WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
 
 
-def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Known) -> bool:
+def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Counterparts) -> bool:
     """True if each value of a recorded answer is its own counterpart on the target.
 
     False may also mean that only a walk can tell.
@@ -35,23 +35,23 @@ def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Kn
 
 
 # a field with values to look up, or with fields that have some
-_Named = tuple[tuple[Line, "_Named"], ...]
+_Named = tuple[tuple[ComparedField, "_Named"], ...]
 
 
 @lru_cache(MOST_RESPONSES)
-def _named(api_key: int, version: int, same: frozenset[What]) -> _Named:
-    return _of(lines(api_key, version), (), ASKED - same)
+def _named(api_key: int, version: int, same: frozenset[ValueKind]) -> _Named:
+    return _of(compared_fields(api_key, version), (), ASKED - same)
 
 
-def _of(found: Lines, ways: Ways, looked_up: frozenset[What]) -> _Named:
+def _of(found: ComparedFields, ways: Ways, looked_up: frozenset[ValueKind]) -> _Named:
     """`ways`: how fields among these name their element."""
     names = {field for way in ways for field in way}
-    looked_at = [line for line in found if line.how is not How.LEFT_OUT or line.name in names]
+    looked_at = [line for line in found if line.how is not ComparisonRule.LEFT_OUT or line.name in names]
     each = ((line, _of(line.inner, line.named or (), looked_up)) for line in looked_at)
     return tuple((line, inner) for line, inner in each if inner or line.what in looked_up)
 
 
-def _all_stand(named: _Named, values: Values, known: Known, where: Around) -> bool:
+def _all_stand(named: _Named, values: Values, known: Counterparts, where: EnclosingNames) -> bool:
     for line, inner in named:
         value = values.get(line.name)
         if value is None:
@@ -62,12 +62,12 @@ def _all_stand(named: _Named, values: Values, known: Known, where: Around) -> bo
             return False
         if inner and isinstance(value, list):
             for element in value:
-                if not _all_stand(inner, element, known, around(where, line, element)):
+                if not _all_stand(inner, element, known, enclosing_names(where, line, element)):
                     return False
     return True
 
 
-def _stands(line: Line, values: Values, known: Known, where: Around) -> bool:
+def _stands(line: ComparedField, values: Values, known: Counterparts, where: EnclosingNames) -> bool:
     """True if a value is its own counterpart, or has none."""
     recorded = with_epoch(values, line.name)
     for one in recorded if isinstance(recorded, list) else [recorded]:

@@ -4,7 +4,8 @@ The target's coordinator gives partitions and tasks to members as it likes, one 
 must be those that the recorded coordinator gave: every partition is read, and no other one.
 
 An answer that describes a group has all members side by side (`together`). Heartbeats tell each member its own
-assignment when it changes: `Unions` collects all that a group was ever given, and compares when the replay ends.
+assignment when it changes: `AssignmentUnions` collects all that a group was ever given, and compares at the replay's
+end.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import NamedTuple
 
 from recorder.replay.plan import Values
 
-Given = frozenset[tuple[Hashable, ...]]
+AssignmentParts = frozenset[tuple[Hashable, ...]]
 _TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
-def given(assignment: Values | None) -> Given:
+def assignment_parts(assignment: Values | None) -> AssignmentParts:
     """The parts of one assignment: (topic, partition) for each partition, (role, subtopology, partition) for each task.
 
     `assignment`: the struct with `topic_partitions`, or with lists of tasks. A topic is its name, or else its id.
@@ -36,20 +37,20 @@ def _given(assignment: Values) -> Iterator[tuple[Hashable, ...]]:
             yield from ((tasks, entry["subtopology_id"], partition) for partition in entry["partitions"])
 
 
-def together(members: Iterable[Values], field: str) -> Given:
+def together(members: Iterable[Values], field: str) -> AssignmentParts:
     """The union of a field (`assignment`, `target_assignment`) of all members."""
-    return frozenset().union(*(given(member.get(field)) for member in members))
+    return frozenset().union(*(assignment_parts(member.get(field)) for member in members))
 
 
 class Differing(NamedTuple):
     """A group whose members, all together, were assigned something else than in the recording."""
 
     group: str
-    only_recorded: Given
-    only_target: Given
+    only_recorded: AssignmentParts
+    only_target: AssignmentParts
 
 
-class Unions:
+class AssignmentUnions:
     """All that the heartbeats of each group ever assigned, on both sides. Memory: an entry for each partition of a
     group.
 
@@ -60,11 +61,11 @@ class Unions:
         self._recorded: defaultdict[str, set[tuple[Hashable, ...]]] = defaultdict(set)
         self._target: defaultdict[str, set[tuple[Hashable, ...]]] = defaultdict(set)
 
-    def add_recorded(self, group: str, assignment: Given) -> None:
+    def add_recorded(self, group: str, assignment: AssignmentParts) -> None:
         """Adds the assignment in a recorded answer."""
         self._recorded[group] |= assignment
 
-    def add_replayed(self, group: str, assignment: Given) -> None:
+    def add_replayed(self, group: str, assignment: AssignmentParts) -> None:
         """Adds the assignment in the target's answer."""
         self._target[group] |= assignment
 

@@ -29,7 +29,7 @@ from proxy.wire.language import Field
 MOST_RESPONSES = 1024
 
 
-class How(StrEnum):
+class ComparisonRule(StrEnum):
     """How a field is compared."""
 
     LEFT_OUT = "left out"
@@ -45,8 +45,8 @@ class How(StrEnum):
 # DescribeTopicPartitions
 STRUCTURE_ONLY = frozenset({3, 10, 16, 35, 55, 60, 66, 75})
 
-NAMES: Mapping[How, tuple[str, ...]] = {
-    How.LEFT_OUT: (
+NAMES: Mapping[ComparisonRule, tuple[str, ...]] = {
+    ComparisonRule.LEFT_OUT: (
         # throttling
         "throttle_time_ms",
         # messages for people
@@ -63,7 +63,7 @@ NAMES: Mapping[How, tuple[str, ...]] = {
         "session_lifetime_ms",
         # session and cluster ids; node ids by their mark
         *("session_id", "cluster_id"),
-        # epochs but producers'
+        # epochs, except producers'
         *("leader_epoch", "committed_leader_epoch", "coordinator_epoch", "group_epoch", "assignment_epoch"),
         *("topology_epoch", "endpoint_information_epoch", "finalized_features_epoch", "current_leader"),
         *("diverging_epoch", "snapshot_id"),
@@ -82,73 +82,73 @@ NAMES: Mapping[How, tuple[str, ...]] = {
         # depends on how the log is cut into answers
         *("records", "aborted_transactions", "acquired_records"),
     ),
-    How.MAPPED: (
+    ComparisonRule.MAPPED: (
         *("member_id", "group_instance_id", "instance_id", "generation_id", "resource_name"),
         "subscribed_topic_regex",
         *("producer_epoch", "ongoing_txn_producer_epoch", "base_offset", "offset", "old_style_offsets"),
         *("committed_offset", "start_offset", "current_txn_start_offset", "client_instance_id", "subscription_id"),
     ),
 }
-MARKS: Mapping[How, tuple[str, ...]] = {
-    How.LEFT_OUT: ("node_id", "address"),
-    How.MAPPED: ("topic_name", "topic_id", "group_id", "producer_id", "transactional_id"),
+MARKS: Mapping[ComparisonRule, tuple[str, ...]] = {
+    ComparisonRule.LEFT_OUT: ("node_id", "address"),
+    ComparisonRule.MAPPED: ("topic_name", "topic_id", "group_id", "producer_id", "transactional_id"),
 }
 
 # (api key, path) -> how; for all fields below the path as well
-ROWS: Mapping[tuple[int, str], How] = {
+ROWS: Mapping[tuple[int, str], ComparisonRule] = {
     # a group's or transactional id
-    (10, "coordinators.key"): How.MAPPED,
+    (10, "coordinators.key"): ComparisonRule.MAPPED,
     # the member that the target elects
-    (11, "leader"): How.LEFT_OUT,
-    (11, "members"): How.ELECTED,
-    (11, "skip_assignment"): How.ELECTED,
+    (11, "leader"): ComparisonRule.LEFT_OUT,
+    (11, "members"): ComparisonRule.ELECTED,
+    (11, "skip_assignment"): ComparisonRule.ELECTED,
     # the replay asks for the present epoch, so this is the log's end
-    (23, "topics.partitions.end_offset"): How.LEFT_OUT,
+    (23, "topics.partitions.end_offset"): ComparisonRule.LEFT_OUT,
     # a topic's settings fall back to a broker's
-    (32, "results.configs.synonyms"): How.LEFT_OUT,
+    (32, "results.configs.synonyms"): ComparisonRule.LEFT_OUT,
     # members' assignments
-    (68, "assignment"): How.UNION,
-    (68, "member_epoch"): How.MAPPED,
-    (76, "assignment"): How.UNION,
-    (76, "member_epoch"): How.MAPPED,
-    (88, "member_epoch"): How.MAPPED,
-    (88, "active_tasks"): How.UNION,
-    (88, "standby_tasks"): How.UNION,
-    (88, "warmup_tasks"): How.UNION,
+    (68, "assignment"): ComparisonRule.UNION,
+    (68, "member_epoch"): ComparisonRule.MAPPED,
+    (76, "assignment"): ComparisonRule.UNION,
+    (76, "member_epoch"): ComparisonRule.MAPPED,
+    (88, "member_epoch"): ComparisonRule.MAPPED,
+    (88, "active_tasks"): ComparisonRule.UNION,
+    (88, "standby_tasks"): ComparisonRule.UNION,
+    (88, "warmup_tasks"): ComparisonRule.UNION,
     # repeats what members were told
-    (88, "partitions_by_user_endpoint"): How.LEFT_OUT,
+    (88, "partitions_by_user_endpoint"): ComparisonRule.LEFT_OUT,
     # asked of the member that comes first
-    (88, "topology_description_required"): How.LEFT_OUT,
+    (88, "topology_description_required"): ComparisonRule.LEFT_OUT,
     # descriptions of members
-    (69, "groups.members.assignment"): How.UNION,
-    (69, "groups.members.member_epoch"): How.LEFT_OUT,
-    (69, "groups.members.target_assignment"): How.UNION,
-    (77, "groups.members.assignment"): How.UNION,
-    (77, "groups.members.member_epoch"): How.LEFT_OUT,
-    (89, "groups.members.assignment"): How.UNION,
-    (89, "groups.members.member_epoch"): How.LEFT_OUT,
-    (89, "groups.members.target_assignment"): How.UNION,
-    (89, "groups.topology.epoch"): How.LEFT_OUT,
+    (69, "groups.members.assignment"): ComparisonRule.UNION,
+    (69, "groups.members.member_epoch"): ComparisonRule.LEFT_OUT,
+    (69, "groups.members.target_assignment"): ComparisonRule.UNION,
+    (77, "groups.members.assignment"): ComparisonRule.UNION,
+    (77, "groups.members.member_epoch"): ComparisonRule.LEFT_OUT,
+    (89, "groups.members.assignment"): ComparisonRule.UNION,
+    (89, "groups.members.member_epoch"): ComparisonRule.LEFT_OUT,
+    (89, "groups.members.target_assignment"): ComparisonRule.UNION,
+    (89, "groups.topology.epoch"): ComparisonRule.LEFT_OUT,
     # repeats what the member said
-    (89, "groups.members.task_offsets.offset"): How.EQUAL,
-    (89, "groups.members.task_end_offsets.offset"): How.EQUAL,
+    (89, "groups.members.task_offsets.offset"): ComparisonRule.EQUAL,
+    (89, "groups.members.task_end_offsets.offset"): ComparisonRule.EQUAL,
     # a client's own address, from its heartbeats
-    (89, "groups.members.user_endpoint"): How.EQUAL,
-    # where paging stopped
-    (75, "next_cursor"): How.LEFT_OUT,
+    (89, "groups.members.user_endpoint"): ComparisonRule.EQUAL,
+    # the page where the answer stopped
+    (75, "next_cursor"): ComparisonRule.LEFT_OUT,
 }
 
 
 @lru_cache(MOST_RESPONSES)
-def rules(api_key: int, version: int) -> Mapping[str, How]:
+def rules(api_key: int, version: int) -> Mapping[str, ComparisonRule]:
     """How each field of a response is compared, by path; empty for an API that the catalog lacks."""
     response = apis.message("response", api_key)
     return MappingProxyType(dict(_rules(api_key, version, response.fields, "", None))) if response else {}
 
 
 def _rules(
-    api_key: int, version: int, fields: tuple[Field, ...], above: str, inherited: How | None
-) -> Iterator[tuple[str, How]]:
+    api_key: int, version: int, fields: tuple[Field, ...], above: str, inherited: ComparisonRule | None
+) -> Iterator[tuple[str, ComparisonRule]]:
     for field in fields:
         if version in field.versions:
             path = above + field.name
@@ -159,21 +159,25 @@ def _rules(
             yield from _rules(api_key, version, field.fields, path + ".", passed_on)
 
 
-def _holds_below(api_key: int, path: str, how: How) -> bool:
-    return how is How.LEFT_OUT or how is How.UNION or ((api_key, path) in ROWS and how is How.EQUAL)
+def _holds_below(api_key: int, path: str, how: ComparisonRule) -> bool:
+    return (
+        how is ComparisonRule.LEFT_OUT
+        or how is ComparisonRule.UNION
+        or ((api_key, path) in ROWS and how is ComparisonRule.EQUAL)
+    )
 
 
-def rule(api_key: int, path: str, field: Field) -> How:
+def rule(api_key: int, path: str, field: Field) -> ComparisonRule:
     """The rule of one field, regardless of the fields around it."""
     of_path = ROWS.get((api_key, path))
     if of_path is not None:
         return of_path
     for how in named(field):
         return how
-    return How.STRUCTURE if api_key in STRUCTURE_ONLY else How.EQUAL
+    return ComparisonRule.STRUCTURE if api_key in STRUCTURE_ONLY else ComparisonRule.EQUAL
 
 
-def named(field: Field) -> set[How]:
+def named(field: Field) -> set[ComparisonRule]:
     """The rules for a field's name and marks: one, or none."""
     of_name = {how for how, names in NAMES.items() if field.name in names}
     return of_name | {how for how, marks in MARKS.items() if field.marks & set(marks)}

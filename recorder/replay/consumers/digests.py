@@ -35,7 +35,7 @@ def with_time(number: int, timestamp: int) -> int:
 
 
 def without_time(number: int, timestamp: int) -> int:
-    """`with_time` undone."""
+    """The number of a record without its timestamp: the reverse of `with_time`."""
     return number - (timestamp + 1) * _SPREAD & MASK
 
 

@@ -32,7 +32,7 @@ class Side(IntEnum):
     REPLAYED = 1
 
 
-class Waiting:
+class WaitingRecords:
     """Records of one side that wait, by number; those of one number in order."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Matching:
     """The records of one stream, of both sides."""
 
     def __init__(self) -> None:
-        self.waiting = (Waiting(), Waiting())
+        self.waiting = (WaitingRecords(), WaitingRecords())
         self.counts = [0, 0]
         self.equal = self.reordered = 0
         # once sums are kept: surplus of recorded records, and of their numbers
@@ -150,7 +150,7 @@ class Matching:
             self.sums, self._sums_numbers = (self.sums[0], 0), False
             return
         waited = self.waiting
-        self.waiting = (Waiting(), Waiting())
+        self.waiting = (WaitingRecords(), WaitingRecords())
         for number, entry in waited[Side.RECORDED].in_order():
             self.waiting[Side.RECORDED].put(without_time(number, _timestamp(entry)), entry)
         for number, entry in waited[Side.REPLAYED].in_order():
@@ -165,7 +165,7 @@ class Matching:
         """Keeps only sums of the records that wait."""
         numbers = [sum(number for number, _ in side) for side in self.waiting]
         self.sums = self._surplus(), numbers[Side.RECORDED] - numbers[Side.REPLAYED] & MASK
-        self.waiting = (Waiting(), Waiting())
+        self.waiting = (WaitingRecords(), WaitingRecords())
         self._last_of.clear()
 
     def _add_to_sums(self, side: Side, number: int) -> None:

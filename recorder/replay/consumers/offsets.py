@@ -28,8 +28,8 @@ from recorder.replay.consumers.pending import PendingOffsets
 from recorder.replay.consumers.readers import Connection, Consumer, Position, Reader, Readers
 from recorder.replay.messages import batches
 from recorder.replay.names import Names
-from recorder.replay.partitions import Asked, Place
-from recorder.replay.plan import Again, Exchange, Origin, Peer, Reason, Refusal, Values, Withheld
+from recorder.replay.partitions import PartitionEntry, TopicPartition
+from recorder.replay.plan import Exchange, Origin, Peer, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
@@ -54,22 +54,22 @@ class Offsets:
     def __init__(
         self,
         names: Names,
-        starts: Mapping[Place, int],
-        ends: Mapping[Place, int],
-        first: Mapping[Place, int] | None = None,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        first: Mapping[TopicPartition, int] | None = None,
         shift_ms: int = 0,
     ) -> None:
         self._names, self._shift_ms = names, shift_ms
         self._starts, self._ends = dict(starts), dict(ends)
-        self._differences: dict[Place, Differences] = {}
+        self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
             if place in ends:
                 self._pairs(place).add(offset, ends[place])
         self._readers = Readers()
         self._pending = PendingOffsets(names)
-        self._written: set[Place] = set()
-        self._committed: dict[tuple[str, Place], _Moved] = {}
-        self._moved: dict[Origin, dict[Place, _Moved]] = {}
+        self._written: set[TopicPartition] = set()
+        self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
+        self._moved: dict[Origin, dict[TopicPartition, _Moved]] = {}
         self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
             FETCH: self._fetch,
             OFFSET_COMMIT: self._commit,
@@ -101,10 +101,10 @@ class Offsets:
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """Does nothing."""
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Learns the target's log and the consumer's position. Sends an OffsetFetch again that is too early."""
         if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):
-            return Again()
+            return Resend()
         learn = self._answers.get(exchange.api_key)
         if learn:
             learn(exchange, values, answer)
@@ -139,11 +139,11 @@ class Offsets:
         """The position of the consumer on this connection; None if it has read nothing."""
         return self._readers.position(peer, connection, (topic, partition))
 
-    def positions(self) -> Iterator[tuple[Peer, Connection, Place, Position]]:
+    def positions(self) -> Iterator[tuple[Peer, Connection, TopicPartition, Position]]:
         """The positions of all consumers."""
         return self._readers.positions()
 
-    def consumer(self, origin: Origin, place: Place) -> Consumer | None:
+    def consumer(self, origin: Origin, place: TopicPartition) -> Consumer | None:
         """The consumer of a partition in a Fetch in flight; None if the Fetch does not ask for it."""
         moved = self._moved.get(origin, {}).get(place)
         return moved.reader.consumer if moved and moved.reader else None
@@ -152,7 +152,7 @@ class Offsets:
 
     def _fetch(self, exchange: Exchange, values: Values) -> Refusal | None:
         moved = self._moved[exchange.origin] = {}
-        errors: dict[Place, int] | None = None
+        errors: dict[TopicPartition, int] | None = None
         for place, each in self._places(FETCH, values):
             offset = each.values["fetch_offset"]
             reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
@@ -178,7 +178,7 @@ class Offsets:
     def _delete(self, exchange: Exchange, values: Values) -> Refusal | None:
         errors = self._recorded_errors(exchange)
 
-        def reason(each: Asked) -> Reason | None:
+        def reason(each: PartitionEntry) -> Reason | None:
             topic = self._names.topic(each.topic)
             offset = each.values["offset"]
             if topic is None or offset < 0:
@@ -191,7 +191,7 @@ class Offsets:
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
 
     def _shift(self, exchange: Exchange, values: Values) -> Refusal | None:
-        for each in partitions.asked(LIST_OFFSETS, values):
+        for each in partitions.in_request(LIST_OFFSETS, values):
             if each.values["timestamp"] >= 0:
                 each.values["timestamp"] += self._shift_ms
         return None
@@ -203,13 +203,13 @@ class Offsets:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
 
-    def _found(self, place: Place, offset: int, errors: Mapping[Place, int]) -> int:
+    def _found(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
         if errors.get(place) != OUT_OF_RANGE:
             return self.expected(*place, offset)
         moved = self._pairs(place).target(offset) if place in self._differences else None
         return offset if moved is None else moved
 
-    def _within(self, place: Place, offset: int) -> int:
+    def _within(self, place: TopicPartition, offset: int) -> int:
         end = self._ends.get(place)
         below = offset if end is None else min(offset, end)
         return max(below, self._starts.get(place, 0))
@@ -224,7 +224,7 @@ class Offsets:
             return
         theirs = None
         if exchange.answer is not None:
-            told = partitions.told(FETCH, exchange.answer)
+            told = partitions.in_answer(FETCH, exchange.answer)
             theirs = {(self._names.topic(each.topic), each.partition): each.values for each in told}
         for place, moved in self._moved.get(exchange.origin, {}).items():
             if place in ours and ours[place]["error_code"] == OUT_OF_RANGE:
@@ -236,7 +236,7 @@ class Offsets:
                 self._readers.move(moved.reader, exchange.connection, place, at)
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        told = partitions.told(PRODUCE, exchange.answer or {})
+        told = partitions.in_answer(PRODUCE, exchange.answer or {})
         theirs = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
         lengths = {place: _length(each) for place, each in self._sent_records(exchange, values)}
         for place, each in self._target_places(PRODUCE, answer):
@@ -247,7 +247,7 @@ class Offsets:
             if theirs.get(place, -1) >= 0:
                 self._pairs(place).add(theirs[place], base)
 
-    def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[Place, Buffer | None]]:
+    def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[TopicPartition, Buffer | None]]:
         """The batches of a Produce, or batches of the same length: the recorded ones in place of large changed ones."""
         sent = [(place, each.values["records"]) for place, each in self._target_requests(PRODUCE, values)]
         if any(isinstance(records, Pieces) for _, records in sent):
@@ -274,7 +274,7 @@ class Offsets:
             if which in (EARLIEST, LATEST):
                 self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
 
-    def _log_is(self, place: Place, start: int, end: int) -> None:
+    def _log_is(self, place: TopicPartition, start: int, end: int) -> None:
         """Learns the bounds of the target's log; -1: unknown. They never move back."""
         if start >= 0:
             self._starts[place] = max(start, self._starts.get(place, 0))
@@ -283,27 +283,27 @@ class Offsets:
 
     # lookups
 
-    def _pairs(self, place: Place) -> Differences:
+    def _pairs(self, place: TopicPartition) -> Differences:
         return self._differences.setdefault(place, Differences())
 
-    def _recorded_errors(self, exchange: Exchange) -> dict[Place, int]:
+    def _recorded_errors(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The recorded errors by place; none if the answer is not read yet."""
         answer = None if exchange.answer_frame is None else exchange.answer
         return partitions.errors(exchange.api_key, answer, self._names.topic)
 
-    def _places(self, api_key: int, values: Values) -> Iterator[tuple[Place, Asked]]:
-        for each in partitions.asked(api_key, values):
+    def _places(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+        for each in partitions.in_request(api_key, values):
             topic = self._names.topic(each.topic)
             if topic is not None:
                 yield (topic, each.partition), each
 
-    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[Place, Asked]]:
-        return self._recorded_places(partitions.asked(api_key, values))
+    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+        return self._recorded_places(partitions.in_request(api_key, values))
 
-    def _target_places(self, api_key: int, answer: Values) -> Iterator[tuple[Place, Asked]]:
-        return self._recorded_places(partitions.told(api_key, answer))
+    def _target_places(self, api_key: int, answer: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+        return self._recorded_places(partitions.in_answer(api_key, answer))
 
-    def _recorded_places(self, found: list[Asked]) -> Iterator[tuple[Place, Asked]]:
+    def _recorded_places(self, found: list[PartitionEntry]) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
         for each in found:
             topic = self._names.recorded_topic(each.topic)
             if topic is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from recorder.replay.names import Names
-from recorder.replay.partitions import Place, Topic, topic_of
+from recorder.replay.partitions import Topic, TopicPartition, topic_of
 from recorder.replay.plan import Exchange, Origin, Values
 
 # With doubling pauses this takes some seconds: a transaction's markers are written within milliseconds.
@@ -27,10 +27,10 @@ class PendingOffsets:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._pending: dict[tuple[str, Place], _Committed] = {}
+        self._pending: dict[tuple[str, TopicPartition], _Committed] = {}
         self._tries: dict[Origin, int] = {}
 
-    def add(self, group: str, place: Place, recorded: int, target: int) -> None:
+    def add(self, group: str, place: TopicPartition, recorded: int, target: int) -> None:
         """The target has taken a TxnOffsetCommit."""
         self._pending[group, place] = _Committed(recorded, target)
 
@@ -63,7 +63,7 @@ class PendingOffsets:
 
 def _offsets(
     answer: Values, group: str, recorded: Callable[[str], str], named: _NAMED
-) -> Iterator[tuple[tuple[str, Place], int]]:
+) -> Iterator[tuple[tuple[str, TopicPartition], int]]:
     """The offsets in an answer to OffsetFetch, by recorded group and place."""
     for each in answer.get("groups") or [answer]:
         whose = recorded(each["group_id"]) if "group_id" in each else group

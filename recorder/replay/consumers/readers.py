@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from recorder.replay.partitions import Place
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Peer
 
 # Connections of one peer that are remembered for a partition, by last use.
@@ -75,10 +75,10 @@ class Readers:
     """The readers of one replay."""
 
     def __init__(self) -> None:
-        self._read: OrderedDict[tuple[Peer, Place], OrderedDict[Connection, Reader]] = OrderedDict()
+        self._read: OrderedDict[tuple[Peer, TopicPartition], OrderedDict[Connection, Reader]] = OrderedDict()
         self._numbers = count(1)
 
-    def reader(self, peer: Peer, connection: Connection, place: Place, offset: int) -> Reader:
+    def reader(self, peer: Peer, connection: Connection, place: TopicPartition, offset: int) -> Reader:
         """The reader that asks for a recorded offset by this connection."""
         read = self._of(peer, place)
         own = read.get(connection)
@@ -89,7 +89,7 @@ class Readers:
         there = (each for each in reversed(read.values()) if each.is_at(offset))
         return next(there, None) or self._new(peer, connection)
 
-    def move(self, reader: Reader, connection: Connection, place: Place, position: Position) -> None:
+    def move(self, reader: Reader, connection: Connection, place: TopicPartition, position: Position) -> None:
         """An answer has come by this connection."""
         key = reader.consumer.peer, place
         read = self._read.setdefault(key, OrderedDict())
@@ -102,18 +102,18 @@ class Readers:
         if len(self._read) > _MOST_READ:
             self._read.popitem(last=False)
 
-    def forget(self, peer: Peer, connection: Connection, place: Place) -> None:
+    def forget(self, peer: Peer, connection: Connection, place: TopicPartition) -> None:
         """The target has refused a reader's offset: its position is unknown."""
         found = self._of(peer, place).get(connection)
         if found is not None:
             found.position = None
 
-    def position(self, peer: Peer, connection: Connection, place: Place) -> Position | None:
+    def position(self, peer: Peer, connection: Connection, place: TopicPartition) -> Position | None:
         """The position of the reader on this connection; None if it has read nothing."""
         found = self._of(peer, place).get(connection)
         return found.position if found else None
 
-    def positions(self) -> Iterator[tuple[Peer, Connection, Place, Position]]:
+    def positions(self) -> Iterator[tuple[Peer, Connection, TopicPartition, Position]]:
         """The positions of all readers."""
         for (peer, place), read in self._read.items():
             for connection, reader in read.items():
@@ -123,5 +123,5 @@ class Readers:
     def _new(self, peer: Peer, connection: Connection, seeks: int = 0) -> Reader:
         return Reader(Consumer(peer, next(self._numbers)), connection, seeks)
 
-    def _of(self, peer: Peer, place: Place) -> OrderedDict[Connection, Reader]:
+    def _of(self, peer: Peer, place: TopicPartition) -> OrderedDict[Connection, Reader]:
         return self._read.get((peer, place), OrderedDict())

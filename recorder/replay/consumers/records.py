@@ -45,7 +45,7 @@ MOST_STREAMS = 10_000
 MOST_UNFOLDED = 512 << 20
 
 
-class Found(NamedTuple):
+class StreamCounts(NamedTuple):
     """The counts of one stream. `is_exact`: False if only sums are known, so that counts are the least possible."""
 
     consumer: Hashable
@@ -59,7 +59,7 @@ class Found(NamedTuple):
     unreadable: tuple[int, int]
     is_exact: bool
 
-    def with_more(self, more: Found) -> Found:
+    def with_more(self, more: StreamCounts) -> StreamCounts:
         """The sum of two counts of streams in which no record waits."""
         theirs = more.unreadable
         return self._replace(
@@ -110,7 +110,7 @@ class Streams:
         self._named, self._compares_times, self._most_waiting = named, compares_times, most_waiting
         self._least = self._most = most
         self._streams: dict[Key, _Stream] = {}
-        self._met: dict[Key, Found] = {}
+        self._met: dict[Key, StreamCounts] = {}
         self._waiting = 0
 
     def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int) -> None:
@@ -161,7 +161,7 @@ class Streams:
             if stream.owed.records:
                 yield key, stream.owed
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[StreamCounts]:
         """The counts of each stream. Streams of which only counts were kept are counted together."""
         yield from self._met.values()
         for key, stream in self._streams.items():
@@ -308,12 +308,12 @@ class _Stream:
     def owed(self) -> Owed:
         return Owed(self.matching.owed, self.at, self.is_at_end)
 
-    def found(self, key: Key) -> Found:
+    def found(self, key: Key) -> StreamCounts:
         matching = self.matching
         owed = matching.owed + matching.is_unlike
         missing, unread = (owed, 0) if self.is_at_end else (0, owed)
         recorded, replayed = self.unreadable
-        return Found(
+        return StreamCounts(
             *key,
             equal=matching.equal,
             missing=missing,

@@ -15,10 +15,10 @@ from recorder.replay.outcome import Ending
 from recorder.replay.plan import Values
 from recorder.replay.requests import retries, routing
 from recorder.replay.requests.apis import GROUP_APIS
-from recorder.replay.requests.layout import Only
+from recorder.replay.requests.layout import WantedElements
 
 # Sends an item once more: only these partitions, or all of it (None).
-SendAgain = Callable[[Item, Only | None, int], None]
+SendAgain = Callable[[Item, WantedElements | None, int], None]
 
 
 class Answers:
@@ -111,7 +111,7 @@ class Answers:
             self._play.settle(item)
             return
         # where the pause would outlast --wait, the answer counts as it is
-        if now + retries.longer(item.pause) < (item.deadline or 0):
+        if now + retries.next_pause(item.pause) < (item.deadline or 0):
             passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)
             if passing:
                 world.moved(exchange, item.values, answer)
@@ -142,14 +142,14 @@ class Answers:
         """Completes a CreateTopics once its topics' leaders and ids were asked for: other requests use them."""
 
         def told(at: int) -> None:
-            item.pause = retries.longer(item.pause)
+            item.pause = retries.next_pause(item.pause)
             self._play.timers.at(at + item.pause, lambda later: self.complete(item, later))
 
         self._play.own.refresh(now, told)
 
-    def _retry(self, item: Item, only: Only | None, now: int) -> None:
+    def _retry(self, item: Item, only: WantedElements | None, now: int) -> None:
         """Sends an item once more after a pause. `only`: these partitions; None: all."""
-        item.pause = retries.longer(item.pause)
+        item.pause = retries.next_pause(item.pause)
         if only is None:
             item.answers = []
         self._play.world.counts(item.exchange).retried += 1

@@ -18,7 +18,7 @@ from proxy.wire.framing import LENGTH
 from proxy.wire.headers import write_request_head
 from proxy.wire.pieces import Pieces
 from recorder.replay.messages import answer_values
-from recorder.replay.plan import Origin, Place, Values
+from recorder.replay.plan import FramePlace, Origin, Values
 
 
 class Open(NamedTuple):
@@ -49,8 +49,8 @@ class Load(NamedTuple):
     """Read an exchange's frames from the capture again, as it may leave now. `Engine.loaded` takes them."""
 
     origin: Origin
-    place: Place
-    answer_place: Place | None
+    place: FramePlace
+    answer_place: FramePlace | None
 
 
 Action = Open | Send | Close | Load
@@ -73,7 +73,7 @@ class Sender(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Out:
+class OutgoingRequest:
     """A request that waits on a channel or is in flight.
 
     Attributes:
@@ -116,21 +116,21 @@ class Channel:
     Attributes:
         waiting: requests that wait until the channel is open.
         written: requests given to the socket whose first byte has not left yet.
-        flying: requests that need an answer and have none yet, by correlation id.
-        silent: correlation ids of requests that need no answer.
+        in_flight: requests that need an answer and have none yet, by correlation id.
+        unanswered_ids: correlation ids of requests that need no answer.
     """
 
     number: int
     node: int
     principal: str | None
     is_open: bool = False
-    waiting: list[tuple[Out, Pieces]] = field(default_factory=list)
-    written: list[Out] = field(default_factory=list)
-    flying: dict[int, Out] = field(default_factory=dict)
-    silent: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_SILENT))
+    waiting: list[tuple[OutgoingRequest, Pieces]] = field(default_factory=list)
+    written: list[OutgoingRequest] = field(default_factory=list)
+    in_flight: dict[int, OutgoingRequest] = field(default_factory=dict)
+    unanswered_ids: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_SILENT))
     _last: int = 0
 
-    def send(self, out: Out, now: int) -> Send | None:
+    def send(self, out: OutgoingRequest, now: int) -> Send | None:
         """Writes a request now, or once the channel is open (None).
 
         Errors: WireError for values that can't be written.
@@ -142,9 +142,9 @@ class Channel:
         head = length + before + self._last.to_bytes(_ID_BYTES, "big") + behind
         data = Pieces((head + body,) if isinstance(body, bytes) else (head, body))
         if out.awaits:
-            self.flying[self._last] = out
+            self.in_flight[self._last] = out
         else:
-            self.silent.append(self._last)
+            self.unanswered_ids.append(self._last)
         if not self.is_open:
             self.waiting.append((out, data))
             return None
@@ -161,7 +161,7 @@ class Channel:
             self.written.append(out)
         return [Send(self.number, data, out.origin) for out, data in waiting]
 
-    def receive(self, frame: bytes) -> tuple[Out, Values] | None:
+    def receive(self, frame: bytes) -> tuple[OutgoingRequest, Values] | None:
         """The request that a frame answers, and the answer. None: an answer to a request that needs none.
 
         Errors: WireError for a frame that answers no request of the channel, or can't be read.
@@ -169,18 +169,18 @@ class Channel:
         if len(frame) < 4:
             raise Malformed("an answer without a head")
         number = int.from_bytes(frame[:4], "big", signed=True)
-        out = self.flying.pop(number, None)
+        out = self.in_flight.pop(number, None)
         if out is None:
-            if number in self.silent:
+            if number in self.unanswered_ids:
                 return None
             raise Malformed("an answer to no request")
         try:
             return out, answer_values(out.api_key, out.version, frame)
         except WireError:
-            self.flying[number] = out
+            self.in_flight[number] = out
             raise
 
-    def cut(self) -> tuple[list[Out], list[Out]]:
+    def cut(self) -> tuple[list[OutgoingRequest], list[OutgoingRequest]]:
         """The connection is gone.
 
         Returns the requests that will have no answer, and those that never left, in order.
@@ -189,6 +189,6 @@ class Channel:
         # a request that needs no answer is lost unless its first byte has left
         silent = [out for out in self.written if not out.awaits]
         waited = set(unsent)
-        lost = [out for out in (*self.flying.values(), *silent) if out not in waited]
-        self.flying, self.waiting, self.written, self.is_open = {}, [], [], False
+        lost = [out for out in (*self.in_flight.values(), *silent) if out not in waited]
+        self.in_flight, self.waiting, self.written, self.is_open = {}, [], [], False
         return lost, unsent

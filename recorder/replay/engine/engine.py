@@ -9,7 +9,7 @@
 An exchange is an `Item` on the `Lane` of its recorded connection. The head of a lane's queue leaves when it is due,
 when every exchange that it waits for is settled (`order`), and when all rooms agree. Its values are then routed,
 written in a version that the target has, and sent to each node concerned on a channel of the lane (`sending`). When the
-target and the recording have both answered, the rooms learn from the pair, the answers are compared (`answers`), and
+target and the recording have both answered, the rooms learn from the pair, the answers are compared (`quoted`), and
 items that waited for it may leave. Nothing is ever guessed: a request that can't be translated is withheld with its
 reason.
 """
@@ -28,8 +28,8 @@ from recorder.replay.engine.sending import Sending
 from recorder.replay.engine.standstill import waited_for
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending, Progress
-from recorder.replay.plan import Offered, Origin
-from recorder.replay.requests.layout import Only
+from recorder.replay.plan import OfferedVersions, Origin
+from recorder.replay.requests.layout import WantedElements
 from recorder.replay.stream import Happening
 
 _OF_PHASE = {
@@ -116,7 +116,7 @@ class Engine:
             self._play.ready[item.lane] = None
         self._run(now)
 
-    def opened(self, channel: int, offered: Offered, now: int) -> None:
+    def opened(self, channel: int, offered: OfferedVersions, now: int) -> None:
         """A channel is open and logged in; its node has said which versions it has."""
         lane = self._play.links.opened(channel, offered, now)
         if lane is not None:
@@ -180,5 +180,5 @@ class Engine:
         if play.phase is Phase.FINISHING:
             self._finishing.go_on(now)
 
-    def _send_again(self, item: Item, only: Only | None, now: int) -> None:
+    def _send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
         self._sending.again(item, only, now)

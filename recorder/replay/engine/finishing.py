@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 from recorder.replay.engine.item import Lane
 from recorder.replay.engine.play import Phase, Play
-from recorder.replay.plan import Made, Reason, Withheld
+from recorder.replay.plan import MadeRequest, Reason, Withheld
 from recorder.replay.requests import retries
 from recorder.replay.requests.apis import OPENING
 
@@ -46,8 +46,8 @@ class Finishing:
         if self._tick_at is not None:
             play.timers.at(self._tick_at, lambda _: None)
 
-    def _lane_of(self, made: Made) -> Lane:
-        """The lane of a made request. Requests with a lane of their own have a connection of their own: see `Made`."""
+    def _lane_of(self, made: MadeRequest) -> Lane:
+        """The lane of a made request. One that names a lane has a connection of its own: see `MadeRequest`."""
         return self._play.own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
 
     def _ticked(self, _: int) -> None:
@@ -75,7 +75,7 @@ class Finishing:
     def stop(self, now: int) -> None:
         """Drops what is in play, except requests in flight that leave something open on the target; then finishes."""
         play = self._play
-        for lane in [*play.lanes.values(), *play.left_over]:
+        for lane in [*play.lanes.values(), *play.awaiting_joins]:
             waiting, lane.queue = lane.queue, deque()
             for item in waiting:
                 play.withhold(item, Withheld(Reason.ENDED))
@@ -101,7 +101,9 @@ class Finishing:
     def go_on(self, now: int) -> None:
         """Ends what may be ended by now. Later calls end what requests in flight have begun."""
         play = self._play
-        is_calm = not play.own.opening and not any(lane.in_play for lane in (*play.lanes.values(), *play.left_over))
+        is_calm = not play.own.opening and not any(
+            lane.in_play for lane in (*play.lanes.values(), *play.awaiting_joins)
+        )
         at_once = now >= self._calm_until
         left = play.world.finish(is_calm=is_calm, at_once=at_once)
         for made in left:

@@ -57,7 +57,7 @@ class Item:
         due: when it should leave.
         size: bytes that it counts of `--memory`.
         lacks_bytes: its frame has to be loaded before it leaves.
-        asked_row, told_row: numbers of its recorded request and answer among all those read; 0: not read yet.
+        request_row, answer_row: numbers of its recorded request and answer among all those read; 0: not read yet.
         is_dialled: its nodes were dialled before it was due.
         before: items that must have left before it does; `followers`: lanes that wait until it has left.
         cause: what it waited for last, which made it late.
@@ -82,8 +82,8 @@ class Item:
     size: int = 0
     lacks_bytes: bool = False
     state: State = State.QUEUED
-    asked_row: int = 0
-    told_row: int = 0
+    request_row: int = 0
+    answer_row: int = 0
     is_dialled: bool = False
     before: list[Item] = field(default_factory=list)
     followers: list[Lane] = field(default_factory=list)

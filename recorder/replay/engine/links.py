@@ -7,10 +7,10 @@ from itertools import count
 
 from proxy.wire.errors import WireError
 from recorder.replay.cluster import Cluster
-from recorder.replay.engine.channels import Action, Channel, Close, Load, Open, Out
+from recorder.replay.engine.channels import Action, Channel, Close, Load, Open, OutgoingRequest
 from recorder.replay.engine.item import Lane
-from recorder.replay.plan import Offered
-from recorder.replay.requests.retries import longer
+from recorder.replay.plan import OfferedVersions
+from recorder.replay.requests.retries import next_pause
 
 
 class Links:
@@ -48,7 +48,7 @@ class Links:
             self._actions.append(Open(found.number, node, *address, principal))
         return found
 
-    def write(self, channel: Channel, out: Out, now: int) -> None:
+    def write(self, channel: Channel, out: OutgoingRequest, now: int) -> None:
         """Sends a request now, or once its channel is open. Errors: WireError for values that can't be written."""
         action = channel.send(out, now)
         if action is not None:
@@ -61,7 +61,7 @@ class Links:
             self._actions.append(Close(channel.number))
             del lane.channels[channel.node]
 
-    def opened(self, number: int, offered: Offered, now: int) -> Lane | None:
+    def opened(self, number: int, offered: OfferedVersions, now: int) -> Lane | None:
         """A channel is open, logged in, and its node has said which versions it has. Returns its lane."""
         if number not in self._channels:
             return None
@@ -104,7 +104,7 @@ class Links:
         if lane.channels.get(channel.node) is channel:
             del lane.channels[channel.node]
         if not channel.is_open:
-            pause = longer(lane.dials.get(channel.node, (0, 0))[0])
+            pause = next_pause(lane.dials.get(channel.node, (0, 0))[0])
             lane.dials[channel.node] = pause, now + pause
         self._gone(lane, channel.node)
         lost, unsent = channel.cut()

@@ -13,7 +13,7 @@ from functools import partial
 from recorder.replay.engine.channels import Load
 from recorder.replay.engine.item import Item, State
 from recorder.replay.engine.timers import Timers
-from recorder.replay.plan import Origin, Place
+from recorder.replay.plan import FramePlace, Origin
 from recorder.replay.requests.apis import GROUP_APIS
 
 # Memory of an item besides its bytes, and a factor for its bytes: frames, and once more their values or the target's
@@ -55,12 +55,12 @@ class Memory:
             exchange.frame, item.lacks_bytes = None, True
         self._take(item, ITEM + TIMES * len(exchange.frame or b""), now)
 
-    def answered(self, item: Item, place: Place | None, now: int) -> None:
+    def answered(self, item: Item, place: FramePlace | None, now: int) -> None:
         """Counts the recorded answer of an item. Everything that other items need was learned from it."""
         exchange = item.exchange
         if item.lacks_bytes and place is not None and exchange.origin not in self._loading:
             exchange.answer_place = place
-            exchange.leave_answer()
+            exchange.drop_answer()
         self._take(item, TIMES * len(exchange.answer_frame or b""), now)
 
     def load(self, item: Item) -> Load | None:

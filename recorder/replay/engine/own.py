@@ -15,11 +15,11 @@ from proxy.wire.apis import versions as catalog_versions
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR, METADATA
 from recorder.replay.cluster import ROUTING, Cluster, about_coordinator, about_topics
-from recorder.replay.engine.channels import Out
+from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Lane
 from recorder.replay.engine.links import Links
 from recorder.replay.engine.timers import Timer, Timers
-from recorder.replay.plan import CLIENT_ID, Made, Offered, ToCoordinator, ToLeader, ToNode, Values
+from recorder.replay.plan import CLIENT_ID, MadeRequest, OfferedVersions, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.requests import retries
 from recorder.replay.requests.apis import OPENING
 
@@ -32,7 +32,7 @@ Done = Callable[[Values | None, int], None]
 class _Asked:
     """A made request until it is answered."""
 
-    made: Made
+    made: MadeRequest
     lane: Lane
     principal: str | None
     done: Done
@@ -77,10 +77,10 @@ class OwnRequests:
         self._until_open: dict[tuple[Lane, int], list[_Asked]] = {}
         self._learning: dict[object, list[Callable[[int], None]]] = {}
         self.lane = Lane(None)
-        # requests on their way with which a member joins or a transaction begins or ends
+        # requests in flight with which a member joins, or a transaction begins or ends
         self.opening = 0
 
-    def make(self, made: Made, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
+    def make(self, made: MadeRequest, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
         """Sends a request. Calls `made.done` and then `then` once, after `--wait` at the latest."""
 
         def done(answer: Values | None, at: int) -> None:
@@ -91,7 +91,7 @@ class OwnRequests:
         self._begin(_Asked(made, lane, principal, done, now + self._wait), now)
 
     def make_all(
-        self, every: Sequence[Made], lane: Callable[[Made], Lane], now: int, then: Callable[[int], None]
+        self, every: Sequence[MadeRequest], lane: Callable[[MadeRequest], Lane], now: int, then: Callable[[int], None]
     ) -> None:
         """Sends requests that belong to no recorded principal. Calls `then` once, when all of them are done."""
         left = len(every)
@@ -149,7 +149,7 @@ class OwnRequests:
             for each in self._learning.pop(what):
                 each(at)
 
-        made = Made(api_key, values, ToNode(), ROUTING, lambda answer: None)
+        made = MadeRequest(api_key, values, ToNode(), ROUTING, lambda answer: None)
         self._begin(_Asked(made, self.lane, None, done, now + self._wait), now)
 
     def opened(self, lane: Lane, node: int, now: int) -> None:
@@ -167,7 +167,7 @@ class OwnRequests:
         if now >= asked.until:
             self._end(asked, None, now)
             return
-        asked.pause = retries.longer(asked.pause)
+        asked.pause = retries.next_pause(asked.pause)
         asked.tries += 1
         self._timers.at(now + asked.pause, lambda at: self._send(asked, at))
 
@@ -184,14 +184,14 @@ class OwnRequests:
         else:
             self._write(asked, node, offered, now)
 
-    def _write(self, asked: _Asked, node: int, offered: Offered, now: int) -> None:
+    def _write(self, asked: _Asked, node: int, offered: OfferedVersions, now: int) -> None:
         made, channel = asked.made, asked.lane.channels[node]
         version = newest(made.api_key, offered, made.newest)
         if version is None:
             self._end(asked, None, now)
             return
 
-        out = Out(made.api_key, version, made.values, CLIENT_ID, True, _Sender(self, asked))
+        out = OutgoingRequest(made.api_key, version, made.values, CLIENT_ID, True, _Sender(self, asked))
         try:
             self._links.write(channel, out, now)
         except WireError:
@@ -235,7 +235,7 @@ class OwnRequests:
         return None if first is None else known[(known.index(first) + tries) % len(known)]
 
 
-def newest(api_key: int, offered: Offered, limit: int | None = None) -> int | None:
+def newest(api_key: int, offered: OfferedVersions, limit: int | None = None) -> int | None:
     """The highest version of an API that a node offers and the catalog knows, `limit` at most."""
     known, has = catalog_versions(api_key), offered.get(api_key)
     if known is None or has is None:

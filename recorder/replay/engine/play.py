@@ -14,10 +14,10 @@ from recorder.replay.engine.links import Links
 from recorder.replay.engine.memory import Memory
 from recorder.replay.engine.own import OwnRequests
 from recorder.replay.engine.timers import Timers
-from recorder.replay.engine.waiting import Waiting
+from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending, Progress
-from recorder.replay.plan import Made, Withheld
+from recorder.replay.plan import MadeRequest, Withheld
 from recorder.replay.stream import Connection
 
 
@@ -39,9 +39,9 @@ class Play:
         lanes: recorded connections that are not played to their end.
         ready: lanes to look at.
         held: lanes whose head a room holds back; `has_news`: look at them too.
-        kept: lanes that are played, whose channels still carry requests of others.
-        left_over: lanes that are played except for joins without a recorded answer. The target's answers tell which
-            members have to leave.
+            carrying: lanes that are played, whose channels still carry requests of others.
+            awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
+            which members have to leave.
         is_read: nothing more will be read of the capture.
         members_changed: a membership request was settled, or a request waits for a member that joins again: members may
             have something to send.
@@ -59,13 +59,13 @@ class Play:
         self.own = OwnRequests(
             world.cluster, self.links, self.timers, options.wait, world.target_topics, world.count_made
         )
-        self.waiting = Waiting()
+        self.waiting = WaitGraph()
         self.memory = Memory(options.memory, self.timers)
         self.lanes: dict[Connection, Lane] = {}
         self.ready: dict[Lane, None] = {}
         self.held: dict[Lane, None] = {}
-        self.kept: dict[Lane, None] = {}
-        self.left_over: dict[Lane, None] = {}
+        self.carrying: dict[Lane, None] = {}
+        self.awaiting_joins: dict[Lane, None] = {}
         self.has_news = False
         self.members_changed = False
 
@@ -98,7 +98,7 @@ class Play:
 
     def is_over(self, item: Item) -> bool:
         """True if the item's answer matters only for what the item began on the target."""
-        return self.is_ending or item.lane in self.left_over
+        return self.is_ending or item.lane in self.awaiting_joins
 
     # lanes to look at
 
@@ -115,7 +115,7 @@ class Play:
             self.timers.cancel(lane.look)
         lane.look = self.timers.at(when, lambda _: self.ready.__setitem__(lane, None))
 
-    def need(self, item: Item, needed: tuple[Made, ...], now: int) -> None:
+    def need(self, item: Item, needed: tuple[MadeRequest, ...], now: int) -> None:
         """Makes the requests that have to be answered before an item goes on."""
 
         def answered(_: int) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Play
-from recorder.replay.plan import Exchange, Place
-from recorder.replay.requests.apis import LONG_POLLS, TOLD_WHEN_DUE
-from recorder.replay.requests.order import Order, given
-from recorder.replay.stream import Answered, Asked, Closed, Happening
+from recorder.replay.plan import Exchange, FramePlace
+from recorder.replay.requests.apis import LONG_POLLS, NOTED_WHEN_DUE
+from recorder.replay.requests.order import Order, keys_of_answer
+from recorder.replay.stream import AnswerRecorded, ConnectionClosed, Happening, RequestRecorded
 
 # How far ahead of the play the capture is read: a long poll should know its recorded answer when it is due.
 AHEAD_NS = 5 * 10**9
@@ -33,11 +33,11 @@ class Recorded:
     def feed(self, happening: Happening, now: int) -> None:
         """Takes the next happening."""
         self._read_ns = happening.ns
-        if isinstance(happening, Asked):
+        if isinstance(happening, RequestRecorded):
             self._ask(happening.exchange, now)
-        elif isinstance(happening, Answered):
+        elif isinstance(happening, AnswerRecorded):
             self._answer(happening, now)
-        elif isinstance(happening, Closed):
+        elif isinstance(happening, ConnectionClosed):
             self._close(self._play.lane(happening.connection), happening.ns, now)
 
     def end(self, now: int) -> None:
@@ -63,19 +63,19 @@ class Recorded:
         else:
             play.waiting.told(item)
         play.world.counts(exchange).recorded += 1
-        if exchange.api_key in TOLD_WHEN_DUE:
+        if exchange.api_key in NOTED_WHEN_DUE:
             play.timers.at(item.due, lambda _: play.world.due(exchange))
         lane.queue.append(item)
         play.ready[lane] = None
 
-    def _answer(self, answer: Answered, now: int) -> None:
+    def _answer(self, answer: AnswerRecorded, now: int) -> None:
         lane = self._play.lanes.get((answer.origin.session, answer.origin.connection))
         item = lane.unread.pop(answer.origin.exchange, None) if lane is not None else None
         if item is not None:
             item.exchange.take_answer(answer.ns, answer.frame)
             self._know(item, now, answer.place)
 
-    def _know(self, item: Item, now: int, place: Place | None = None) -> None:
+    def _know(self, item: Item, now: int, place: FramePlace | None = None) -> None:
         """The recorded answer was read, or there is none. `place`: of its frame in the capture."""
         play = self._play
         item.is_known = True
@@ -84,8 +84,8 @@ class Recorded:
             play.memory.forget(item)
             return
         if item.exchange.answered_ns is not None:
-            if more := given(item.exchange):
-                item.keys = item.keys.telling(more)
+            if more := keys_of_answer(item.exchange):
+                item.keys = item.keys.with_blocks(more)
             play.waiting.told(item)
         play.memory.answered(item, place, now)
         if item.state is State.ANSWERED:

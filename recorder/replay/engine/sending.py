@@ -1,7 +1,7 @@
 """Sends the head of a lane's queue, once it is due and nothing holds it back.
 
 The rooms translate a request, it is routed, and a channel of its lane carries it to each node concerned. A room may
-need answers first (`Needs`), or hold an item back (`Hold`). An item that waits for longer than `--wait` is withheld.
+need answers first (`AskFirst`), or hold an item back (`Hold`). An item that waits for longer than `--wait` is withheld.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from proxy.wire.errors import WireError
 from recorder.replay.engine.answers import Answers
-from recorder.replay.engine.channels import Out
+from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Item, Lane, Piece, State
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.engine.recorded import Recorded
 from recorder.replay.outcome import Cause, Ending
-from recorder.replay.plan import AnsweredBefore, Hold, Needs, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, Reason, Refusal, Values, Withheld
 from recorder.replay.requests import retries, routing
 from recorder.replay.requests.apis import JOINING, LONG_POLLS
-from recorder.replay.requests.layout import Only
+from recorder.replay.requests.layout import WantedElements
 
 # Rounds of made requests for one exchange before it is given up: a room may never be content with the answers.
 _MAX_ROUNDS = 20
@@ -30,7 +30,7 @@ LATE_NS = 5 * 10**6
 
 
 class Sending:
-    """Sends the items of a play. `recorded`: tells whether more will be read. `answers`: takes the answers."""
+    """Sends the items of a play. `recorded`: tells whether more will be read. `quoted`: takes the answers."""
 
     def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers
@@ -58,7 +58,7 @@ class Sending:
             polls, self._polls = self._polls, {}
             self._play.free(polls)
 
-    def again(self, item: Item, only: Only | None, now: int) -> None:
+    def again(self, item: Item, only: WantedElements | None, now: int) -> None:
         """Sends an item once more. `only`: these partitions; None: all."""
         if item.state is not State.RETRYING:
             return
@@ -72,19 +72,19 @@ class Sending:
         """Ends a lane whose recorded connection is played."""
         play = self._play
         if lane.connection is not None and play.world.carries_others(lane.connection):
-            play.kept[lane] = None
+            play.carrying[lane] = None
             return
         if lane.in_play:
-            play.left_over[lane] = None
+            play.awaiting_joins[lane] = None
         else:
-            play.left_over.pop(lane, None)
+            play.awaiting_joins.pop(lane, None)
             play.links.hang_up(lane)
         if lane.connection in play.lanes:
             del play.lanes[lane.connection]
             play.world.connection_closed(lane.connection)
             # lanes that were kept for this one may end
-            play.ready.update(play.kept)
-            play.kept.clear()
+            play.ready.update(play.carrying)
+            play.carrying.clear()
 
     # when an item leaves
 
@@ -131,7 +131,7 @@ class Sending:
 
     # how an item leaves
 
-    def _send(self, item: Item, now: int, only: Only | None = None) -> bool:
+    def _send(self, item: Item, now: int, only: WantedElements | None = None) -> bool:
         """Translates, routes and sends an item. False: not yet."""
         exchange, world = item.exchange, self._play.world
         exchange.dropped.clear()
@@ -159,14 +159,14 @@ class Sending:
             self._play.free(self._play.waiting.left(item))
             self._play.look_again(item.lane, min(item.deadline or now, refused.until or item.deadline or now))
             return False
-        if isinstance(refused, Needs) and item.rounds < _MAX_ROUNDS:
+        if isinstance(refused, AskFirst) and item.rounds < _MAX_ROUNDS:
             item.rounds += 1
             self._play.need(item, refused.made, now)
             return False
         self._play.withhold(item, refused if isinstance(refused, Withheld) else Withheld(Reason.GAVE_UP))
         return True
 
-    def _route(self, item: Item, values: Values, only: Only | None, now: int) -> bool:
+    def _route(self, item: Item, values: Values, only: WantedElements | None, now: int) -> bool:
         exchange, play, world = item.exchange, self._play, self._play.world
         wanted = values if only is None else routing.narrowed(exchange.api_key, values, only)
         parts = world.parts(exchange, wanted, now)
@@ -201,7 +201,7 @@ class Sending:
         for piece in pieces:
             sender = _Sender(self, self._answers, item, piece)
             for request in piece.requests:
-                out = Out(
+                out = OutgoingRequest(
                     exchange.api_key,
                     piece.version,
                     request,

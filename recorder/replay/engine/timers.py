@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-# With fewer than this, cancelled calls are no burden.
+# cancelled calls that may stay in the queue in any case
 _FEW = 32
 
 

@@ -15,7 +15,7 @@ from recorder.replay.outcome import Cause
 from recorder.replay.requests.order import Key
 
 
-class Waiting:
+class WaitGraph:
     """The order of one replay. Memory: the keys of items until these are settled."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Waiting:
 
     def asked(self, item: Item) -> None:
         """A recorded request was read: it waits for what the recording had answered until now."""
-        item.asked_row = next(self._rows)
+        item.request_row = next(self._rows)
         if item.keys.member_of is not None:
             self._follow_members(item, item.keys.member_of)
         elif item.keys.commits_to is not None:
@@ -47,8 +47,8 @@ class Waiting:
 
     def told(self, item: Item) -> None:
         """A recorded answer was read, or none is needed: later requests wait for the item."""
-        item.told_row = next(self._rows)
-        for key in item.keys.tells:
+        item.answer_row = next(self._rows)
+        for key in item.keys.blocks:
             told = self._told.get(key)
             if told is None:
                 told = self._told[key] = OrderedDict()
@@ -62,7 +62,7 @@ class Waiting:
                 item.cause = Cause.OTHER_ANSWERS
                 return True
         item.before = []
-        for key in item.keys.asks:
+        for key in item.keys.waits_for:
             told = self._told.get(key)
             if told is None:
                 continue
@@ -83,9 +83,9 @@ class Waiting:
     def settled(self, item: Item) -> list[Lane]:
         """An item is settled. Returns lanes whose head may leave now."""
         freed = self.left(item)
-        for key in item.keys.tells if item.told_row else ():
+        for key in item.keys.blocks if item.answer_row else ():
             told = self._told.get(key)
-            # a key may stand twice in `tells`
+            # a key may stand twice in `blocks`
             if told is None or item not in told:
                 continue
             if next(iter(told)) is item:
@@ -117,4 +117,4 @@ def _precedes(other: Item, item: Item) -> bool:
     over = exchange.answered_ns if exchange.awaits else exchange.at_ns
     if not exchange.awaits and other.lane is item.lane:
         return False
-    return other.told_row < item.asked_row and over is not None and over <= item.exchange.first_ns
+    return other.answer_row < item.request_row and over is not None and over <= item.exchange.first_ns

@@ -31,12 +31,12 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.expectations import Expectations
-from recorder.replay.comparison.latency import apart
+from recorder.replay.comparison.latency import reason_apart
 from recorder.replay.comparison.one_sided import OneSidedCommits
-from recorder.replay.consumers.fetched import Fetched, found, named
+from recorder.replay.consumers.fetched_records import FetchedRecords, counted_as, stream_results
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.records import Streams
-from recorder.replay.consumers.shared import Shared
+from recorder.replay.consumers.shared_records import SharedRecords
 from recorder.replay.engine.channels import Channel
 from recorder.replay.engine.item import Item, Piece
 from recorder.replay.groups.translator import Groups
@@ -44,7 +44,7 @@ from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Progress, Result
-from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
@@ -52,7 +52,7 @@ from recorder.replay.requests import apis, deletes, order, retries, routing
 from recorder.replay.requests.layout import WHOLE
 from recorder.replay.requests.nodes import Nodes
 from recorder.replay.requests.translate_names import NamesTranslator
-from recorder.replay.results import kept
+from recorder.replay.results import mismatches
 from recorder.replay.sessions.fetch_sessions import FetchSessions
 from recorder.replay.sessions.share_sessions import ShareSessions
 from recorder.replay.sessions.share_starts import ShareStarts
@@ -75,7 +75,7 @@ class Translator(Protocol):
     def concerns(self, api_key: int, version: int) -> bool: ...
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None: ...
     def sent(self, exchange: Exchange, values: Values, now: int) -> None: ...
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None: ...
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None: ...
     def lost(self, exchange: Exchange, values: Values | None) -> None: ...
 
 
@@ -133,8 +133,8 @@ class World:
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
         # groups that the target did not have belong to this replay, as do topics that were created for it
-        self._made = {deletes.Thing(deletes.Kind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
-        self._made |= {deletes.Thing(deletes.Kind.TOPIC, names.recorded(name)) for name in prepared.created}
+        self._made = {deletes.Thing(deletes.ThingKind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
+        self._made |= {deletes.Thing(deletes.ThingKind.TOPIC, names.recorded(name)) for name in prepared.created}
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._counts: dict[int, ApiCounts] = {}
@@ -151,9 +151,9 @@ class World:
         self._offsets = Offsets(names, starts, ends, first, shift_ms)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
-        self._streams = Streams(named, compares_times=not options.shift_timestamps)
-        self._fetched = Fetched(names, cluster, self._offsets, self._streams)
-        self._shared = Shared(names, self._streams)
+        self._streams = Streams(counted_as, compares_times=not options.shift_timestamps)
+        self._fetched = FetchedRecords(names, cluster, self._offsets, self._streams)
+        self._shared = SharedRecords(names, self._streams)
         self._naming = NamesTranslator(names, cluster, self._pairs)
         # the session rooms list all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
@@ -325,7 +325,7 @@ class World:
         self._topics |= dict.fromkeys(self.names.recorded(name) for name in made)
         return any(self.cluster.partitions(name) < counts[name] for name in made)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Both sides have answered: the rooms learn from it. Returns how the request is sent again, if it has to be."""
         for translator in self._concerned(exchange.api_key, exchange.version):
             again = translator.answered(exchange, values, answer, now)
@@ -380,7 +380,7 @@ class World:
         is_mismatch = found.kind.is_mismatch
         if is_mismatch:
             self.result.add_mismatch(
-                kept.mismatch(
+                mismatches.of_exchange(
                     exchange,
                     found.kind.value,
                     found.differences,
@@ -396,7 +396,7 @@ class World:
         exchange = item.exchange
         if exchange.answered_ns is not None and item.answered_at is not None and item.left_at is not None:
             recorded = exchange.answered_ns - exchange.at_ns
-            why = apart(exchange.api_key, exchange.answer, answer)
+            why = reason_apart(exchange.api_key, exchange.answer, answer)
             self.result.add_latency(_api(exchange), recorded, item.answered_at - item.left_at, why)
 
     def counts(self, exchange: Exchange) -> ApiCounts:
@@ -433,15 +433,15 @@ class World:
         """True if a group changed since the last `tick`: members may have something to send."""
         return self._groups.touched
 
-    def tick(self, now: int) -> tuple[list[Made], int | None]:
+    def tick(self, now: int) -> tuple[list[MadeRequest], int | None]:
         """Heartbeats of silent members that are due, and when to ask next."""
         return self._groups.tick(now)
 
-    def owed(self) -> list[Made]:
+    def owed(self) -> list[MadeRequest]:
         """Fetches of records that consumers read in the recording and the target has not given yet."""
         return self._fetched.owed()
 
-    def finish(self, *, is_calm: bool, at_once: bool) -> list[Made]:
+    def finish(self, *, is_calm: bool, at_once: bool) -> list[MadeRequest]:
         """Requests that end what is open on the target: they leave groups and abort transactions. Each is returned
         once.
 
@@ -455,7 +455,7 @@ class World:
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: takes the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
-        self.result.streams, self.result.assigned = found(self._streams), [*self._assignments.differing()]
+        self.result.streams, self.result.assigned = stream_results(self._streams), [*self._assignments.differing()]
         self.result.left_open = [*self._producers.left_open(), *self._groups.left_in()]
         undecided = self._shares.undecided()
         if undecided:

@@ -33,10 +33,10 @@ from recorder.replay.groups.members import (
     pace,
 )
 from recorder.replay.groups.rejoins import Rejoins
-from recorder.replay.plan import Again, Exchange, Hold, Reason, Refusal, Values, Withheld
-from recorder.replay.requests.apis import TOLD_WHEN_DUE
+from recorder.replay.plan import Exchange, Hold, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.requests.apis import NOTED_WHEN_DUE
 
-# nanoseconds in a millisecond, and heartbeats in a session timeout: what clients do by default
+# nanoseconds in a millisecond; heartbeats of a client in its session timeout, by default
 MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
 # How long (ns) after the others' SyncGroups the assigning one leaves at `max`. Each has its own connection, so
 # SyncGroups that leave at once arrive in any order, and some mock brokers never answer one that comes after the
@@ -61,7 +61,7 @@ class ClassicGroups:
 
     def due(self, exchange: Exchange) -> None:
         """A request is due: the recording's members and assignments of its generation may be used from now on."""
-        if exchange.api_key not in TOLD_WHEN_DUE:
+        if exchange.api_key not in NOTED_WHEN_DUE:
             return
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == SYNC_GROUP:
@@ -102,7 +102,7 @@ class ClassicGroups:
             if refusal:
                 return refusal
         values["member_id"] = self._given.get(exchange) or (member.joins_as if member else "")
-        self._state.stretched(values)
+        self._state.lengthen_timeout(values)
         return None
 
     def _quote(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
@@ -226,7 +226,7 @@ class ClassicGroups:
             recorded = recorded or (exchange.answer or {}).get("member_id")
             group.joins[exchange] = recorded
         self._lead(exchange, group)
-        self._state.leaves_now(exchange, group, group.members.get(recorded or ""))
+        self._state.request_left(exchange, group, group.members.get(recorded or ""))
 
     @staticmethod
     def _lead(exchange: Exchange, group: Group) -> None:
@@ -234,9 +234,9 @@ class ClassicGroups:
         if exchange.api_key == SYNC_GROUP and exchange.request["assignments"]:
             group.led.add((exchange.request["generation_id"], exchange.request["member_id"]))
 
-    def landed(self, exchange: Exchange) -> None:
+    def request_ended(self, exchange: Exchange) -> None:
         """The request was answered or lost."""
-        found = self._state.landed(exchange)
+        found = self._state.request_ended(exchange)
         if found:
             found[0].joins.pop(exchange, None)
             found[0].leaves.discard(exchange)
@@ -256,7 +256,7 @@ class ClassicGroups:
         gets_one = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
         if gets_one and (member := group.members.get(exchange.request["member_id"])):
             member.synced, member.unsynced = exchange.request["generation_id"], member.present
-        self.landed(exchange)
+        self.request_ended(exchange)
         self._given.pop(exchange, None)
 
     @staticmethod
@@ -264,11 +264,11 @@ class ClassicGroups:
         """Notes that the recorded cluster told a member to rejoin, whether or not its request could be sent."""
         member = group.members.get(exchange.request.get("member_id", ""))
         if member and exchange.api_key != JOIN_GROUP:
-            member.recorded_told |= error_of(exchange.answer) == REBALANCE_IN_PROGRESS
+            member.recorded_to_rejoin |= error_of(exchange.answer) == REBALANCE_IN_PROGRESS
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns member ids and generations. Sends the request again after a refusal that can be mended."""
-        self.landed(exchange)
+        self.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == LEAVE_GROUP:
             self._left(group, values)
@@ -277,12 +277,12 @@ class ClassicGroups:
             return self._joined(exchange, group, values, answer)
         return self._told(exchange, group, answer)
 
-    def _joined(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> Again | None:
+    def _joined(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> Resend | None:
         error, recorded_error = error_of(answer), error_of(exchange.answer)
         again = self._not_joined(exchange, group, answer) if error not in (0, MEMBER_ID_REQUIRED) else None
         if error == MEMBER_ID_REQUIRED and recorded_error != MEMBER_ID_REQUIRED:
             self._given[exchange] = answer["member_id"]
-            again = Again() if self._state.may_mend(exchange) else None
+            again = Resend() if self._state.may_mend(exchange) else None
         if not again:
             self._given.pop(exchange, None)
         if error in (0, MEMBER_ID_REQUIRED):
@@ -307,14 +307,14 @@ class ClassicGroups:
         recorded = exchange.answer if not error_of(exchange.answer) else None
         joined(group, member, answer)
         member.join, member.protocols = values, exchange.request["protocols"]
-        member.recorded_told = member.gave_up = False
+        member.recorded_to_rejoin = member.gave_up = False
         member.unsynced = member.expelled = False
         member.instance = exchange.request.get("group_instance_id")
         if member.instance is not None:
             self._replaced(group, group.instances.get(member.instance, member), member)
         member.session = values["session_timeout_ms"] * MILLISECOND
-        member.pace = pace(member.session // HEARTBEATS_A_SESSION)
-        self._state.heard(exchange, member)
+        member.longest_silence = pace(member.session // HEARTBEATS_A_SESSION)
+        self._state.note_request(exchange, member)
         self._state.advance(group, member, recorded["generation_id"] if recorded else None, answer["generation_id"])
         if recorded:
             member.recorded_leader = recorded["leader"]
@@ -328,7 +328,7 @@ class ClassicGroups:
             former.gone()
             former.stale = False
 
-    def _not_joined(self, exchange: Exchange, group: Group, answer: Values) -> Again | None:
+    def _not_joined(self, exchange: Exchange, group: Group, answer: Values) -> Resend | None:
         member = group.members.get(exchange.request["member_id"])
         if member is None or error_of(answer) == error_of(exchange.answer):
             return None
@@ -336,16 +336,16 @@ class ClassicGroups:
             member.gone()
             member.joins_as = ""
         mended = error_of(answer) in REFUSALS and self._state.may_mend(exchange)
-        return Again() if mended else None
+        return Resend() if mended else None
 
-    def _told(self, exchange: Exchange, group: Group, answer: Values) -> Again | None:
+    def _told(self, exchange: Exchange, group: Group, answer: Values) -> Resend | None:
         """Takes the answer to a Heartbeat or SyncGroup."""
         member = group.members.get(exchange.request["member_id"])
         if member is None:
             return None
         error, recorded_error = error_of(answer), error_of(exchange.answer)
         self._hear(exchange, group)
-        member.told |= error == REBALANCE_IN_PROGRESS
+        member.told_to_rejoin |= error == REBALANCE_IN_PROGRESS
         if not error:
             if exchange.api_key == SYNC_GROUP:
                 synced(group, member, exchange.request["generation_id"])
@@ -354,10 +354,10 @@ class ClassicGroups:
             if error == UNKNOWN_MEMBER_ID:
                 member.gone()
             return None
-        if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not member.early:
+        if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not member.told_early:
             # the recorded cluster has this rebalance too, but told the member a moment later
-            member.early = group.changed_since(member)
-            if member.early:
+            member.told_early = group.changed_since(member)
+            if member.told_early:
                 return None
         return self._state.mend(exchange, group, member, error)
 
@@ -394,10 +394,10 @@ def needs_assignment(group: Group, member: Member) -> bool:
 def joined(group: Group, member: Member, answer: Values) -> None:
     """The target took a member into a generation."""
     member.present, member.answer = True, answer
-    member.stale = member.told = member.early = member.leaving = False
-    member.asks = None
+    member.stale = member.told_to_rejoin = member.told_early = member.leaving = False
+    member.asks_since = None
     # Kafka no longer answers a made JoinGroup that is in flight
-    member.made = False
+    member.made_in_flight = False
     if answer["generation_id"] >= group.generation:
         group.generation, group.leader = answer["generation_id"], answer["leader"]
 

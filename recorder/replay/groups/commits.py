@@ -10,7 +10,7 @@ from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay.groups.classic import REFUSALS as CLASSIC_REFUSALS
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
 from recorder.replay.groups.modern_groups import REFUSALS as MODERN_REFUSALS
-from recorder.replay.plan import Again, Exchange, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
 
 # the fields of a request that no member sends
 NO_MEMBER: dict[int, Values] = {
@@ -63,27 +63,27 @@ class Commits:
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves now."""
         for part in _parts(exchange.request):
-            self._state.leaves_now(exchange, self._state.group(part["group_id"]), None)
+            self._state.request_left(exchange, self._state.group(part["group_id"]), None)
 
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
-        self._state.landed(exchange)
+        self._state.request_ended(exchange)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Sends the request again after a refusal of its member that can be mended."""
-        self._state.landed(exchange)
+        self._state.request_ended(exchange)
         recorded, told = _errors(exchange.answer), _errors(answer)
         for part in _parts(exchange.request):
             member = self._state.known(part.get("group_id"), part.get("member_id"))
             if member:
-                member.recorded_told |= REBALANCE_IN_PROGRESS in recorded
-                member.told |= REBALANCE_IN_PROGRESS in told
+                member.recorded_to_rejoin |= REBALANCE_IN_PROGRESS in recorded
+                member.told_to_rejoin |= REBALANCE_IN_PROGRESS in told
                 again = self._mended(exchange, self._state.group(part["group_id"]), member, told - recorded)
                 if again:
                     return again
         return None
 
-    def _mended(self, exchange: Exchange, group: Group, member: Member, unlike: set[int]) -> Again | None:
+    def _mended(self, exchange: Exchange, group: Group, member: Member, unlike: set[int]) -> Resend | None:
         errors = sorted(unlike & (CLASSIC_REFUSALS if member.classic else MODERN_REFUSALS))
         if not errors:
             return None

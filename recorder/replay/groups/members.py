@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from proxy.wire.keys import JOIN_GROUP
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Again, Exchange, Hold, Reason, Values, Withheld
+from recorder.replay.plan import Exchange, Hold, Reason, Resend, Values, Withheld
 
 # Kafka's error codes about members
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
@@ -55,20 +55,20 @@ class Member:
         instance: its recorded instance id.
         join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
         answer: the target's last successful answer to a join.
-        recorded_told: the recorded cluster told it to rejoin (error 27) since its last join; `told`: the target did;
-            `early`: the target did so in an answer in which the recorded cluster did not.
-        asks: since when it asks the target whether to rejoin; None: it doesn't.
+            recorded_to_rejoin: the recorded cluster told it to rejoin (error 27) since its last join.
+            told_to_rejoin: the target did; `told_early`: in an answer in which the recorded cluster did not.
+            asks_since: when it began to ask the target whether to rejoin; None: it doesn't.
         refreshes: it asks the target for its present epoch.
         owned: fields with an assignment of the target that it has not confirmed yet; `confirming`: those that a request
             in flight confirms.
-        flying: its recorded requests in flight; `made`: a made one is in flight.
-        fading: the recording is about to lose it, so the replay keeps it alive no more.
+        in_flight: the number of its recorded requests in flight; `made_in_flight`: a made one is in flight.
+        about_to_go: the recording is about to lose it, so the replay keeps it alive no more.
         expelled: it left because the recording lost it.
         gave_up: it could not be mended within `--wait`.
         left_in: why it could not leave at the end, as far as is known; empty: it could, or did not try.
         open: its recorded connection is open.
         recorded_at: the recorded time of its last request; `session`: its session timeout, 0: unknown.
-        heard: when it last sent a request; `pace`: its longest silence, 0: unlimited.
+        last_sent_at: when it last sent a request; `longest_silence`: 0 if unlimited.
         pause: between its made requests; `again_at`: when the next one may leave.
     """
 
@@ -88,17 +88,17 @@ class Member:
     join: Values | None = None
     protocols: list[Values] = field(default_factory=list)
     answer: Values = field(default_factory=dict)
-    recorded_told: bool = False
-    told: bool = False
-    early: bool = False
-    asks: int | None = None
+    recorded_to_rejoin: bool = False
+    told_to_rejoin: bool = False
+    told_early: bool = False
+    asks_since: int | None = None
     refreshes: bool = False
     owned: Values | None = None
     confirming: Values | None = None
     endpoint_epoch: int | None = None
-    flying: int = 0
-    made: bool = False
-    fading: bool = False
+    in_flight: int = 0
+    made_in_flight: bool = False
+    about_to_go: bool = False
     expelled: bool = False
     gave_up: bool = False
     left_in: str = ""
@@ -106,8 +106,8 @@ class Member:
     open: bool = True
     recorded_at: int = 0
     session: int = 0
-    heard: int = 0
-    pace: int = 0
+    last_sent_at: int = 0
+    longest_silence: int = 0
     pause: int = 0
     again_at: int = 0
 
@@ -123,7 +123,7 @@ class Member:
 
     def gone(self) -> None:
         """The target's group does not have the member any more."""
-        self.present = self.leaving = self.told = self.unsynced = self.refreshes = False
+        self.present = self.leaving = self.told_to_rejoin = self.unsynced = self.refreshes = False
         self.owned = None
 
 
@@ -252,11 +252,11 @@ class Memberships:
     def identify(self, group: Group, member: Member, target: str) -> None:
         """Learns the target's id of a member."""
         member.target = member.joins_as = target
-        self.pairs.learn(What.MEMBER, member.id, target, group.name)
+        self.pairs.learn(ValueKind.MEMBER, member.id, target, group.name)
 
     def advance(self, group: Group, member: Member, recorded: int | None, current: int) -> None:
         """Learns a member's generation or epoch on both sides. `recorded`: None if the recording tells none."""
-        what = What.GENERATION if member.classic else What.MEMBER_EPOCH
+        what = ValueKind.GENERATION if member.classic else ValueKind.MEMBER_EPOCH
         member.current = current
         if recorded is not None and recorded > 0:
             member.recorded = recorded
@@ -271,23 +271,23 @@ class Memberships:
             return recorded
         if recorded == member.recorded:
             return member.current
-        what = What.GENERATION if member.classic else What.MEMBER_EPOCH
+        what = ValueKind.GENERATION if member.classic else ValueKind.MEMBER_EPOCH
         found = self.pairs.target(what, recorded, (group.name, member.id))
         return found if isinstance(found, int) else None
 
     # -- exchanges in flight ----------------------------------------------------------------------------------------
 
-    def leaves_now(self, exchange: Exchange, group: Group, member: Member | None) -> None:
+    def request_left(self, exchange: Exchange, group: Group, member: Member | None) -> None:
         """A request of a member leaves."""
         self._held.pop(exchange, None)
         self._flying[exchange] = group, member
         if member:
-            member.flying += 1
-            self.heard(exchange, member)
+            member.in_flight += 1
+            self.note_request(exchange, member)
 
-    def heard(self, exchange: Exchange, member: Member) -> None:
+    def note_request(self, exchange: Exchange, member: Member) -> None:
         """A recorded request of a member was sent: the member is alive."""
-        member.heard, member.recorded_at, member.fading = self.now, exchange.at_ns, False
+        member.last_sent_at, member.recorded_at, member.about_to_go = self.now, exchange.at_ns, False
         member.connection, member.open = exchange.connection, exchange.connection not in self._closed
 
     def close(self, connection: tuple[str, int]) -> None:
@@ -299,11 +299,11 @@ class Memberships:
             for member in group.members.values():
                 member.open = member.open and member.connection != connection
 
-    def landed(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
+    def request_ended(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
         """A request was answered or lost. Returns its group and member; None if it had not left."""
         found = self._flying.pop(exchange, None)
         if found and found[1]:
-            found[1].flying -= 1
+            found[1].in_flight -= 1
         return found
 
     def forget(self, exchange: Exchange) -> None:
@@ -324,20 +324,20 @@ class Memberships:
         self._held[exchange] = member
         return Hold(Reason.NO_GENERATION)
 
-    def mend(self, exchange: Exchange, group: Group, member: Member, error: int) -> Again | None:
+    def mend(self, exchange: Exchange, group: Group, member: Member, error: int) -> Resend | None:
         """After a refusal that the recording lacks: the member joins again, and its request is sent again."""
         if exchange.answer is None or not self.may_mend(exchange):
             return None
         refused(member, error)
         group.mending = True
-        return Again()
+        return Resend()
 
     def may_mend(self, exchange: Exchange) -> bool:
         """True unless this exchange was mended too often. Counts the call."""
         self._mends[exchange] = self._mends.get(exchange, 0) + 1
         return self._mends[exchange] <= MOST_MENDS
 
-    def stretched(self, values: Values) -> None:
+    def lengthen_timeout(self, values: Values) -> None:
         """Lengthens a rebalance timeout where the replay is slower than the recording: members' requests are further
         apart.
         """

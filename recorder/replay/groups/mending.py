@@ -40,7 +40,7 @@ from recorder.replay.groups.members import (
     refused,
 )
 from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, beaten
-from recorder.replay.plan import NO_ANSWER, Made, ToCoordinator, Values
+from recorder.replay.plan import NO_ANSWER, MadeRequest, ToCoordinator, Values
 
 # the first and the longest pause between requests that ask the same
 SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
@@ -59,7 +59,7 @@ class Mending:
         self._state = state
         self._wake: int | None = None
 
-    def tick(self, now: int) -> tuple[list[Made], int | None]:
+    def tick(self, now: int) -> tuple[list[MadeRequest], int | None]:
         """The made requests that are due, and when to ask next."""
         if not self._state.touched and (self._wake is None or now < self._wake):
             return [], self._wake
@@ -69,7 +69,7 @@ class Mending:
         self._wake = min((group.wake for group in groups if group.wake is not None), default=None)
         return made, self._wake
 
-    def finish(self, *, at_once: bool) -> list[Made]:
+    def finish(self, *, at_once: bool) -> list[MadeRequest]:
         """Departures of all members, each once.
 
         `at_once`: also of members with a request in flight, which may bring them back.
@@ -79,7 +79,7 @@ class Mending:
         return [
             self._last_departure(group, member)
             for group, member in members
-            if not member.left_in and (at_once or not (member.flying or member.made))
+            if not member.left_in and (at_once or not (member.in_flight or member.made_in_flight))
         ]
 
     def left_in(self) -> list[str]:
@@ -99,37 +99,41 @@ class Mending:
     def _awake(group: Group, now: int) -> bool:
         return group.touched or (group.wake is not None and group.wake <= now)
 
-    def _of(self, group: Group, now: int) -> list[Made]:
+    def _of(self, group: Group, now: int) -> list[MadeRequest]:
         group.touched = False
-        group.mending = group.mending and any(not one.settled or one.told for one in group.present())
+        group.mending = group.mending and any(not one.settled or one.told_to_rejoin for one in group.present())
         members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
         # a request that is due and can't be made waits for a change
         nexts = [at for member in members if (at := self._next(group, member)) is not None and at > now]
         group.wake = min(nexts, default=None)
         for member in members:
-            if member.settled and not (member.present or member.flying or member.made):
+            if member.settled and not (member.present or member.in_flight or member.made_in_flight):
                 del group.active[member.id]
         return made
 
-    def _due(self, group: Group, member: Member, now: int) -> Iterator[Made]:
-        if member.made or not member.target or now < self._at(group, member):
+    def _due(self, group: Group, member: Member, now: int) -> Iterator[MadeRequest]:
+        if member.made_in_flight or not member.target or now < self._at(group, member):
             return
         made = self._made(group, member)
         if made:
-            member.made, member.heard = True, now
+            member.made_in_flight, member.last_sent_at = True, now
             member.pause = min(max(2 * member.pause, SHORTEST_PAUSE), LONGEST_PAUSE)
             member.again_at = now + member.pause
             yield made
 
     def _next(self, group: Group, member: Member) -> int | None:
         """When a member's next made request is due; None if it has none, or one is in flight."""
-        if member.made or not member.target or not (self._urgent(group, member) or self._may_be_silent(member)):
+        if (
+            member.made_in_flight
+            or not member.target
+            or not (self._urgent(group, member) or self._may_be_silent(member))
+        ):
             return None
         return self._at(group, member)
 
     def _at(self, group: Group, member: Member) -> int:
-        return member.again_at if self._urgent(group, member) else member.heard + member.pace
+        return member.again_at if self._urgent(group, member) else member.last_sent_at + member.longest_silence
 
     @staticmethod
     def _may_be_silent(member: Member) -> bool:
@@ -137,15 +141,15 @@ class Mending:
             member.present
             and member.open
             and member.settled
-            and not (member.flying or member.fading or not member.pace)
+            and not (member.in_flight or member.about_to_go or not member.longest_silence)
         )
 
     @staticmethod
     def _urgent(group: Group, member: Member) -> bool:
-        taken_along = group.mending and member.present and not (member.flying or member.fading)
-        return not member.settled or member.asks is not None or taken_along
+        taken_along = group.mending and member.present and not (member.in_flight or member.about_to_go)
+        return not member.settled or member.asks_since is not None or taken_along
 
-    def _made(self, group: Group, member: Member) -> Made | None:
+    def _made(self, group: Group, member: Member) -> MadeRequest | None:
         if not (member.open or member.leaving):
             # the target loses it after its session timeout; requests of its client on a new connection are mended then
             member.stale = member.unsynced = member.refreshes = False
@@ -155,20 +159,20 @@ class Mending:
         if member.id in group.joins.values():
             # Kafka answers only the last JoinGroup of a member
             return None
-        if member.stale or (group.mending and member.told and member.present and not member.flying):
+        if member.stale or (group.mending and member.told_to_rejoin and member.present and not member.in_flight):
             return self._join(group, member)
         if member.unsynced:
             return self._sync(group, member) or self._heartbeat(group, member)
-        asks = member.asks is not None or member.refreshes or group.mending
+        asks = member.asks_since is not None or member.refreshes or group.mending
         return self._heartbeat(group, member) if asks or self._may_be_silent(member) else None
 
     # -- the requests -----------------------------------------------------------------------------------------------
 
-    def _last_departure(self, group: Group, member: Member) -> Made:
+    def _last_departure(self, group: Group, member: Member) -> MadeRequest:
         member.left_in = NO_ANSWER
         return self._departure(group, member, self._left)
 
-    def _departure(self, group: Group, member: Member, learn: Callable[..., None] | None = None) -> Made:
+    def _departure(self, group: Group, member: Member, learn: Callable[..., None] | None = None) -> MadeRequest:
         learn = learn or self._departed
         if not member.classic:
             return self._beat(group, member, {"member_epoch": LEAVE}, "leaves the group", learn)
@@ -176,7 +180,7 @@ class Mending:
         values = {"member_id": member.target, "members": [{"member_id": member.target, "group_instance_id": instance}]}
         return self._make(group, member, LEAVE_GROUP, values, "leaves the group", learn)
 
-    def _join(self, group: Group, member: Member) -> Made | None:
+    def _join(self, group: Group, member: Member) -> MadeRequest | None:
         if member.join is None:
             return None
         if member.instance is not None and group.instances.get(member.instance) is not member:
@@ -192,7 +196,7 @@ class Mending:
         values = member.join | {"member_id": member.joins_as}
         return self._make(group, member, JOIN_GROUP, values, "joins again", self._joined)
 
-    def _sync(self, group: Group, member: Member) -> Made | None:
+    def _sync(self, group: Group, member: Member) -> MadeRequest | None:
         needed = needs_assignment(group, member)
         recorded = member.synced, member.recorded_leader
         if needed and recorded not in group.assignments:
@@ -204,7 +208,7 @@ class Mending:
         }
         return self._make(group, member, SYNC_GROUP, values, "asks for its assignment", self._synced)
 
-    def _heartbeat(self, group: Group, member: Member) -> Made | None:
+    def _heartbeat(self, group: Group, member: Member) -> MadeRequest | None:
         if not member.present or member.current is None:
             return None
         if not member.classic:
@@ -213,7 +217,9 @@ class Mending:
             return self._beat(group, member, values, "keeps its membership", self._beaten)
         return self._make(group, member, HEARTBEAT, self._quoted(member), "keeps its membership", self._told)
 
-    def _beat(self, group: Group, member: Member, values: Values, purpose: str, learn: Callable[..., None]) -> Made:
+    def _beat(
+        self, group: Group, member: Member, values: Values, purpose: str, learn: Callable[..., None]
+    ) -> MadeRequest:
         common: Values = {"member_id": member.target}
         if member.join and "instance_id" in member.join:
             common["instance_id"] = member.join["instance_id"]
@@ -228,18 +234,18 @@ class Mending:
 
     def _make(
         self, group: Group, member: Member, api_key: int, values: Values, purpose: str, learn: Callable[..., None]
-    ) -> Made:
+    ) -> MadeRequest:
         name = self._state.names.target(group.name)
 
         def done(answer: Values | None) -> None:
-            member.made = False
+            member.made_in_flight = False
             self._state.touch(group)
             if answer is not None:
                 learn(group, member, answer)
 
         to = ToCoordinator(GROUP, name)
         lane = (group.name, member.id)
-        return Made(api_key, values | {"group_id": name}, to, f"a member {purpose}", done, lane=lane)
+        return MadeRequest(api_key, values | {"group_id": name}, to, f"a member {purpose}", done, lane=lane)
 
     # -- the answers ------------------------------------------------------------------------------------------------
 
@@ -282,12 +288,12 @@ class Mending:
     def _told(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0
         # told twice to rejoin, and no recorded rejoin came meanwhile: the recording has no such rebalance
-        group.mending |= member.told and member.asks is None and error == REBALANCE_IN_PROGRESS
-        member.told |= error == REBALANCE_IN_PROGRESS
+        group.mending |= member.told_to_rejoin and member.asks_since is None and error == REBALANCE_IN_PROGRESS
+        member.told_to_rejoin |= error == REBALANCE_IN_PROGRESS
         if error in LOST:
             refused(member, error)
             group.mending = True
-        if member.asks is not None and member.told:
+        if member.asks_since is not None and member.told_to_rejoin:
             self._soon(member)
 
     def _beaten(self, group: Group, member: Member, answer: Values) -> None:

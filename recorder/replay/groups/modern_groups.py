@@ -25,7 +25,7 @@ from recorder.replay.groups.members import (
     pace,
 )
 from recorder.replay.names import Names
-from recorder.replay.plan import Again, Exchange, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
 
 REFUSALS = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
 MILLISECOND = 10**6
@@ -70,7 +70,7 @@ class ModernGroups:
             values["member_id"] = member.target
             values["member_epoch"] = self._state.generation(group, member, values["member_epoch"])
         self._own(exchange.api_key, member, values)
-        self._state.stretched(values)
+        self._state.lengthen_timeout(values)
         return None
 
     def _refusal(self, exchange: Exchange, group: Group, member: Member | None, values: Values) -> Refusal | None:
@@ -106,20 +106,20 @@ class ModernGroups:
         member = group.members.get(exchange.request["member_id"])
         if member:
             member.confirming = member.owned
-        self._state.leaves_now(exchange, group, member)
+        self._state.request_left(exchange, group, member)
 
     def lost(self, exchange: Exchange) -> None:
         """No answer will come.
 
         A member whose heartbeat had left asks for its epoch, and confirms again what it owns.
         """
-        found = self._state.landed(exchange)
+        found = self._state.request_ended(exchange)
         if found and found[1] and found[1].present:
             found[1].refreshes = True
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns ids, epochs and assignments. Sends the request again after a refusal that can be mended."""
-        self._state.landed(exchange)
+        self._state.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
         error = error_of(answer)
         if error:
@@ -137,11 +137,11 @@ class ModernGroups:
         recorded = exchange.answer if error_of(exchange.answer) == 0 else None
         if values["member_epoch"] == JOIN:
             member.join, member.gave_up = values, False
-        self._state.heard(exchange, member)
+        self._state.note_request(exchange, member)
         beaten(member, answer)
         self._state.advance(group, member, recorded["member_epoch"] if recorded else None, answer["member_epoch"])
 
-    def _refused(self, exchange: Exchange, group: Group, error: int) -> Again | None:
+    def _refused(self, exchange: Exchange, group: Group, error: int) -> Resend | None:
         member = group.members.get(exchange.request["member_id"])
         if member is None:
             return None
@@ -152,7 +152,7 @@ class ModernGroups:
         if exchange.request["member_epoch"] == JOIN:
             # the target still has an epoch of it: it leaves before it joins
             member.leaving = member.present = True
-            return Again() if self._state.may_mend(exchange) else None
+            return Resend() if self._state.may_mend(exchange) else None
         return self._state.mend(exchange, group, member, error)
 
 
@@ -160,7 +160,7 @@ def beaten(member: Member, answer: Values) -> None:
     """The target answered a heartbeat. The member's next one confirms what the answer assigned."""
     member.present = True
     member.stale = member.refreshes = member.leaving = False
-    member.pace = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
+    member.longest_silence = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
     member.endpoint_epoch = answer.get("endpoint_information_epoch", member.endpoint_epoch)
     unconfirmed = None if member.owned is member.confirming else member.owned
     member.owned, member.confirming = _assigned(member.api_key, answer) or unconfirmed, None

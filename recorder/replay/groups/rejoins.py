@@ -37,11 +37,11 @@ class Rejoins:
 
     def refusal(self, exchange: Exchange, group: Group, member: Member) -> Refusal | None:
         """Why a member's JoinGroup does not leave now; None if it may."""
-        if member.told or member.stale or not member.present:
+        if member.told_to_rejoin or member.stale or not member.present:
             return None
         if self._changes_nothing(exchange, member):
             return self._present(exchange, group, member)
-        if not (member.recorded_told or self._forces(exchange, group, member)):
+        if not (member.recorded_to_rejoin or self._forces(exchange, group, member)):
             return None
         if group.changed_since(member):
             return self._asking(member)
@@ -54,9 +54,9 @@ class Rejoins:
 
     def _asking(self, member: Member) -> Hold | None:
         """Has made heartbeats ask whether this member should rejoin. None once they have asked for long."""
-        if member.asks is None:
-            member.asks = self._state.now
-        return Hold(Reason.NO_GENERATION) if self._state.now - member.asks < LONGEST_ASKING else None
+        if member.asks_since is None:
+            member.asks_since = self._state.now
+        return Hold(Reason.NO_GENERATION) if self._state.now - member.asks_since < LONGEST_ASKING else None
 
     def _forces(self, exchange: Exchange, group: Group, member: Member) -> bool:
         """True if the recorded leader's rejoin started a rebalance, and would start none on the target.
@@ -69,7 +69,7 @@ class Rejoins:
         if group.elected(member) or member.protocols != exchange.request["protocols"]:
             return False
         for one in group.present():
-            if group.elected(one) and one.join and member.asks is None:
+            if group.elected(one) and one.join and member.asks_since is None:
                 one.stale = True
         return True
 
@@ -85,8 +85,8 @@ class Rejoins:
         """
         roster = _roster(exchange, group)
         for member in group.present():
-            member.fading |= roster is not None and member.id not in roster
-            member.leaving |= member.fading and 0 < member.session <= exchange.first_ns - member.recorded_at
+            member.about_to_go |= roster is not None and member.id not in roster
+            member.leaving |= member.about_to_go and 0 < member.session <= exchange.first_ns - member.recorded_at
 
     @staticmethod
     def _lost(exchange: Exchange, group: Group) -> list[Member] | None:

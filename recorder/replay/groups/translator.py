@@ -20,10 +20,10 @@ from recorder.replay.groups.commits import Commits
 from recorder.replay.groups.members import Memberships
 from recorder.replay.groups.mending import Mending
 from recorder.replay.groups.modern_groups import ModernGroups
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Again, Exchange, Made, Refusal, Values
+from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
 
 
 class Groups:
@@ -68,7 +68,7 @@ class Groups:
         if room:
             room.sent(exchange, values)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Learns what the target assigned. Sends the request again after a refusal that can be mended."""
         self._state.now = now
         room = self._rooms.get(exchange.api_key)
@@ -95,12 +95,12 @@ class Groups:
         """True if a group has changed since the last `tick`."""
         return self._state.touched
 
-    def tick(self, now: int) -> tuple[list[Made], int | None]:
+    def tick(self, now: int) -> tuple[list[MadeRequest], int | None]:
         """Made requests that are due, and when to ask next."""
         self._state.now = now
         return self._mending.tick(now)
 
-    def finish(self, *, at_once: bool) -> list[Made]:
+    def finish(self, *, at_once: bool) -> list[MadeRequest]:
         """Departures of all members, each once. `at_once`: also of members with a request in flight."""
         return self._mending.finish(at_once=at_once)
 
@@ -110,7 +110,7 @@ class Groups:
 
     # -- for the comparison -----------------------------------------------------------------------------------------
 
-    def expected(self, what: What, scope: tuple[str, str] | str, recorded: str | int) -> object | None:
+    def expected(self, what: ValueKind, scope: tuple[str, str] | str, recorded: str | int) -> object | None:
         """The target's value for a recorded one; None if no answer gave it.
 
         Args:

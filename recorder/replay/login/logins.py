@@ -132,7 +132,7 @@ def _secret(name: str, mechanism: str, table: Mapping[str, str], folder: Path) -
 def _read(name: str, path: Path) -> str:
     """The contents of a secret's file, without the line feed at the end."""
     try:
-        # a pipe could not be read anew
+        # no pipes: they can't be read a second time
         content = content_of(path, MOST_BYTES, refusal="is no regular file")
     except UnusableFile as error:
         raise _bad(name, f"{printable(path)} {error}") from None

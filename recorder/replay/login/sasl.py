@@ -27,7 +27,7 @@ from proxy.wire import decode_response, encode_request, kafka_error
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from recorder.replay.plan import Offered, Values
+from recorder.replay.plan import OfferedVersions, Values
 from recorder.replay.versions.choosing import choose
 
 PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
@@ -85,15 +85,15 @@ class Login:
     def __init__(
         self,
         credentials: Credentials,
-        offered: Offered,
+        offered: OfferedVersions,
         *,
         client_id: str = "kafka-wiretap",
         first_correlation_id: int = 0,
         nonce: str | None = None,
     ) -> None:
         """Args:
-            offered: the versions that the target's node offers.
-            nonce: for SCRAM; None: a random one.
+        offered: the versions that the target's node offers.
+        nonce: for SCRAM; None: a random one.
         """
         self._mechanism = credentials.mechanism
         self._tokens = _tokens(credentials, token_urlsafe(24) if nonce is None else nonce)

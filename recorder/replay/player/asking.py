@@ -13,7 +13,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
 from recorder.replay.cluster import Cluster, about_coordinator
 from recorder.replay.engine.own import MAX_CUTS, newest
-from recorder.replay.plan import CLIENT_ID, Made, ToCoordinator, ToLeader, Values
+from recorder.replay.plan import CLIENT_ID, MadeRequest, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script
 from recorder.replay.requests.retries import FIRST_PAUSE, is_passing
@@ -52,7 +52,7 @@ class Asker:
         for node in self._cluster.nodes:
             await self._connect(node)
 
-    async def _answer(self, made: Made) -> Values | None:
+    async def _answer(self, made: MadeRequest) -> Values | None:
         """An answer without an error that passes, or the last one when time is up; None if there is none."""
         until, cuts = time.monotonic_ns() + self._wait, 0
         while True:
@@ -70,12 +70,12 @@ class Asker:
                 self._cluster.coordinators.pop((made.to.kind, made.to.key), None)
             await trio.sleep(FIRST_PAUSE / 10**9)
 
-    def _can_ask(self, made: Made, node: int | None) -> bool:
+    def _can_ask(self, made: MadeRequest, node: int | None) -> bool:
         """False for an API that the target lacks: asking again would not help."""
         offered = self._cluster.offered.get(_UNKNOWN if node is None else node)
         return offered is None or newest(made.api_key, offered, made.newest) is not None
 
-    async def _node(self, made: Made) -> int | None:
+    async def _node(self, made: MadeRequest) -> int | None:
         to = made.to
         if isinstance(to, ToLeader):
             return self._cluster.leaders.get((to.topic, to.partition))

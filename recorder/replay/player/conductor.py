@@ -19,11 +19,11 @@ from recorder.replay.engine.channels import Close, Load, Open, Send
 from recorder.replay.engine.engine import Engine
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending
-from recorder.replay.plan import Offered
+from recorder.replay.plan import OfferedVersions
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
-from recorder.replay.player.places import Places
+from recorder.replay.player.reread import RereadFrames
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
-from recorder.replay.stream import Happening, Reads
+from recorder.replay.stream import DiskRead, Happening
 
 # happenings that are fed between two looks at the sockets
 _SLICE = 16
@@ -37,12 +37,12 @@ _IDLE, _LOOK = 5 * 10**8, 0.01
 class Conductor:
     """Plays a world's capture. `rows`: its happenings, oldest first."""
 
-    def __init__(self, world: World, target: Target, rows: Iterator[Happening | Reads]) -> None:
+    def __init__(self, world: World, target: Target, rows: Iterator[Happening | DiskRead]) -> None:
         self._target, self._rows = target, rows
         self._is_timed = world.options.speed is not None
         self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed)
         self._connections: dict[int, Wire | None] = {}
-        self._places = Places()
+        self._places = RereadFrames()
         self._sockets = Sockets(self._notice)
         self._changed, self._room = trio.Event(), trio.Event()
         self._wakes_at: int | None = None
@@ -116,7 +116,7 @@ class Conductor:
         """
         for _ in range(_SLICE):
             row = next(self._rows, None)
-            while isinstance(row, Reads):
+            while isinstance(row, DiskRead):
                 self._notice()
                 row = await trio.to_thread.run_sync(lambda: next(self._rows, None), limiter=self._reading)
             now = time.monotonic_ns()
@@ -192,7 +192,7 @@ class Conductor:
         finally:
             await connection.aclose()
 
-    async def _exchange_frames(self, channel: int, connection: Connection, offered: Offered) -> None:
+    async def _exchange_frames(self, channel: int, connection: Connection, offered: OfferedVersions) -> None:
         def received(frames: list[bytes]) -> None:
             now = time.monotonic_ns()
             for frame in frames:

@@ -24,7 +24,7 @@ from proxy.wire.keys import API_VERSIONS
 from recorder.replay.engine.channels import Send
 from recorder.replay.login.logins import Logins
 from recorder.replay.login.sasl import Login
-from recorder.replay.plan import CLIENT_ID, Offered
+from recorder.replay.plan import CLIENT_ID, OfferedVersions
 from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.recording import Recording, Tape
 
@@ -55,10 +55,10 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NodeVersions:
     """The versions and features that a node has told when it was dialled."""
 
-    offered: Offered
+    offered: OfferedVersions
     features: Mapping[str, int]
 
 
@@ -179,7 +179,7 @@ class Connection:
 
 async def dial(
     target: Target, host: str, port: int, principal: str | None, node: int | None = None
-) -> tuple[Connection, Said, Login | None]:
+) -> tuple[Connection, NodeVersions, Login | None]:
     """A connection that is ready for requests. `node`: the id of the dialled node, if known. Errors: NotReached."""
     with trio.move_on_after(CONNECT_SECONDS):
         try:
@@ -243,7 +243,7 @@ def _unwrapped(plain: trio.SocketStream) -> socket.socket:
     return raw
 
 
-async def _versions(connection: Connection) -> Said:
+async def _versions(connection: Connection) -> NodeVersions:
     """The versions that a node offers. A broker without ApiVersions (before 0.10) hangs up: it can't be used."""
     values = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
     for version in (_VERSIONS_NEWEST, _VERSIONS_OLDEST):
@@ -257,15 +257,17 @@ async def _versions(connection: Connection) -> Said:
             break
     offered = {each["api_key"]: range(each["min_version"], each["max_version"] + 1) for each in found["api_keys"]}
     features = {each["name"]: each["max_version_level"] for each in found.get("finalized_features") or ()}
-    return Said(offered, features)
+    return NodeVersions(offered, features)
 
 
-async def _log_in(connection: Connection, logins: Logins | None, principal: str | None, said: Said) -> Login | None:
+async def _log_in(
+    connection: Connection, logins: Logins | None, principal: str | None, said: NodeVersions
+) -> Login | None:
     if logins is None:
         return None
     entry = logins.of(principal)
     if entry is None:
-        raise NotReached(f"nobody is to log in for {principal or 'connections without a principal'}")
+        raise NotReached(f"the settings file has no login for {principal or 'connections without a principal'}")
     # in a thread: the secret's file may be on a disk that hangs
     credentials = await trio.to_thread.run_sync(entry.credentials, abandon_on_cancel=True)
     login = Login(credentials, said.offered, client_id=CLIENT_ID)

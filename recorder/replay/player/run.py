@@ -43,7 +43,7 @@ from recorder.replay.results.live import LiveProgress, Standstill
 from recorder.replay.results.planned import planned
 from recorder.replay.results.summary import summary
 from recorder.replay.settings import BadReplaySettings, FileSettings
-from recorder.replay.stream import Happening, Reads, happenings, in_steps
+from recorder.replay.stream import DiskRead, Happening, happenings, in_steps
 from recorder.replay.survey import Survey, survey
 from recorder.terminal import console, percent
 
@@ -82,8 +82,8 @@ class Job:
         """The happenings of all clusters, as far as sessions choose them."""
         return happenings(self.folder, self.sessions)
 
-    def steps(self) -> Iterator[Happening | Reads]:
-        """The happenings to play, with a `Reads` before each step that reads from the disk."""
+    def steps(self) -> Iterator[Happening | DiskRead]:
+        """The happenings to play, with a `DiskRead` before each step that reads from the disk."""
         return in_steps(self.folder, self.sessions, self.cluster)
 
     def words(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def _surveyed(job: Job) -> Survey:
 
 def _check(job: Job, found: Survey) -> None:
     if not found.requests:
-        raise Refused(f"{job.folder} has no request that the filters leave: right would be fewer of them")
+        raise Refused(f"{job.folder} has no request that the filters let through: right would be fewer filters")
     if len(found.clusters) > 1 and job.cluster is None:
         names = ", ".join(sorted(found.clusters))
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")

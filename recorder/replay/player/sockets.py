@@ -105,7 +105,7 @@ class PlainWire:
             self._sockets.remove(self._number)
 
     def write(self, sends: Sequence[Send]) -> int:
-        """See `Wire`."""
+        """Writes requests: see `Wire`."""
         for send in sends:
             self._starts.append(self._given)
             self._given += len(send.data)
@@ -123,7 +123,7 @@ class PlainWire:
         return self._pass_begun()
 
     def close(self) -> None:
-        """See `Wire`."""
+        """Ends the connection: see `Wire`."""
         self._is_closing = True
         if not self._out:
             self._ended.set()

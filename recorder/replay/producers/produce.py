@@ -23,8 +23,8 @@ from proxy.wire.records import Batch
 from recorder.replay import partitions
 from recorder.replay.messages import batches
 from recorder.replay.names import Names
-from recorder.replay.partitions import Asked, Place, Topic
-from recorder.replay.plan import Again, Exchange, Hold, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
+from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
 from recorder.replay.producers.repeats import Repeats
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
@@ -45,8 +45,8 @@ _MOST_ROUNDS = 5
 class _Numbered(NamedTuple):
     """Batches of one partition that have a producer."""
 
-    asked: Asked
-    place: Place
+    asked: PartitionEntry
+    place: TopicPartition
     recorded: Pair
     batches: Batches
     producer: Producer
@@ -74,10 +74,10 @@ class _Flight:
     """
 
     producer: Producer | None = None
-    written: dict[Place, _Sent] = field(default_factory=dict)
-    sent: dict[Place, _Sent] = field(default_factory=dict)
-    repeated: set[Place] = field(default_factory=set)
-    owed: set[Place] = field(default_factory=set)
+    written: dict[TopicPartition, _Sent] = field(default_factory=dict)
+    sent: dict[TopicPartition, _Sent] = field(default_factory=dict)
+    repeated: set[TopicPartition] = field(default_factory=set)
+    owed: set[TopicPartition] = field(default_factory=set)
     rounds: int = 0
 
 
@@ -96,20 +96,22 @@ class Produces:
         may_repeat = flight.repeated or not self._repeats.is_empty
         if may_repeat and not self._drop_repeats(exchange, values, flight):
             return Withheld(Reason.REPEATED)
-        asked = partitions.asked(PRODUCE, values)
+        asked = partitions.in_request(PRODUCE, values)
         found = [numbered for each in asked if (numbered := self._numbered(each, producer))]
         if not all(each.sequences.may_leave(exchange.origin) for each in found):
             return Hold(Reason.GAVE_UP)
         return self._write(exchange, values, flight, found, now)
 
-    def pairs(self, exchange: Exchange) -> dict[Place, Pair]:
+    def pairs(self, exchange: Exchange) -> dict[TopicPartition, Pair]:
         """The target's pair of each partition, as last translated."""
         return {place: each.pair for place, each in self._flights[exchange.origin].written.items()}
 
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves: its sequences are used."""
         flight = self._flights[exchange.origin]
-        left = {(self._names.recorded_topic(each.topic), each.partition) for each in partitions.asked(PRODUCE, values)}
+        left = {
+            (self._names.recorded_topic(each.topic), each.partition) for each in partitions.in_request(PRODUCE, values)
+        }
         for place, each in flight.written.items():
             if place in left:
                 flight.sent[place] = each
@@ -120,7 +122,7 @@ class Produces:
         if not exchange.awaits:
             del self._flights[exchange.origin]
 
-    def answered(self, exchange: Exchange, answer: Values) -> Again | None:
+    def answered(self, exchange: Exchange, answer: Values) -> Resend | None:
         """Both sides have answered: learns what was taken. Returns partitions to send again."""
         flight = self._flights.pop(exchange.origin, _Flight())
         theirs = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
@@ -138,7 +140,7 @@ class Produces:
         flight.sent, flight.owed, flight.rounds = again, flight.owed | new, flight.rounds + 1
         flight.written.clear()
         self._flights[exchange.origin] = flight
-        return Again(frozenset(self._named(answer, again)))
+        return Resend(frozenset(self._named(answer, again)))
 
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
@@ -157,7 +159,9 @@ class Produces:
         name = values.get("transactional_id")
         return partitions.drop(exchange, values, lambda each: self._repeat(exchange, name, flight, each))
 
-    def _repeat(self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: Asked) -> Reason | None:
+    def _repeat(
+        self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: PartitionEntry
+    ) -> Reason | None:
         topic = self._names.topic(each.topic)
         if topic is None or not each.values["records"]:
             return None
@@ -168,7 +172,7 @@ class Produces:
             flight.repeated.add(place)
         return Reason.REPEATED if place in flight.repeated else None
 
-    def _numbered(self, asked: Asked, transactional: Producer | None) -> _Numbered | None:
+    def _numbered(self, asked: PartitionEntry, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
         pairs = {(batch.producer_id, batch.producer_epoch) for batch in found if batch.producer_id >= 0}
         if topic is None or not pairs:
@@ -200,15 +204,15 @@ class Produces:
         return Withheld(Reason.REPEATED)
 
     def _without_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
-        def reason(each: Asked) -> Reason | None:
+        def reason(each: PartitionEntry) -> Reason | None:
             return Reason.REPEATED if (self._names.topic(each.topic), each.partition) in flight.repeated else None
 
         return partitions.drop(exchange, values, reason)
 
-    def _owe(self, exchange: Exchange, places: set[Place], producer: Producer | None) -> None:
+    def _owe(self, exchange: Exchange, places: set[TopicPartition], producer: Producer | None) -> None:
         """Notes partitions whose records the target has taken and the recording refused."""
         request = exchange.decoded() if places else {}
-        for each in partitions.asked(PRODUCE, request):
+        for each in partitions.in_request(PRODUCE, request):
             topic = self._names.topic(each.topic)
             if topic is not None and (topic, each.partition) in places and each.values["records"]:
                 place = exchange.peer, request.get("transactional_id"), topic, each.partition
@@ -244,8 +248,8 @@ class Produces:
         numbered.sequences.refused(origin)
         return False
 
-    def _named(self, answer: Values, places: Container[Place]) -> list[tuple[Topic, int]]:
-        found = [(each.topic, each.partition) for each in partitions.told(PRODUCE, answer)]
+    def _named(self, answer: Values, places: Container[TopicPartition]) -> list[tuple[Topic, int]]:
+        found = [(each.topic, each.partition) for each in partitions.in_answer(PRODUCE, answer)]
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
 
 

@@ -15,10 +15,10 @@ from functools import partial
 
 from proxy.wire.keys import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.cluster import Cluster
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.plan import Reason, Refusal, Values, Withheld
-from recorder.replay.producers.asking import Asking
+from recorder.replay.producers.pending_requests import PendingRequests
 from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NEWEST_INIT, Producer, made_producer
 
@@ -40,7 +40,7 @@ class ProducerPairs:
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs, chosen: Chosen) -> None:
         self._names, self._cluster, self._pairs, self._chosen = names, cluster, pairs, chosen
-        self.asking = Asking()
+        self.asking = PendingRequests()
         self.transactional: dict[str, Producer] = {}
         self._by_id: OrderedDict[int, Producer] = OrderedDict()
 
@@ -91,7 +91,7 @@ class ProducerPairs:
             return
         producer.pairs.pop(recorded, None)
         producer.pairs[recorded] = target
-        self._pairs.learn(What.PRODUCER, recorded, target)
+        self._pairs.learn(ValueKind.PRODUCER, recorded, target)
         while len(producer.pairs) > _LAST:
             self._forget(producer, next(iter(producer.pairs)))
         self.asking.forget(("producer", producer.key, recorded))
@@ -130,7 +130,7 @@ class ProducerPairs:
 
     def _forget(self, producer: Producer, recorded: Pair) -> None:
         del producer.pairs[recorded]
-        self._pairs.forget(What.PRODUCER, recorded)
+        self._pairs.forget(ValueKind.PRODUCER, recorded)
 
     def _forget_all(self, producer: Producer) -> None:
         for recorded in [*producer.pairs]:

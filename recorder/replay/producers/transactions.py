@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from proxy.wire.keys import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from recorder.replay.cluster import TRANSACTION
-from recorder.replay.partitions import Place
-from recorder.replay.plan import Made, ToCoordinator, ToNode, Values
-from recorder.replay.producers.asking import Done
+from recorder.replay.partitions import TopicPartition
+from recorder.replay.plan import MadeRequest, ToCoordinator, ToNode, Values
+from recorder.replay.producers.pending_requests import Done
 from recorder.replay.producers.sequences import Pair, Sequences
 
 NO_PAIR: Pair = (-1, -1)
@@ -45,13 +45,13 @@ class Producer:
     key: Hashable
     transactional_id: str | None
     pairs: dict[Pair, Pair] = field(default_factory=dict)
-    sequences: dict[Place, Sequences] = field(default_factory=dict)
+    sequences: dict[TopicPartition, Sequences] = field(default_factory=dict)
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     renewed: Pair | None = None
     given_up: Pair | None = None
     failed: Pair | None = None
     open_as: Pair | None = None
-    partitions: set[Place] = field(default_factory=set)
+    partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     left_open: str = ""
     ended_with: bool | None = None
@@ -74,14 +74,14 @@ class Producer:
         return (max(known), self.pairs[max(known)]) if known else None
 
 
-def made_producer(target_id: str | None, timeout_ms: int, done: Done) -> Made:
+def made_producer(target_id: str | None, timeout_ms: int, done: Done) -> MadeRequest:
     """An InitProducerId. With a transactional id it also aborts an open transaction."""
     to = ToNode() if target_id is None else ToCoordinator(TRANSACTION, target_id)
     values = {"transactional_id": target_id, "transaction_timeout_ms": timeout_ms}
-    return Made(INIT_PRODUCER_ID, values, to, "a producer id that no answer gave", done, NEWEST_INIT)
+    return MadeRequest(INIT_PRODUCER_ID, values, to, "a producer id that no answer gave", done, NEWEST_INIT)
 
 
-def made_partitions(target_id: str, pair: Pair, topics: Iterable[tuple[str, list[int]]], done: Done) -> Made:
+def made_partitions(target_id: str, pair: Pair, topics: Iterable[tuple[str, list[int]]], done: Done) -> MadeRequest:
     """An AddPartitionsToTxn. `topics`: the target's names with their partitions."""
     values = {
         "v3_and_below_transactional_id": target_id,
@@ -90,10 +90,10 @@ def made_partitions(target_id: str, pair: Pair, topics: Iterable[tuple[str, list
         "v3_and_below_topics": [{"name": name, "partitions": indexes} for name, indexes in topics],
     }
     to, purpose = ToCoordinator(TRANSACTION, target_id), "partitions of a transaction"
-    return Made(ADD_PARTITIONS_TO_TXN, values, to, purpose, done, CLIENTS_ADD_PARTITIONS)
+    return MadeRequest(ADD_PARTITIONS_TO_TXN, values, to, purpose, done, CLIENTS_ADD_PARTITIONS)
 
 
-def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> Made:
+def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> MadeRequest:
     """An AddOffsetsToTxn. `group`: the target's name."""
     values = {
         "transactional_id": target_id,
@@ -101,10 +101,10 @@ def made_offsets(target_id: str, pair: Pair, group: str, done: Done) -> Made:
         "producer_epoch": pair[1],
         "group_id": group,
     }
-    return Made(ADD_OFFSETS_TO_TXN, values, ToCoordinator(TRANSACTION, target_id), "a transaction's group", done)
+    return MadeRequest(ADD_OFFSETS_TO_TXN, values, ToCoordinator(TRANSACTION, target_id), "a transaction's group", done)
 
 
-def made_abort(target_id: str, pair: Pair, done: Callable[[Values | None], None]) -> Made:
+def made_abort(target_id: str, pair: Pair, done: Callable[[Values | None], None]) -> MadeRequest:
     """An EndTxn that aborts."""
     values = {
         "transactional_id": target_id,
@@ -113,4 +113,4 @@ def made_abort(target_id: str, pair: Pair, done: Callable[[Values | None], None]
         "committed": False,
     }
     purpose = "a transaction that was open at the end"
-    return Made(END_TXN, values, ToCoordinator(TRANSACTION, target_id), purpose, done)
+    return MadeRequest(END_TXN, values, ToCoordinator(TRANSACTION, target_id), purpose, done)

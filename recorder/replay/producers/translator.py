@@ -35,8 +35,8 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.partitions import Place
-from recorder.replay.plan import NO_ANSWER, Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.partitions import TopicPartition
+from recorder.replay.plan import NO_ANSWER, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, Produces
 from recorder.replay.producers.producer_pairs import V2_FROM, Chosen, ProducerPairs, pair_of
 from recorder.replay.producers.sequences import Pair
@@ -54,7 +54,7 @@ _BELOW_4 = "v3_and_below_"
 
 class _Rules(NamedTuple):
     request: Callable[[Exchange, Values, int], Refusal | None]
-    answered: Callable[[Exchange, Values], Again | None]
+    answered: Callable[[Exchange, Values], Resend | None]
 
 
 class Producers:
@@ -96,7 +96,7 @@ class Producers:
         if producer is not None:
             producer.open_as = next(reversed(producer.pairs.values()), None)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Both sides have answered: learns pairs, and what the target alone refused."""
         rules = self._rules.get(exchange.api_key)
         return rules.answered(exchange, answer) if rules else None
@@ -110,7 +110,7 @@ class Producers:
             with suppress(WireError):
                 self._end_lost(self._producer_of(exchange), has_left=values is not None)
 
-    def finish(self) -> list[Made]:
+    def finish(self) -> list[MadeRequest]:
         """An EndTxn for each transaction that is open on the target, once."""
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
@@ -120,7 +120,7 @@ class Producers:
         producers = self._known.transactional.values()
         return [f"transaction {self._target_id(one)} (EndTxn: {one.left_open})" for one in producers if one.left_open]
 
-    def _abort(self, producer: Producer, pair: Pair) -> Made:
+    def _abort(self, producer: Producer, pair: Pair) -> MadeRequest:
         def done(answer: Values | None) -> None:
             if answer is not None:
                 code = answer["error_code"]
@@ -203,7 +203,7 @@ class Producers:
             values[f"{prefix}producer_id"], values[f"{prefix}producer_epoch"] = found
         return found
 
-    def _join(self, producer: Producer, pair: Pair, places: list[Place], now: int) -> Refusal:
+    def _join(self, producer: Producer, pair: Pair, places: list[TopicPartition], now: int) -> Refusal:
         topics: dict[str, list[int]] = {}
         for topic, index in places:
             topics.setdefault(self._names.target(topic), []).append(index)
@@ -220,7 +220,7 @@ class Producers:
 
     # answers
 
-    def _produced(self, exchange: Exchange, answer: Values) -> Again | None:
+    def _produced(self, exchange: Exchange, answer: Values) -> Resend | None:
         return self._produces.answered(exchange, answer)
 
     def _initialised(self, exchange: Exchange, answer: Values) -> None:
@@ -283,7 +283,11 @@ class Producers:
         return producer
 
     def _joined(
-        self, producer: Producer, pair: Pair, places: list[Place] | None = None, groups: list[str] | None = None
+        self,
+        producer: Producer,
+        pair: Pair,
+        places: list[TopicPartition] | None = None,
+        groups: list[str] | None = None,
     ) -> None:
         if pair in producer.pairs.values():
             producer.open_as = pair
@@ -322,13 +326,13 @@ def _as_it_is(exchange: Exchange, values: Values, now: int) -> None:
     """Nothing to translate: transactional ids are the names translator's."""
 
 
-def _described(exchange: Exchange, answer: Values) -> Again | None:
+def _described(exchange: Exchange, answer: Values) -> Resend | None:
     """Sent again while the target is still ending a transaction that had ended in the recording."""
     ours, theirs = (
         {each["transaction_state"] for each in told.get("transaction_states") or ()} & _ENDING
         for told in (answer, exchange.answer or {})
     )
-    return Again() if exchange.answer is not None and ours - theirs else None
+    return Resend() if exchange.answer is not None and ours - theirs else None
 
 
 def _quoted(exchange: Exchange) -> Pair:

@@ -239,7 +239,7 @@ OPENING = frozenset(
 )
 # APIs whose recorded requests and answers tell a generation's members and assignments. The groups room uses these once
 # the request is due, even while it still waits.
-TOLD_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
+NOTED_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
 # APIs whose requests say how long a broker may wait for records. (Joins and syncs wait too, for other members.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 

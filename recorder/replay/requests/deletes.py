@@ -29,7 +29,7 @@ from recorder.replay.requests.apis import Treatment, treatment
 TopicName = Callable[[str | bytes], str | None]
 
 
-class Kind(StrEnum):
+class ThingKind(StrEnum):
     """Kinds of things that a request may delete, wholly or in part."""
 
     TOPIC = "topic"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 class Thing(NamedTuple):
     """A thing that may be deleted. An empty name: an unknown one, or all of the kind."""
 
-    kind: Kind
+    kind: ThingKind
     name: str
 
 
@@ -69,15 +69,15 @@ def _is_prefixed(thing: Thing, prefix: str) -> bool:
 def things(api_key: int, values: Values, topic: TopicName) -> Iterator[Thing]:
     """The things that a request deletes, wholly or in part."""
     if api_key == DELETE_TOPICS:
-        yield from (Thing(Kind.TOPIC, name) for name in values.get("topic_names") or ())
+        yield from (Thing(ThingKind.TOPIC, name) for name in values.get("topic_names") or ())
     if api_key in (DELETE_TOPICS, DELETE_RECORDS):
-        yield from (Thing(Kind.TOPIC, _topic(entry, topic)) for entry in values.get("topics") or ())
+        yield from (Thing(ThingKind.TOPIC, _topic(entry, topic)) for entry in values.get("topics") or ())
     if api_key in (OFFSET_DELETE, DELETE_SHARE_GROUP_OFFSETS):
-        yield Thing(Kind.GROUP, values["group_id"])
+        yield Thing(ThingKind.GROUP, values["group_id"])
     if api_key == DELETE_GROUPS:
-        yield from (Thing(Kind.GROUP, name) for name in values["groups_names"])
+        yield from (Thing(ThingKind.GROUP, name) for name in values["groups_names"])
     if api_key == DELETE_ACLS:
-        yield from (Thing(Kind.RULES, _rules(each)) for each in values["filters"])
+        yield from (Thing(ThingKind.RULES, _rules(each)) for each in values["filters"])
 
 
 def _topic(entry: Values, topic: TopicName) -> str:
@@ -94,4 +94,4 @@ def made_by(api_key: int, values: Values, answer: Values, recorded: Callable[[st
     """The things that the target made for a request. `recorded`: the recorded name for one of the target's."""
     if api_key != CREATE_TOPICS or values.get("validate_only"):
         return set()
-    return {Thing(Kind.TOPIC, recorded(topic["name"])) for topic in answer["topics"] if not topic["error_code"]}
+    return {Thing(ThingKind.TOPIC, recorded(topic["name"])) for topic in answer["topics"] if not topic["error_code"]}

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from recorder.replay.plan import Values
-from recorder.replay.requests.layout import Elements, Level, Where, body
+from recorder.replay.requests.layout import ElementKey, Elements, Level, body
 
 _THROTTLE = "throttle_time_ms"
 # elements that are one thing, however many answers name them
@@ -24,20 +24,22 @@ _NODES = "node_endpoints"
 def joined(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
     """The answer to a request, from the answers to its parts. `values`: the whole request as it was routed.
 
-    The first answer with an error gives the error code; the longest throttling counts. `answers`: at least one. An
+    The first answer with an error gives the error code; the longest throttling counts. `quoted`: at least one. An
     answer replaces those before it.
     """
     if len(answers) == 1:
         return answers[0]
     response = body("response", api_key)
-    places: dict[Where | None, int] = {}
+    places: dict[ElementKey | None, int] = {}
     _count_places(values, body("request", api_key), None, places)
     first = next((each for each in answers if any(each.get(code) for code in response.codes)), answers[-1])
     longest = {_THROTTLE: max(each[_THROTTLE] for each in answers)} if _THROTTLE in first else {}
     return first | longest | _arrays(answers, response, None, places)
 
 
-def _count_places(values: Values, elements: Elements, around: Where | None, places: dict[Where | None, int]) -> None:
+def _count_places(
+    values: Values, elements: Elements, around: ElementKey | None, places: dict[ElementKey | None, int]
+) -> None:
     for name, inner in elements.arrays.items():
         for element in values.get(name) or ():
             where = inner.where(element, around)
@@ -47,7 +49,7 @@ def _count_places(values: Values, elements: Elements, around: Where | None, plac
 
 
 def _arrays(
-    found: Sequence[Values], elements: Elements, around: Where | None, places: dict[Where | None, int]
+    found: Sequence[Values], elements: Elements, around: ElementKey | None, places: dict[ElementKey | None, int]
 ) -> Values:
     """The arrays of one element that several answers have; null only if null in all."""
     united: Values = {}
@@ -63,7 +65,7 @@ def _each(arrays: Sequence[Sequence[Any]]) -> Sequence[Any]:
 
 
 def _united(
-    name: str, found: Sequence[Any], inner: Elements, around: Where | None, places: dict[Where | None, int]
+    name: str, found: Sequence[Any], inner: Elements, around: ElementKey | None, places: dict[ElementKey | None, int]
 ) -> list[Any]:
     by_name: dict[Hashable, list[Any]] = {}
     for place, element in enumerate(found):
@@ -76,7 +78,9 @@ def _united(
     return sorted(united, key=lambda element: places.get(inner.where(element, around), unknown))
 
 
-def _merged(same: Sequence[Any], inner: Elements, around: Where | None, places: dict[Where | None, int]) -> Any:
+def _merged(
+    same: Sequence[Any], inner: Elements, around: ElementKey | None, places: dict[ElementKey | None, int]
+) -> Any:
     last = same[-1]
     if not isinstance(last, dict):
         return last

@@ -20,9 +20,9 @@ from proxy.wire.language import Field
 from recorder.replay.plan import Values
 
 # the name or id of a topic, a group, or a transactional id, with a partition's index or WHOLE
-Where = tuple[str | bytes, int]
+ElementKey = tuple[str | bytes, int]
 # partitions, or other named elements, to which a request is narrowed
-Only = frozenset[Where]
+WantedElements = frozenset[ElementKey]
 WHOLE = -1
 Home = TypeVar("Home", bound=Hashable)
 
@@ -74,7 +74,7 @@ class Elements:
             return element if self.level is not Level.OTHER else None
         return next((element[name] for name in self.names if element.get(name) is not None), None)
 
-    def where(self, element: Any, around: Where | None) -> Where | None:
+    def where(self, element: Any, around: ElementKey | None) -> ElementKey | None:
         """The key of an element; `around`: that of the element that holds it."""
         name = self.name(element)
         if self.level is Level.PARTITION:
@@ -155,7 +155,11 @@ def divided(api_key: int, values: Values, level: Level, home: Callable[[str | by
 
 
 def _divided(
-    values: Values, elements: Elements, level: Level, home: Callable[[str | bytes, int], Home], around: Where | None
+    values: Values,
+    elements: Elements,
+    level: Level,
+    home: Callable[[str | bytes, int], Home],
+    around: ElementKey | None,
 ) -> dict[Home, Values]:
     arrays = {name: inner for name, inner in elements.arrays.items() if level in inner.levels and values.get(name)}
     shares: dict[str, dict[Home, list[Any]]] = {name: {} for name in arrays}
@@ -171,12 +175,12 @@ def _divided(
     return {one: values | {name: share.get(one, []) for name, share in shares.items()} for one in homes}
 
 
-def narrowed(api_key: int, values: Values, wanted: Collection[Where]) -> Values:
+def narrowed(api_key: int, values: Values, wanted: Collection[ElementKey]) -> Values:
     """A request's values with only the wanted elements: partitions by topic and index, others by name and WHOLE."""
     return _narrowed(values, body("request", api_key), wanted, None)
 
 
-def _narrowed(values: Values, elements: Elements, wanted: Collection[Where], around: Where | None) -> Values:
+def _narrowed(values: Values, elements: Elements, wanted: Collection[ElementKey], around: ElementKey | None) -> Values:
     kept: Values = {}
     for name, inner in elements.arrays.items():
         if values.get(name) and inner.levels & _NAMED:
@@ -184,7 +188,9 @@ def _narrowed(values: Values, elements: Elements, wanted: Collection[Where], aro
     return values | kept
 
 
-def _kept(found: Iterable[Any], inner: Elements, wanted: Collection[Where], around: Where | None) -> Iterable[Any]:
+def _kept(
+    found: Iterable[Any], inner: Elements, wanted: Collection[ElementKey], around: ElementKey | None
+) -> Iterable[Any]:
     for element in found:
         where = inner.where(element, around)
         if where in wanted:
@@ -195,18 +201,20 @@ def _kept(found: Iterable[Any], inner: Elements, wanted: Collection[Where], arou
                 yield piece
 
 
-def errors(api_key: int, answer: Values) -> dict[Where | None, int]:
+def errors(api_key: int, answer: Values) -> dict[ElementKey | None, int]:
     """The error codes of a response other than 0: of partitions, of named elements, of the whole (None).
 
     Elements of other kinds (settings, coordinators, members) count for the element around them. The first of several
     codes counts.
     """
-    found: dict[Where | None, int] = {}
+    found: dict[ElementKey | None, int] = {}
     _find_errors(answer, body("response", api_key), None, found)
     return found
 
 
-def _find_errors(values: Values, elements: Elements, where: Where | None, found: dict[Where | None, int]) -> None:
+def _find_errors(
+    values: Values, elements: Elements, where: ElementKey | None, found: dict[ElementKey | None, int]
+) -> None:
     code = next((values[name] for name in elements.codes if values.get(name)), 0)
     if code:
         found.setdefault(where, code)

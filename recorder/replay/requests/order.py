@@ -12,8 +12,7 @@ can always go.
     requests that change where a share group begins                 the group
     Produce and DeleteRecords                                       the partition
     requests that read or change settings                           the resource
-    CreateTopics, DeleteTopics, CreatePartitions                    the topic; so do, against these, requests that read,
-                                                                    write or describe it
+    CreateTopics, DeleteTopics, CreatePartitions                    the topic
 
     these wait for                                                  these
     requests that read a partition or commit an offset of it        Produce and DeleteRecords of the partition
@@ -21,8 +20,11 @@ can always go.
     requests for committed offsets, or for the stable end of a log  EndTxn of any transaction
     ShareFetch, ShareAcknowledge                                    requests of the group
     requests that describe a group                                  the same, and ShareFetch, ShareAcknowledge
-    Produce                                                         requests of its producers, in both directions; two
-                                                                    Produces of one producer don't wait for each other
+    requests that read, write or describe a topic                   CreateTopics, DeleteTopics, CreatePartitions of it,
+                                                                    and these for such requests
+    Produce                                                         requests of its producers, and these for a Produce;
+                                                                    two Produces of one producer don't wait for each
+                                                                    other
 
 So a reader finds what the recorded log had at that moment, at any speed. Membership requests of a group also leave in
 recorded order, whether or not earlier ones were answered: so the target forms the same generations. Commits of the
@@ -121,24 +123,24 @@ class Keys:
     """The keys of one exchange.
 
     Attributes:
-        asks: the keys that it waits for; `tells`: the keys that it blocks.
+        waits_for, blocks: the keys that it waits for, and those that it blocks.
         member_of: the group of a membership request, which leaves in recorded order.
         commits_to: the group of a commit, which leaves behind the group's earlier membership requests.
     """
 
-    asks: list[Key] = field(default_factory=list)
-    tells: list[Key] = field(default_factory=list)
+    waits_for: list[Key] = field(default_factory=list)
+    blocks: list[Key] = field(default_factory=list)
     member_of: str | None = None
     commits_to: str | None = None
 
-    def both(self, key: Key) -> None:
+    def add_both(self, key: Key) -> None:
         """Adds a key that the exchange both waits for and blocks."""
-        self.asks.append(key)
-        self.tells.append(key)
+        self.waits_for.append(key)
+        self.blocks.append(key)
 
-    def telling(self, more: list[Key]) -> Keys:
+    def with_blocks(self, more: list[Key]) -> Keys:
         """These keys, and more that the exchange blocks."""
-        return replace(self, tells=[*self.tells, *more])
+        return replace(self, blocks=[*self.blocks, *more])
 
 
 class Order:
@@ -172,7 +174,7 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         topic: the recorded name of a topic, by its name or recorded id.
     """
     found = Keys()
-    found.both(("connection", *exchange.connection))
+    found.add_both(("connection", *exchange.connection))
     try:
         values = exchange.request
     except WireError:
@@ -184,9 +186,9 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
     if exchange.api_key in _PRODUCER:
         _add_producers(found, values)
     if exchange.api_key == END_TXN:
-        found.tells.append(_ENDED)
+        found.blocks.append(_ENDED)
     if exchange.api_key == OFFSET_FETCH or (exchange.api_key == LIST_OFFSETS and values.get("isolation_level")):
-        found.asks.append(_ENDED)
+        found.waits_for.append(_ENDED)
     if exchange.api_key in _PARTITIONS:
         _add_partitions(found, exchange.api_key, values, topic)
     if exchange.api_key in _TOPICS:
@@ -195,16 +197,16 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         _add_reading(found, exchange.api_key, values, topic)
     if exchange.api_key in _SETTINGS:
         for resource in values["resources"]:
-            found.both(("settings", resource["resource_type"], resource["resource_name"]))
+            found.add_both(("settings", resource["resource_type"], resource["resource_name"]))
             if resource["resource_type"] == _TOPIC:
                 _use_topic(found, resource["resource_name"])
     if values.get("topics", ()) is None:
-        found.asks.append(_ANY_TOPIC)
-        found.tells.append(_ALL_TOPICS)
+        found.waits_for.append(_ANY_TOPIC)
+        found.blocks.append(_ALL_TOPICS)
     return found
 
 
-def given(exchange: Exchange) -> list[Key]:
+def keys_of_answer(exchange: Exchange) -> list[Key]:
     """The keys that a recorded answer adds: the producer id that it gave."""
     answer = exchange.answer if exchange.api_key == INIT_PRODUCER_ID else None
     return [("producer", answer["producer_id"])] if answer and answer["producer_id"] >= 0 else []
@@ -215,9 +217,9 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
     names += values.get("groups_names") or ()
     for name in dict.fromkeys(names):
         if isinstance(name, str):
-            found.asks.append(("group", name))
+            found.waits_for.append(("group", name))
             if api_key != SYNC_GROUP:
-                found.tells.append(("group", name))
+                found.blocks.append(("group", name))
             if api_key in MEMBERSHIP:
                 found.member_of = name
             if api_key in _COMMITS:
@@ -229,8 +231,8 @@ def _add_looks_at_groups(found: Keys, api_key: int, values: Values) -> None:
     for name in names:
         name = name.get("group_id") if isinstance(name, dict) else name
         if isinstance(name, str):
-            found.asks.append(("group", name))
-            shares = found.tells if api_key in _SHARES else found.asks
+            found.waits_for.append(("group", name))
+            shares = found.blocks if api_key in _SHARES else found.waits_for
             shares.append(("shares of group", name))
 
 
@@ -238,22 +240,22 @@ def _add_producers(found: Keys, values: Values) -> None:
     quoted = [each.get(name) for each in (values.get("transactions") or [values]) for name in _PRODUCER_FIELDS]
     for value in [*quoted, *(values.get("transactional_ids") or ())]:
         if value not in (None, "", -1):
-            found.both(("producer", value))
-            found.asks.append(("data of producer", value))
+            found.add_both(("producer", value))
+            found.waits_for.append(("data of producer", value))
 
 
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
     for entry, partition in _partitions(api_key, values):
-        found.both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
+        found.add_both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
         _use_topic(found, topic(_named(entry)))
         if api_key == DELETE_RECORDS:
-            found.asks.append(("look at partition", topic(_named(entry)), partition["partition_index"]))
+            found.waits_for.append(("look at partition", topic(_named(entry)), partition["partition_index"]))
         for producer in producers(partition.get("records")):
-            found.asks.append(("producer", producer))
-            found.tells.append(("data of producer", producer))
+            found.waits_for.append(("producer", producer))
+            found.blocks.append(("data of producer", producer))
     if isinstance(values.get("transactional_id"), str):
-        found.asks.append(("producer", values["transactional_id"]))
-        found.tells.append(("data of producer", values["transactional_id"]))
+        found.waits_for.append(("producer", values["transactional_id"]))
+        found.blocks.append(("data of producer", values["transactional_id"]))
 
 
 def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
@@ -263,8 +265,8 @@ def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str
         _use_topic(found, name)
         for each in entry.get("partitions") or () if api_key in _LOOKS else ():
             where = name, each.get("partition", each.get("partition_index"))
-            found.asks.append(("partition", *where))
-            found.tells.append(("look at partition", *where))
+            found.waits_for.append(("partition", *where))
+            found.blocks.append(("look at partition", *where))
 
 
 def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:
@@ -286,14 +288,14 @@ def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str 
     entries: list[Any] = [*(values.get("topics") or ()), *(values.get("topic_names") or ())]
     for entry in entries:
         name = topic(entry if isinstance(entry, str) else _named(entry))
-        found.both(("topic", name))
-        found.asks += [("use of topic", name), _ALL_TOPICS]
-        found.tells.append(_ANY_TOPIC)
+        found.add_both(("topic", name))
+        found.waits_for += [("use of topic", name), _ALL_TOPICS]
+        found.blocks.append(_ANY_TOPIC)
 
 
 def _use_topic(found: Keys, name: str | None) -> None:
-    found.asks.append(("topic", name))
-    found.tells.append(("use of topic", name))
+    found.waits_for.append(("topic", name))
+    found.blocks.append(("use of topic", name))
 
 
 def _named(entry: Values) -> str | bytes:

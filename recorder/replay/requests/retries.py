@@ -40,7 +40,7 @@ REPEATABLE = frozenset(
 )
 
 
-def longer(pause: int) -> int:
+def next_pause(pause: int) -> int:
     """The pause after one of this length; after 0, the first pause."""
     return min(pause * 2, LONGEST_PAUSE) or FIRST_PAUSE
 

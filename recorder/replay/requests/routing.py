@@ -1,7 +1,7 @@
 """Routes a request: the parts of it for the target's nodes, by the tables of `apis` and what `cluster` knows.
 
-Pure: values in the target's terms and the cluster in, parts out. Leaders and coordinators that are not known come back
-as `Needs`, with made Metadata or FindCoordinator requests. A partition that the target lacks goes to the mapped node,
+Pure: values in the target's terms and the cluster in, parts out. For unknown leaders and coordinators the result is
+`AskFirst`, with made Metadata or FindCoordinator requests. A partition that the target lacks goes to the mapped node,
 which answers that it is unknown.
 
     split     by the leader of each partition, or the coordinator of each group or transactional id
@@ -24,7 +24,7 @@ from proxy.wire.keys import (
     PRODUCE,
 )
 from recorder.replay.cluster import GROUP, ROUTING, TRANSACTION, Cluster, about_coordinator, about_topics
-from recorder.replay.plan import Exchange, Made, Needs, Reason, ToNode, Values, Withheld
+from recorder.replay.plan import AskFirst, Exchange, MadeRequest, Reason, ToNode, Values, Withheld
 from recorder.replay.requests.apis import CONFIG_APIS, Destination, destination
 from recorder.replay.requests.joining import joined
 from recorder.replay.requests.layout import Level, divided, errors, narrowed
@@ -56,7 +56,7 @@ class _Router(NamedTuple):
     mapped: tuple[int, ...]
 
 
-def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) -> list[Part] | Withheld | Needs:
+def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) -> list[Part] | Withheld | AskFirst:
     """The parts of a request, each for one node. A request that is not split is one part.
 
     Args:
@@ -94,7 +94,7 @@ def _to_controller(router: _Router) -> list[Part]:
     return [Part(controller, router.values)] if controller in router.cluster.nodes else _to_mapped(router)
 
 
-def _by_leader(router: _Router) -> list[Part] | Needs:
+def _by_leader(router: _Router) -> list[Part] | AskFirst:
     if len(router.cluster.nodes) == 1:
         return _to_mapped(router)
     unknown: dict[str, None] = {}
@@ -109,7 +109,7 @@ def _by_leader(router: _Router) -> list[Part] | Needs:
         return router.mapped[0]
 
     found = _divided(router, Level.PARTITION, home)
-    return Needs((_ask_for_leaders([*unknown], router.cluster),)) if unknown else found
+    return AskFirst((_ask_for_leaders([*unknown], router.cluster),)) if unknown else found
 
 
 def _is_asked_about(router: _Router, topic: str, leader: int | None) -> bool:
@@ -130,16 +130,16 @@ def _divided(router: _Router, level: Level, home: Callable[[str | bytes, int], i
     return [Part(node, share) for node, share in shares.items()] or _to_mapped(router)
 
 
-def _by_group(router: _Router) -> list[Part] | Needs:
+def _by_group(router: _Router) -> list[Part] | AskFirst:
     return _by_coordinator(router, Level.GROUP, GROUP, "group_id")
 
 
-def _by_transaction(router: _Router) -> list[Part] | Needs:
+def _by_transaction(router: _Router) -> list[Part] | AskFirst:
     name = "transactional_id" if "transactional_id" in router.values else "v3_and_below_transactional_id"
     return _by_coordinator(router, Level.TRANSACTION, TRANSACTION, name)
 
 
-def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> list[Part] | Needs:
+def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> list[Part] | AskFirst:
     """`field`: the field of a request with one key; a request without it has many keys, or none."""
     unknown: dict[str, None] = {}
 
@@ -155,7 +155,7 @@ def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> lis
         found = [Part(home(router.values[field]), router.values)]
     else:
         found = _divided(router, level, home)
-    return Needs(tuple(_ask_for_coordinator(kind, key, router) for key in unknown)) if unknown else found
+    return AskFirst(tuple(_ask_for_coordinator(kind, key, router) for key in unknown)) if unknown else found
 
 
 def _by_resource(router: _Router) -> list[Part] | Withheld:
@@ -184,7 +184,7 @@ def _homes(router: _Router, resource: Values) -> Iterator[tuple[int, Values]]:
         yield node, resource | {"resource_name": str(node)}
 
 
-_ROUTES: dict[Destination, Callable[[_Router], list[Part] | Needs]] = {
+_ROUTES: dict[Destination, Callable[[_Router], list[Part] | AskFirst]] = {
     Destination.LEADER: _by_leader,
     Destination.GROUP: _by_group,
     Destination.TRANSACTION: _by_transaction,
@@ -194,15 +194,15 @@ _ROUTES: dict[Destination, Callable[[_Router], list[Part] | Needs]] = {
 }
 
 
-def _ask_for_leaders(topics: list[str], cluster: Cluster) -> Made:
+def _ask_for_leaders(topics: list[str], cluster: Cluster) -> MadeRequest:
     def learn(answer: Values | None) -> None:
         if answer is not None:
             cluster.learn_metadata(answer)
 
-    return Made(METADATA, about_topics(topics), ToNode(), ROUTING, learn)
+    return MadeRequest(METADATA, about_topics(topics), ToNode(), ROUTING, learn)
 
 
-def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
+def _ask_for_coordinator(kind: int, key: str, router: _Router) -> MadeRequest:
     """A request for one key: versions before 4 take no more.
 
     If the target does not tell the coordinator, the mapped node gets the request, and refuses it as the recorded node
@@ -214,11 +214,11 @@ def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
             router.cluster.learn_coordinator(kind, key, answer)
             router.cluster.coordinators.setdefault((kind, key), router.mapped[0])
 
-    return Made(FIND_COORDINATOR, about_coordinator(kind, key), ToNode(), ROUTING, learn)
+    return MadeRequest(FIND_COORDINATOR, about_coordinator(kind, key), ToNode(), ROUTING, learn)
 
 
 def fitted(api_key: int, values: Values, cluster: Cluster, nodes: Nodes) -> Values:
-    """A request's values with replicas that the target can have; the same values where they name none."""
+    """A request's values with replicas that the target can have; unchanged if it names none."""
 
     if api_key not in _WITH_REPLICAS:
         return values

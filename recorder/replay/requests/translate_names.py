@@ -32,16 +32,16 @@ from proxy.wire.keys import (
 )
 from proxy.wire.primitives import uuid_text
 from recorder.replay.cluster import SHARE, Cluster
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
-from recorder.replay.requests.answers import ANSWERED, Answers
 from recorder.replay.requests.apis import CONFIG_APIS
 from recorder.replay.requests.blobs import renamed
 from recorder.replay.requests.layout import WHOLE, Elements, Level, body
 from recorder.replay.requests.patterns import prefixed
+from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
 
 Path = tuple[str, ...]
 Change = Callable[[Any], Any]
@@ -55,8 +55,8 @@ _CONSUMER: Mapping[str, int | bytes] = {
     "replica_directory_id": NO_ID,
     "high_watermark": (1 << 63) - 1,
 }
-_NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE})
-_PATTERNS = frozenset({What.TOPIC_PATTERN, What.TRANSACTION_PATTERN})
+_NAMES = frozenset({ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE})
+_PATTERNS = frozenset({ValueKind.TOPIC_PATTERN, ValueKind.TRANSACTION_PATTERN})
 _BLOBS = {
     JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
     SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
@@ -69,7 +69,7 @@ _RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
     DELETE_ACLS: ("filters", _FILTER),
 }
 # requests with special rules, and those whose answers are learned from
-_WITH_RULES = frozenset({METADATA, OFFSET_FOR_LEADER_EPOCH, FIND_COORDINATOR}) | ANSWERED
+_WITH_RULES = frozenset({METADATA, OFFSET_FOR_LEADER_EPOCH, FIND_COORDINATOR}) | QUOTING_APIS
 # APIs that may be sent without any topic within a session: the epoch's field, and the epochs that are not within one
 _SESSIONS = {
     FETCH: ("session_epoch", (0, -1)),
@@ -82,7 +82,7 @@ class NamesTranslator:
     """Translates names and ids. Its only state is pairs of cursors, telemetry ids and protocols."""
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
-        self._names, self._cluster, self._answers = names, cluster, Answers(names, pairs)
+        self._names, self._cluster, self._answers = names, cluster, QuotedValues(names, pairs)
         # by api key and version
         self._changes = lru_cache(CACHE_SIZE)(self._find_changes)
 
@@ -129,13 +129,13 @@ class NamesTranslator:
         """The target's name. Null and empty names stay."""
         return self._names.target(recorded) if recorded else recorded
 
-    def _change(self, what: What, path: Path) -> Change | None:
+    def _change(self, what: ValueKind, path: Path) -> Change | None:
         """The change of a field's value; None if it stays, or another translator changes it."""
         if self._names.prefix and what in _NAMES:
             return self._name
         if self._names.prefix and what in _PATTERNS:
             return lambda pattern: pattern and prefixed(pattern, self._names.prefix)
-        if what is What.REPLICA:
+        if what is ValueKind.REPLICA:
             return lambda _: _CONSUMER[path[-1]]
         return _CONSTANTS.get(what)
 
@@ -251,26 +251,26 @@ class NamesTranslator:
 
 
 # values of a client that knows nothing of the cluster; a consumer without a rack reads from leaders
-_CONSTANTS: Mapping[What, Change] = {
-    What.LEADER_EPOCH: lambda _: NO_EPOCH,
-    What.CLUSTER: lambda _: None,
-    What.RACK: lambda _: "",
+_CONSTANTS: Mapping[ValueKind, Change] = {
+    ValueKind.LEADER_EPOCH: lambda _: NO_EPOCH,
+    ValueKind.CLUSTER: lambda _: None,
+    ValueKind.RACK: lambda _: "",
 }
 
 
 @lru_cache(CACHE_SIZE)
-def _rows(api_key: int, version: int) -> tuple[tuple[Path, What], ...]:
+def _rows(api_key: int, version: int) -> tuple[tuple[Path, ValueKind], ...]:
     """The fields that change by their kind. A member's rack, and the epoch that is asked for, stay."""
     rows = fields.of("request", api_key, version).items()
     return tuple((tuple(path.split(".")), row.what) for path, row in rows if _is_changed(api_key, path, row.what))
 
 
-def _is_changed(api_key: int, path: str, what: What) -> bool:
-    if what is What.RACK:
+def _is_changed(api_key: int, path: str, what: ValueKind) -> bool:
+    if what is ValueKind.RACK:
         return api_key == FETCH
-    if what is What.LEADER_EPOCH:
+    if what is ValueKind.LEADER_EPOCH:
         return (api_key, path) != (OFFSET_FOR_LEADER_EPOCH, "topics.partitions.leader_epoch")
-    return what in _NAMES | _PATTERNS | {What.CLUSTER, What.REPLICA}
+    return what in _NAMES | _PATTERNS | {ValueKind.CLUSTER, ValueKind.REPLICA}
 
 
 def _apply(values: Values, path: Path, change: Change) -> None:

@@ -2,5 +2,5 @@
 
 report                   a result as JSON, and back
 summary  planned  live   a result, a plan and the progress on a terminal; `words`, their sentences
-kept  show               the frames that are kept of a mismatch, and how they are shown
+mismatches  show         what is kept of answers that differ, and how it is shown
 """

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from recorder.replay.partitions import Place
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Values
 
 # five times the records of a partition that a broker lets a group have (group.share.partition.max.record.locks: 2,000)
@@ -42,10 +42,10 @@ class Decisions:
 
     def __init__(self, counterpart: Counterpart) -> None:
         self._counterpart = counterpart
-        self._pending: dict[tuple[str, Place], OrderedDict[int, deque[int]]] = {}
-        self._held: dict[tuple[Member, Place], dict[int, None]] = {}
+        self._pending: dict[tuple[str, TopicPartition], OrderedDict[int, deque[int]]] = {}
+        self._held: dict[tuple[Member, TopicPartition], dict[int, None]] = {}
 
-    def decide(self, group: str, place: Place, batches: Iterable[Values]) -> None:
+    def decide(self, group: str, place: TopicPartition, batches: Iterable[Values]) -> None:
         """Adds the acknowledgements of a recorded request."""
         pending = self._pending.setdefault((group, place), OrderedDict())
         for batch in batches:
@@ -57,14 +57,14 @@ class Decisions:
         while len(pending) > MOST:
             pending.popitem(last=False)
 
-    def acquire(self, member: Member, place: Place, first: int, last: int) -> None:
+    def acquire(self, member: Member, place: TopicPartition, first: int, last: int) -> None:
         """The target has given records to a member."""
         held = self._held.setdefault((member, place), {})
         held.update(dict.fromkeys(_offsets(first, last)))
         while len(held) > MOST:
             del held[next(iter(held))]
 
-    def due(self, member: Member, place: Place) -> list[Decision]:
+    def due(self, member: Member, place: TopicPartition) -> list[Decision]:
         """The decisions that a member can send now, by the target's offsets."""
         held = self._held.get((member, place))
         if not held:
@@ -73,7 +73,7 @@ class Decisions:
         moved = (Decision(offset, self._counterpart(*place, offset), kinds[0]) for offset, kinds in pending.items())
         return sorted((each for each in moved if each.target in held), key=lambda each: each.target)
 
-    def renewed(self, member: Member, place: Place, batches: Iterable[Values]) -> list[Decision]:
+    def renewed(self, member: Member, place: TopicPartition, batches: Iterable[Values]) -> list[Decision]:
         """The decisions that a member can send now, and the records that its recorded request renews.
 
         A renewal goes with this request or not at all: it is not kept for a later one.
@@ -87,7 +87,7 @@ class Decisions:
                     found.setdefault(target, Decision(offset, target, RENEW))
         return sorted(found.values(), key=lambda each: each.target)
 
-    def take(self, member: Member, place: Place, decided: Iterable[Decision]) -> None:
+    def take(self, member: Member, place: TopicPartition, decided: Iterable[Decision]) -> None:
         """A member's request with these decisions leaves."""
         pending = self._pending.get((member[0], place), OrderedDict())
         held = self._held.get((member, place), {})
@@ -101,14 +101,14 @@ class Decisions:
             if not kinds:
                 pending.pop(each.recorded, None)
 
-    def give_back(self, member: Member, place: Place, decided: Iterable[Decision]) -> None:
+    def give_back(self, member: Member, place: TopicPartition, decided: Iterable[Decision]) -> None:
         """The target has not taken these decisions: its group will acquire the records again."""
         pending = self._pending.setdefault((member[0], place), OrderedDict())
         for each in decided:
             if each.kind != RENEW:
                 pending.setdefault(each.recorded, deque()).appendleft(each.kind)
 
-    def release(self, member: Member, place: Place) -> None:
+    def release(self, member: Member, place: TopicPartition) -> None:
         """The target takes back a member's records of a partition: the session is gone."""
         self._held.pop((member, place), None)
 

@@ -32,7 +32,7 @@ from proxy.wire.keys import FETCH
 from recorder.replay import partitions
 from recorder.replay.messages import batches
 from recorder.replay.partitions import Topic, topic_of
-from recorder.replay.plan import Again, Exchange, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import Chosen
 
 NEW_SESSION = frozenset({70, 71, 106})
@@ -48,7 +48,7 @@ Table = dict[Key, Values]
 Connection = tuple[str, int]
 
 
-class Kind(Enum):
+class SessionUse(Enum):
     """What a recorded Fetch does to its session."""
 
     NONE = auto()
@@ -57,14 +57,14 @@ class Kind(Enum):
     CLOSES = auto()
 
 
-def kind_of(values: Values) -> Kind:
+def session_use(values: Values) -> SessionUse:
     """The kind of a Fetch, by session id and epoch."""
     session, epoch = values.get("session_id", 0), values.get("session_epoch", -1)
     if epoch == 0:
-        return Kind.BEGINS
+        return SessionUse.BEGINS
     if epoch < 0:
-        return Kind.CLOSES if session else Kind.NONE
-    return Kind.GOES_ON
+        return SessionUse.CLOSES if session else SessionUse.NONE
+    return SessionUse.GOES_ON
 
 
 class _Sent(NamedTuple):
@@ -91,7 +91,7 @@ class _Flight:
     `parts`: the sessions' states after its parts, by node.
     """
 
-    kind: Kind
+    kind: SessionUse
     table: Table
     parts: dict[int, _Sent] = field(default_factory=dict)
     has_left: bool = False
@@ -123,12 +123,12 @@ class FetchSessions:
             return None
         flight = self._flights.get(exchange.origin)
         if flight is None:
-            kind = kind_of(values)
+            kind = session_use(values)
             flight = self._flights[exchange.origin] = _Flight(kind, self._apply(exchange, values, kind))
         flight.parts, flight.has_left = {}, False
-        if flight.kind is Kind.CLOSES and not self.nodes(exchange.connection):
+        if flight.kind is SessionUse.CLOSES and not self.nodes(exchange.connection):
             return Withheld(Reason.NO_SESSION)
-        if flight.kind in (Kind.BEGINS, Kind.GOES_ON):
+        if flight.kind in (SessionUse.BEGINS, SessionUse.GOES_ON):
             values["topics"] = _topics(flight.table)
             values["forgotten_topics_data"] = []
         return None
@@ -145,13 +145,13 @@ class FetchSessions:
             else:
                 self._own[exchange.connection, node] = _Own(part.session, epoch_after(part.epoch), part.partitions)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Sends the request again if a session has to begin anew, unless the recorded one had to as well."""
         flight = self._flights.get(exchange.origin)
         if flight is not None and flight.begins_anew:
             flight.begins_anew = False
             if (exchange.answer or {}).get("error_code", 0) not in NEW_SESSION:
-                return Again()
+                return Resend()
         self._flights.pop(exchange.origin, None)
         return None
 
@@ -170,7 +170,7 @@ class FetchSessions:
     def homes(self, exchange: Exchange) -> list[int]:
         """The nodes that a request must go to, whatever it names: those with which it ends a session."""
         flight = self._flights.get(exchange.origin)
-        return self.nodes(exchange.connection) if flight is not None and flight.kind is Kind.CLOSES else []
+        return self.nodes(exchange.connection) if flight is not None and flight.kind is SessionUse.CLOSES else []
 
     def closed(self, connection: Connection, node: int | None = None) -> None:
         """The channel to a node was closed, or all channels of a recorded connection: its sessions begin anew."""
@@ -182,13 +182,13 @@ class FetchSessions:
         flight, own = self._flights.get(exchange.origin), self._own.get((exchange.connection, node))
         if flight is None:
             return values
-        if flight.kind is Kind.NONE or (self._chosen(FETCH, exchange.version) or 0) < SESSIONS_FROM:
+        if flight.kind is SessionUse.NONE or (self._chosen(FETCH, exchange.version) or 0) < SESSIONS_FROM:
             return _with_session(values, 0, -1)
-        if flight.kind is Kind.CLOSES:
+        if flight.kind is SessionUse.CLOSES:
             flight.parts[node] = _Sent(own.session if own else 0, -1, {})
             return _with_session(values, *flight.parts[node][:2])
-        wanted = {(each.topic, each.partition): each.values for each in partitions.asked(FETCH, values)}
-        if own is None or not own.session or flight.kind is Kind.BEGINS:
+        wanted = {(each.topic, each.partition): each.values for each in partitions.in_request(FETCH, values)}
+        if own is None or not own.session or flight.kind is SessionUse.BEGINS:
             flight.parts[node] = _Sent(own.session if own else 0, 0, wanted)
             return _with_session(values, *flight.parts[node][:2])
         flight.parts[node] = _Sent(own.session, own.epoch, wanted)
@@ -211,17 +211,17 @@ class FetchSessions:
             flight.begins_anew |= code in NEW_SESSION and part.epoch > 0
         elif own is not None and not part.epoch:
             own.session = answer.get("session_id", 0)
-        is_whole = flight.kind is Kind.GOES_ON and not part.epoch
+        is_whole = flight.kind is SessionUse.GOES_ON and not part.epoch
         return answer | {"responses": _with_news(answer["responses"])} if is_whole else answer
 
     # recorded sessions
 
-    def _apply(self, exchange: Exchange, values: Values, kind: Kind) -> Table:
+    def _apply(self, exchange: Exchange, values: Values, kind: SessionUse) -> Table:
         """The partitions of the recorded session as of this request."""
-        if kind in (Kind.NONE, Kind.CLOSES):
+        if kind in (SessionUse.NONE, SessionUse.CLOSES):
             return {}
-        named = {(each.topic, each.partition): each.values for each in partitions.asked(FETCH, values)}
-        if kind is Kind.BEGINS:
+        named = {(each.topic, each.partition): each.values for each in partitions.in_request(FETCH, values)}
+        if kind is SessionUse.BEGINS:
             # the answer has its id, but may not be read yet: the connection's next request tells the id
             self._keep(("begun", exchange.connection), named)
             return dict(named)
@@ -266,7 +266,7 @@ def _with_data(exchange: Exchange, named: Table) -> Table:
     answer = exchange.answer if exchange.answer_frame is not None else None
     like = next(iter(named.values()), {"partition_max_bytes": _PARTITION_MAX_BYTES})
     found: Table = {}
-    for each in partitions.told(FETCH, answer or {}):
+    for each in partitions.in_answer(FETCH, answer or {}):
         offset = _first_offset(each.values["records"])
         if offset is not None:
             found[each.topic, each.partition] = like | {"partition": each.partition, "fetch_offset": offset}

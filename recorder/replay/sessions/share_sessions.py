@@ -25,8 +25,8 @@ from typing import TypeVar
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay import partitions
 from recorder.replay.names import Names
-from recorder.replay.partitions import Asked, Place, Topic
-from recorder.replay.plan import Again, Exchange, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
+from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, batches
 from recorder.replay.sessions.fetch_sessions import epoch_after
 
@@ -77,10 +77,10 @@ class _Flight:
     closes: bool
     table: Table
     topics: dict[str, Topic]
-    places: list[Place]
-    leaving: set[Place] = field(default_factory=set)
-    decided: dict[Place, list[Decision]] = field(default_factory=dict)
-    written: set[Place] = field(default_factory=set)
+    places: list[TopicPartition]
+    leaving: set[TopicPartition] = field(default_factory=set)
+    decided: dict[TopicPartition, list[Decision]] = field(default_factory=dict)
+    written: set[TopicPartition] = field(default_factory=set)
     parts: dict[int, _Own | None] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     has_left: bool = False
@@ -136,7 +136,7 @@ class ShareSessions:
         for node, own in flight.parts.items():
             self._put(flight.member, node, own)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Sends the request again if a session has to begin anew, unless the recorded one had to as well."""
         flight = self._flights.get(exchange.origin)
         if flight is None:
@@ -144,7 +144,7 @@ class ShareSessions:
         if flight.begins_anew:
             flight.begins_anew = False
             if (exchange.answer or {}).get("error_code", 0) not in NEW_SESSION:
-                return Again()
+                return Resend()
         del self._flights[exchange.origin]
         return None
 
@@ -210,7 +210,7 @@ class ShareSessions:
         elif exchange.api_key == SHARE_FETCH:
             by[exchange.connection] = {
                 (each.topic, each.partition)
-                for each in partitions.asked(SHARE_FETCH, values)
+                for each in partitions.in_request(SHARE_FETCH, values)
                 if (self._names.recorded_topic(each.topic), each.partition) not in flight.leaving
             }
         epoch = flight.epochs[node] = -1 if flight.closes and not by else own.epoch
@@ -237,7 +237,7 @@ class ShareSessions:
             is_unknown = answer["error_code"] in NEW_SESSION and flight.epochs.get(node, 0) > 0
             flight.begins_anew |= flight.is_fetch and is_unknown
         if exchange.api_key == SHARE_FETCH:
-            for each in partitions.told(SHARE_FETCH, answer):
+            for each in partitions.in_answer(SHARE_FETCH, answer):
                 topic = self._names.recorded_topic(each.topic)
                 for found in each.values["acquired_records"] if topic is not None else ():
                     place = topic or "", each.partition
@@ -254,13 +254,13 @@ class ShareSessions:
         member = values["group_id"] or "", values["member_id"] or ""
         epoch, key = values["share_session_epoch"], (member, exchange.connection)
         topics: dict[str, Topic] = {}
-        places: dict[Place, None] = {}
+        places: dict[TopicPartition, None] = {}
         for name, each in self._acknowledged(exchange, values):
             topics[name], places[name, each.partition] = each.topic, None
             self._decisions.decide(member[0], (name, each.partition), each.values["acknowledgement_batches"])
         table = {} if epoch == 0 else self._tables.get(key, {})
         if exchange.api_key == SHARE_FETCH:
-            for each in partitions.asked(SHARE_FETCH, values):
+            for each in partitions.in_request(SHARE_FETCH, values):
                 table[each.topic, each.partition] = each.values | {"acknowledgement_batches": []}
             # as brokers do: a partition that is both named and forgotten is forgotten
             for topic in values["forgotten_topics_data"]:
@@ -289,14 +289,14 @@ class ShareSessions:
             found[topic][index]["acknowledgement_batches"] = batches(decided)
         return [{"topic_id": topic, "partitions": [*inner.values()]} for topic, inner in found.items() if inner]
 
-    def _asked(self, values: Values) -> Iterator[Place]:
+    def _asked(self, values: Values) -> Iterator[TopicPartition]:
         """The partitions that a translated request names, by recorded topic."""
-        for each in partitions.asked(SHARE_FETCH, values):
+        for each in partitions.in_request(SHARE_FETCH, values):
             topic = self._names.recorded_topic(each.topic)
             if topic is not None:
                 yield topic, each.partition
 
-    def _decided(self, exchange: Exchange, flight: _Flight, values: Values) -> dict[Place, list[Decision]]:
+    def _decided(self, exchange: Exchange, flight: _Flight, values: Values) -> dict[TopicPartition, list[Decision]]:
         """The acknowledgements that a request may send."""
         found = {place: self._decisions.due(flight.member, place) for place in flight.places}
         for topic, each in self._acknowledged(exchange, values) if values.get("is_renew_ack") else ():
@@ -304,13 +304,13 @@ class ShareSessions:
             found[place] = self._decisions.renewed(flight.member, place, each.values["acknowledgement_batches"])
         return {place: decided for place, decided in found.items() if decided}
 
-    def _acknowledged(self, exchange: Exchange, values: Values) -> Iterator[tuple[str, Asked]]:
-        for each in partitions.asked(exchange.api_key, values):
+    def _acknowledged(self, exchange: Exchange, values: Values) -> Iterator[tuple[str, PartitionEntry]]:
+        for each in partitions.in_request(exchange.api_key, values):
             topic = self._names.topic(each.topic)
             if topic is not None:
                 yield topic, each
 
-    def _give_back(self, flight: _Flight, places: Iterable[Place]) -> None:
+    def _give_back(self, flight: _Flight, places: Iterable[TopicPartition]) -> None:
         for place in places:
             self._decisions.give_back(flight.member, place, flight.decided.pop(place, ()))
 
@@ -331,7 +331,7 @@ def _changes(values: Values, epoch: int, before: set[Key], wanted: set[Key]) -> 
     """The partitions that a ShareFetch names: those new to the session, and those with acknowledgements."""
     named: dict[Topic, list[Values]] = {}
     gone = before - wanted if epoch > 0 else set()
-    for each in partitions.asked(SHARE_FETCH, values):
+    for each in partitions.in_request(SHARE_FETCH, values):
         key, acknowledged = (each.topic, each.partition), each.values["acknowledgement_batches"] if epoch else []
         if acknowledged or (epoch >= 0 and key in wanted - before):
             named.setdefault(each.topic, []).append(each.values | {"acknowledgement_batches": acknowledged})

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_GROUP_HEARTBEAT
 from recorder.replay.cluster import GROUP
 from recorder.replay.names import Names
-from recorder.replay.partitions import Place
-from recorder.replay.plan import Exchange, Hold, Made, Needs, Reason, Refusal, ToCoordinator, Values
+from recorder.replay.partitions import TopicPartition
+from recorder.replay.plan import AskFirst, Exchange, Hold, MadeRequest, Reason, Refusal, ToCoordinator, Values
 
 PURPOSE = "to have share groups begin where the recorded ones did"
 _JOIN = 0
@@ -23,7 +23,7 @@ _JOIN = 0
 _END = 2**63 - 1
 # (recorded topic, partition, recorded offset) -> the target's offset
 Expected = Callable[[str, int, int], int]
-Starts = Mapping[str, Mapping[Place, int]]
+Starts = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class ShareStarts:
@@ -53,9 +53,9 @@ class ShareStarts:
         if not self._starts.get(group):
             return None
         self._asked.add(group)
-        return Needs((self._made(group, self._starts.pop(group)),))
+        return AskFirst((self._made(group, self._starts.pop(group)),))
 
-    def _made(self, group: str, starts: Mapping[Place, int]) -> Made:
+    def _made(self, group: str, starts: Mapping[TopicPartition, int]) -> MadeRequest:
         topics: dict[str, list[Values]] = {}
         others = {(topic, index): _END for topic, _ in starts for index in range(self._partitions.get(topic, 0))}
         for (topic, partition), offset in sorted((others | {**starts}).items()):
@@ -72,7 +72,7 @@ class ShareStarts:
         def done(answer: Values | None) -> None:
             self._asked.discard(group)
 
-        return Made(ALTER_SHARE_GROUP_OFFSETS, values, ToCoordinator(GROUP, name), PURPOSE, done)
+        return MadeRequest(ALTER_SHARE_GROUP_OFFSETS, values, ToCoordinator(GROUP, name), PURPOSE, done)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """Does nothing."""

@@ -43,7 +43,7 @@ class Loss(Exception):
         self.withheld = withheld
 
 
-class Kept(NamedTuple):
+class KeptField(NamedTuple):
     """A field of both versions. `inner`: the plan of its structs."""
 
     name: str
@@ -52,7 +52,7 @@ class Kept(NamedTuple):
     inner: Plan | None
 
 
-class Named(NamedTuple):
+class TopicFields(NamedTuple):
     """The fields that identify a topic in the two versions; None if a version has no such field."""
 
     name_before: str | None
@@ -70,10 +70,10 @@ class Plan(NamedTuple):
         tags: the known tags of the later version; None if it has no tag buffer.
     """
 
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptField, ...]
     lost: tuple[Slot, ...]
     new: tuple[Slot, ...]
-    topic: Named | None
+    topic: TopicFields | None
     tags: frozenset[int] | None
 
 
@@ -113,14 +113,14 @@ def _struct_plan(old: Struct, new: Struct, flexible: bool) -> Plan:
     )
 
 
-def _kept(before: Slot, after: Slot, flexible: bool) -> Kept:
+def _kept(before: Slot, after: Slot, flexible: bool) -> KeptField:
     inner = _struct_plan(before.struct, after.struct, flexible) if before.struct and after.struct else None
-    return Kept(after.name, before, after, inner)
+    return KeptField(after.name, before, after, inner)
 
 
-def _named(before: Mapping[str, Slot], after: Mapping[str, Slot]) -> Named | None:
+def _named(before: Mapping[str, Slot], after: Mapping[str, Slot]) -> TopicFields | None:
     """The fields that identify a topic, if the two versions do so in different ways."""
-    found = Named(
+    found = TopicFields(
         _only(before, "topic_name"), _only(before, "topic_id"), _only(after, "topic_name"), _only(after, "topic_id")
     )
     says_both = (found.name_before or found.name_after) and (found.id_before or found.id_after)
@@ -133,7 +133,7 @@ def _only(slots: Mapping[str, Slot], mark: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _same_nulls(before: Mapping[str, Slot], after: Mapping[str, Slot], topic: Named) -> bool:
+def _same_nulls(before: Mapping[str, Slot], after: Mapping[str, Slot], topic: TopicFields) -> bool:
     return not topic.name_after or before[topic.name_after].nullable == after[topic.name_after].nullable
 
 
@@ -169,7 +169,7 @@ class _Recoding:
             if slot.name in values and not is_default(slot, values[slot.name]):
                 raise _lost(path + slot.name)
 
-    def _kept(self, kept: Kept, values: Mapping[str, Any], path: str) -> Any:
+    def _kept(self, kept: KeptField, values: Mapping[str, Any], path: str) -> Any:
         value = values[kept.name]
         if value is None:
             return self._null(kept, path)
@@ -179,7 +179,7 @@ class _Recoding:
             return [self.struct(kept.inner, one, f"{path}{kept.name}.") for one in value]
         return self.struct(kept.inner, value, f"{path}{kept.name}.")
 
-    def _null(self, kept: Kept, path: str) -> Any:
+    def _null(self, kept: KeptField, path: str) -> Any:
         """Null, or the default if the later version has no null."""
         if kept.after.nullable or not self._strict:
             return None if kept.after.nullable else kept.after.default
@@ -187,7 +187,7 @@ class _Recoding:
             return None  # `_topic` looks for the id
         raise _lost(path + kept.name)
 
-    def _topic(self, topic: Named, plan: Plan, values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    def _topic(self, topic: TopicFields, plan: Plan, values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
         """The fields of the later version that identify a topic."""
         name = values.get(topic.name_before) if topic.name_before else None
         topic_id = values.get(topic.id_before, NO_ID) if topic.id_before else NO_ID

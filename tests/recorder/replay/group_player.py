@@ -16,7 +16,7 @@ from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Again, AnsweredBefore, Exchange, Hold, Made, Reason, Values, Withheld
+from recorder.replay.plan import AnsweredBefore, Exchange, Hold, MadeRequest, Reason, Resend, Values, Withheld
 from recorder.replay.requests.apis import MEMBERSHIP
 from tests.recorder.replay.group_clients import like_recorded
 from tests.recorder.replay.group_coordinator import MILLISECOND, SECOND, Clock
@@ -67,7 +67,7 @@ class Player:
     withheld: list[tuple[Exchange, Withheld]] = field(default_factory=list)
     answers: dict[Exchange, Values] = field(default_factory=dict)
     before: list[Exchange] = field(default_factory=list)
-    made: list[Made] = field(default_factory=list)
+    made: list[MadeRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.pairs = Pairs()
@@ -226,12 +226,12 @@ class Player:
 
     def _answered(self, playing: Playing, values: Values, answer: Values) -> None:
         again = self.groups.answered(playing.exchange, values, answer, self.clock.now)
-        assert again is None or isinstance(again, Again)
+        assert again is None or isinstance(again, Resend)
         if again is None:
             playing.done = True
             self.answers[playing.exchange] = answer
 
-    def _send_made(self, made: Made) -> None:
+    def _send_made(self, made: MadeRequest) -> None:
         self.made.append(made)
         known = wire.versions(made.api_key)
 

@@ -7,7 +7,7 @@ from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Again, Exchange, Made, Refusal, Values
+from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
 from tests.recorder.replay.group_clients import answer_to, like_recorded, recorded
 
 GROUP = "g"
@@ -69,7 +69,7 @@ class Script:
         self.groups.sent(exchange, sent, self.now)
         return exchange, sent
 
-    def answer(self, exchange: Exchange, sent: Values, answer: Values) -> Again | None:
+    def answer(self, exchange: Exchange, sent: Values, answer: Values) -> Resend | None:
         return self.groups.answered(exchange, sent, like_recorded(exchange, answer), self.now)
 
     def pass_by(
@@ -96,5 +96,5 @@ class Script:
         answer, found = joined(member, generation, leader or member), joined(target, on_target, elected or target)
         self.pass_by(11, 5, JOIN | {"member_id": member}, answer, found, connection)
 
-    def made(self) -> list[Made]:
+    def made(self) -> list[MadeRequest]:
         return self.groups.tick(self.now)[0]

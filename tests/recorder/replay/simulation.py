@@ -22,9 +22,9 @@ from recorder.replay.engine.world import World, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Result, Source, Target
-from recorder.replay.plan import Exchange, Origin, Peer, Place
+from recorder.replay.plan import Exchange, FramePlace, Origin, Peer
 from recorder.replay.prepare import Prepared
-from recorder.replay.stream import Answered, Asked, Closed, Happening, Opened
+from recorder.replay.stream import AnswerRecorded, ConnectionClosed, ConnectionOpened, Happening, RequestRecorded
 from recorder.replay.survey import survey
 
 MS = 10**6
@@ -38,7 +38,7 @@ class Recording:
     def __init__(self) -> None:
         self.happenings: list[Happening] = []
         self._numbers: dict[int, count[int]] = defaultdict(count)
-        self.frames: dict[Place | None, bytes] = {}
+        self.frames: dict[FramePlace | None, bytes] = {}
 
     def asks(self, at: float, connection: int, key: int, version: int, values: Values, **other: Any) -> Exchange:
         """A request; its connection's name is its client id."""
@@ -48,18 +48,18 @@ class Recording:
         ns = round(at * MS)
         exchange = Exchange(origin, key, version, frame, ns, ns, Peer("10.0.0.1", client_id), node=1, wall_ns=ns)
         exchange = replace(exchange, **{"place": self._placed(frame)} | other)
-        self.happenings.append(Asked(ns, exchange, "main"))
+        self.happenings.append(RequestRecorded(ns, exchange, "main"))
         return exchange
 
     def answers(self, at: float, exchange: Exchange, values: Values | bytes) -> None:
         """The answer to an exchange: its values, or its frame."""
         frame = values if isinstance(values, bytes) else _written(exchange, 1, values)
-        told = Answered(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
+        told = AnswerRecorded(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
         self.happenings.append(told._replace(place=self._placed(frame)))
 
-    def _placed(self, frame: bytes) -> Place:
+    def _placed(self, frame: bytes) -> FramePlace:
         """Where a frame can be read again."""
-        place = Place("capture", 0, len(self.frames))
+        place = FramePlace("capture", 0, len(self.frames))
         self.frames[place] = frame
         return place
 
@@ -70,10 +70,10 @@ class Recording:
         return exchange
 
     def opens(self, at: float, connection: int) -> None:
-        self.happenings.append(Opened(round(at * MS), ("s", connection)))
+        self.happenings.append(ConnectionOpened(round(at * MS), ("s", connection)))
 
     def closes(self, at: float, connection: int) -> None:
-        self.happenings.append(Closed(round(at * MS), ("s", connection)))
+        self.happenings.append(ConnectionClosed(round(at * MS), ("s", connection)))
 
 
 class Got(NamedTuple):

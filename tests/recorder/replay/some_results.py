@@ -24,7 +24,7 @@ from recorder.replay.outcome import (
     Touched,
 )
 from recorder.replay.plan import Exchange, Origin, Peer, Reason
-from recorder.replay.results import kept
+from recorder.replay.results import mismatches
 from tests.hostile_text import TEXT
 
 SECOND = 10**9
@@ -152,7 +152,7 @@ def commit_mismatch(at: int = 0) -> Mismatch:
     )
     difference = Difference("topics[orders].partitions[0].error_code", "0", "22")
     answer = encode_response(OFFSET_COMMIT, 6, at, refused | {"throttle_time_ms": 5})
-    return kept.mismatch(exchange, "error", [difference], answer, at_ns=START + at * SECOND)
+    return mismatches.of_exchange(exchange, "error", [difference], answer, at_ns=START + at * SECOND)
 
 
 def produce_mismatch() -> Mismatch:
@@ -167,7 +167,7 @@ def produce_mismatch() -> Mismatch:
         Peer("10.0.3.20", "billing"),
         answer_frame=encode_response(PRODUCE, 9, 1, {"responses": []}),
     )
-    return kept.mismatch(exchange, "unanswered", [], None, at_ns=START)
+    return mismatches.of_exchange(exchange, "unanswered", [], None, at_ns=START)
 
 
 def secret_mismatch() -> Mismatch:
@@ -189,7 +189,7 @@ def secret_mismatch() -> Mismatch:
         answer_frame=answer("\0" * len(SECRET)),
     )
     difference = Difference("results[2 orders].configs[sasl.jaas.config].value", "\0" * len(SECRET), SECRET)
-    return kept.mismatch(exchange, "value", [difference], answer(SECRET))
+    return mismatches.of_exchange(exchange, "value", [difference], answer(SECRET))
 
 
 def plan() -> Plan:

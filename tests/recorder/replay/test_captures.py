@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.wire.keys import LIST_OFFSETS
 from recorder.replay.options import Options
 from recorder.replay.plan import Reason
-from recorder.replay.stream import Answered, Asked, Happening, happenings
+from recorder.replay.stream import AnswerRecorded, Happening, RequestRecorded, happenings
 from tests.recorder.replay.captures import NOON_NS, SESSION, Row, event, request, response, write
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simple import LIST_VERSION, answered, list_answer, listed
@@ -36,9 +36,9 @@ def torn(random: Random, happened: list[Happening], lost: float, cut: float) -> 
 
 
 def _cut(happening: Happening) -> Happening:
-    if isinstance(happening, Asked):
+    if isinstance(happening, RequestRecorded):
         return happening._replace(exchange=replace(happening.exchange, frame=None, fault=Reason.CUT))
-    return happening._replace(frame=None) if isinstance(happening, Answered) else happening
+    return happening._replace(frame=None) if isinstance(happening, AnswerRecorded) else happening
 
 
 @examples(30, derandomize=True)
@@ -60,7 +60,7 @@ def test_whatever_a_capture_lacks_it_is_played_to_its_end_and_leaves_the_target_
     target = Kafka.other(random, is_v2=is_v2)
     options = Options(speed=speed)
     found = Simulation(recording, target.of_replay, options, cluster=target.cluster(), prepared=target.prepared())
-    asked = sum(isinstance(each, Asked) for each in recording.happenings)
+    asked = sum(isinstance(each, RequestRecorded) for each in recording.happenings)
     result = found.run()
     assert found.engine.finished
     totals = result.totals

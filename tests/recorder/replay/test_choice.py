@@ -15,7 +15,7 @@ from recorder.inspect.wanted import Wanted
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
 from recorder.replay.plan import Origin
-from recorder.replay.stream import Asked, happenings
+from recorder.replay.stream import RequestRecorded, happenings
 from tests.recorder.replay.captures import NOON_NS, SESSION, request, write
 
 OTHER = "20261121T120000Z-xyz"
@@ -24,7 +24,7 @@ CLIENTS = ("app", "127.0.0.1", "127.0.0.1:50001", "127.0.0.1:5000", "127.0", "[:
 
 
 def played(folder: Path, choice: Choice, sessions: tuple[str, ...] = ()) -> list[Origin]:
-    found = (row.exchange for row in happenings(folder, sessions) if isinstance(row, Asked))
+    found = (row.exchange for row in happenings(folder, sessions) if isinstance(row, RequestRecorded))
     return sorted(exchange.origin for exchange in found if choice.plays(exchange))
 
 

@@ -34,10 +34,10 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.records import Streams
-from recorder.replay.consumers.shared import Shared
+from recorder.replay.consumers.shared_records import SharedRecords
 from recorder.replay.mapping import Pairs
 from recorder.replay.options import Options
-from recorder.replay.plan import Exchange, Needs, Origin
+from recorder.replay.plan import AskFirst, Exchange, Origin
 from recorder.replay.producers.translator import Producers
 from recorder.replay.sessions.fetch_sessions import FetchSessions
 from recorder.replay.sessions.share_sessions import ShareSessions
@@ -107,7 +107,7 @@ def played(rooms: list[Any], sessions: list[Any], each: Exchange, answer: Any, h
     for room in rooms:
         refused = room.request(each, values, 0)
         if refused is not None:
-            for made in refused.made if isinstance(refused, Needs) else ():
+            for made in refused.made if isinstance(refused, AskFirst) else ():
                 made.done(None)
             for other in rooms:
                 other.lost(each, None)
@@ -136,7 +136,7 @@ def test_no_request_and_no_answer_raises_more_than_a_wire_error(api_key: int, se
         ShareSessions(told, lambda topic, partition, offset: offset),
     )
     producers = Producers(told, cluster, Pairs(), Options(), lambda key, version: version)
-    sharing = [Shared(told, Streams()), Assignments(told), ShareStarts(told, {}, {}, lambda *_: 0)]
+    sharing = [SharedRecords(told, Streams()), Assignments(told), ShareStarts(told, {}, {}, lambda *_: 0)]
     rooms = [producers, fetches, shares, *sharing, Offsets(told, {}, {}, {}, random.choice([0, 2**62]))]
     values = Values(random)
     for number in range(4):

@@ -21,9 +21,9 @@ from proxy.wire.keys import (
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Made, ToNode, Values
+from recorder.replay.plan import MadeRequest, ToNode, Values
 from recorder.replay.prepare import Preparation, Prepared
-from recorder.replay.survey import Found, Survey
+from recorder.replay.survey import NameUse, Survey
 from tests.recorder.replay.simulation import one_node
 
 NO_GROUP = 69
@@ -32,7 +32,7 @@ DESCRIBES = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STR
 
 
 def prepared(
-    survey: Survey, answer: Callable[[Made], Values | None], *, cluster: Cluster | None = None, **options: Any
+    survey: Survey, answer: Callable[[MadeRequest], Values | None], *, cluster: Cluster | None = None, **options: Any
 ) -> Prepared:
     cluster = cluster or one_node(("there", 1))
     preparation = Preparation(survey, Names("", {}, cluster), cluster, Options(**options), may_write=True)
@@ -47,13 +47,13 @@ def prepared(
 
 
 def using(*topics: str, created: tuple[str, ...] = ()) -> Survey:
-    return Survey(used={name: Found(1) for name in topics}, created={*created})
+    return Survey(used={name: NameUse(1) for name in topics}, created={*created})
 
 
 def test_topics_that_the_recording_makes_and_kafkas_own_need_not_be_there() -> None:
-    asked: list[Made] = []
+    asked: list[MadeRequest] = []
 
-    def answer(made: Made) -> None:
+    def answer(made: MadeRequest) -> None:
         asked.append(made)
 
     found = prepared(using("there", "__cluster_metadata", "made", created=("made",)), answer)
@@ -80,9 +80,9 @@ def test_what_a_target_says_of_a_topic_that_it_does_not_make_is_told() -> None:
 def test_what_a_target_says_of_partitions_that_it_does_not_add_is_told() -> None:
     survey = using("there")
     survey.topics = {"there": 3}
-    asked: list[Made] = []
+    asked: list[MadeRequest] = []
 
-    def answer(made: Made) -> Values | None:
+    def answer(made: MadeRequest) -> Values | None:
         if made.api_key != CREATE_PARTITIONS:
             return None
         asked.append(made)
@@ -95,12 +95,12 @@ def test_what_a_target_says_of_partitions_that_it_does_not_add_is_told() -> None
 
 
 def test_the_ends_of_all_logs_of_a_node_are_one_question_each() -> None:
-    asked: list[Made] = []
+    asked: list[MadeRequest] = []
     cluster = one_node(("there", 40), ("too", 2))
     cluster.nodes[2] = ("127.0.0.1", 9093)
     cluster.leaders |= {("there", index): 2 for index in range(20)}
 
-    def answer(made: Made) -> Values | None:
+    def answer(made: MadeRequest) -> Values | None:
         asked.append(made)
         if made.api_key != LIST_OFFSETS:
             return None
@@ -132,10 +132,10 @@ def test_the_log_of_a_topic_that_will_be_made_begins_at_0() -> None:
     assert (found.starts, found.ends) == ({("made", 2): 0}, {("made", 2): 0})
 
 
-def groups(kind: int | None, members: list[Values]) -> Callable[[Made], Values | None]:
+def groups(kind: int | None, members: list[Values]) -> Callable[[MadeRequest], Values | None]:
     """A target that has the group as this kind."""
 
-    def answer(made: Made) -> Values | None:
+    def answer(made: MadeRequest) -> Values | None:
         if made.api_key == OFFSET_FETCH:
             return {"error_code": 0, "topics": []}
         if made.api_key not in DESCRIBES:
@@ -149,7 +149,7 @@ def groups(kind: int | None, members: list[Values]) -> Callable[[Made], Values |
 
 
 def playing() -> Survey:
-    return Survey(groups={"g": Found(1, is_written=True)})
+    return Survey(groups={"g": NameUse(1, is_written=True)})
 
 
 def test_a_group_of_any_kind_that_has_members_is_refused() -> None:
@@ -165,9 +165,9 @@ def test_a_group_that_the_target_does_not_have_is_the_replays() -> None:
 
 
 def test_logs_are_asked_for_once_their_leaders_are_known() -> None:
-    asked: list[Made] = []
+    asked: list[MadeRequest] = []
 
-    def answer(made: Made) -> None:
+    def answer(made: MadeRequest) -> None:
         asked.append(made)
 
     prepared(using("there"), answer)
@@ -182,7 +182,7 @@ def test_a_share_group_whose_beginning_is_overwritten_is_named() -> None:
 
 
 def test_a_group_of_which_the_target_says_nothing_is_refused() -> None:
-    def denied(made: Made) -> Values | None:
+    def denied(made: MadeRequest) -> Values | None:
         told = [{"error_code": GROUP_AUTHORIZATION_FAILED, "group_state": "", "members": []}]
         return {"groups": told} if made.api_key in DESCRIBES else None
 
@@ -193,15 +193,15 @@ def test_a_group_of_which_the_target_says_nothing_is_refused() -> None:
 
 
 def test_a_group_whose_name_no_prefix_changes_is_looked_at_all_the_same() -> None:
-    survey = Survey(groups={"__canary": Found(1, is_written=True)})
+    survey = Survey(groups={"__canary": NameUse(1, is_written=True)})
     (refused,) = prepared(survey, groups(DESCRIBE_GROUPS, [{}]), prefix="p-").refusals
     assert refused.startswith("group __canary has members on the target")
 
 
 def test_every_question_about_groups_can_be_written() -> None:
-    asked: list[Made] = []
+    asked: list[MadeRequest] = []
 
-    def answer(made: Made) -> Values | None:
+    def answer(made: MadeRequest) -> Values | None:
         asked.append(made)
         return groups(None, [])(made)
 

@@ -13,7 +13,16 @@ from recorder.capture.frames import DamagedFileError, frames_schema
 from recorder.capture.reader import last_ns
 from recorder.replay import stream
 from recorder.replay.plan import Reason
-from recorder.replay.stream import Answered, Asked, Closed, Node, Opened, Reads, happenings, in_steps
+from recorder.replay.stream import (
+    AnswerRecorded,
+    ConnectionClosed,
+    ConnectionOpened,
+    DiskRead,
+    NodeFound,
+    RequestRecorded,
+    happenings,
+    in_steps,
+)
 from tests.recorder.replay.captures import NOON_NS, SESSION, Row, event, request, response, row, write
 
 OTHER = "20261121T120000Z-xyz"
@@ -25,21 +34,21 @@ def test_an_exchange_is_told_with_its_connection_in_the_order_of_time(tmp_path: 
     frames = [request(20, 1, 0, METADATA, 12, {"topics": None}), response(30, 1, 0, METADATA, 12, {})]
     write(tmp_path, frames, [event(10, 1, "opened"), event(40, 1, "closed")])
     found = [*happenings(tmp_path)]
-    assert [type(each) for each in found] == [Opened, Asked, Answered, Closed]
+    assert [type(each) for each in found] == [ConnectionOpened, RequestRecorded, AnswerRecorded, ConnectionClosed]
     assert [each.ns - NOON_NS for each in found] == [10, 20, 30, 40]
 
 
 def test_a_connection_is_opened_before_its_frames_and_closed_behind_them_at_one_time(tmp_path: Path) -> None:
     frames = [request(10, 1, 0, METADATA, 12, {"topics": None})]
     write(tmp_path, frames, [event(10, 1, "opened"), event(10, 1, "closed")])
-    assert [type(each) for each in happenings(tmp_path)] == [Opened, Asked, Closed]
+    assert [type(each) for each in happenings(tmp_path)] == [ConnectionOpened, RequestRecorded, ConnectionClosed]
 
 
 def test_the_request_has_what_the_replay_needs(tmp_path: Path) -> None:
     asked = request(20, 3, 4, METADATA, 12, {"topics": None}, node=2, principal="User:alice", first_mono_ns=15)
     write(tmp_path, [asked])
     (found,) = happenings(tmp_path)
-    assert isinstance(found, Asked)
+    assert isinstance(found, RequestRecorded)
     exchange = found.exchange
     assert exchange.origin == (SESSION, 3, 4)
     assert (exchange.first_ns - NOON_NS, exchange.at_ns - NOON_NS) == (15, 20)
@@ -79,7 +88,9 @@ def test_every_frame_comes_once_and_none_before_an_earlier_one(times: list[int],
         request(ns, 1, at, METADATA, 12, {"topics": None}, session=names[at % sessions]) for at, ns in enumerate(times)
     ]
     with TemporaryDirectory() as folder:
-        found = [each for each in happenings(write(Path(folder), rows, group=group)) if isinstance(each, Asked)]
+        found = [
+            each for each in happenings(write(Path(folder), rows, group=group)) if isinstance(each, RequestRecorded)
+        ]
     assert [each.ns for each in found] == sorted(each.ns for each in found)
     wanted = sorted((NOON_NS + ns, names[at % sessions], at) for at, ns in enumerate(times))
     assert sorted((each.ns, each.exchange.origin.session, each.exchange.origin.exchange) for each in found) == wanted
@@ -100,7 +111,7 @@ def test_every_frame_has_its_own_bytes_in_whatever_order_they_are_stored(
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(stream, "_WINDOW", window)
         write(Path(folder), rows, group=100, **stored)
-        found = [each.exchange for each in happenings(Path(folder)) if isinstance(each, Asked)]
+        found = [each.exchange for each in happenings(Path(folder)) if isinstance(each, RequestRecorded)]
     assert [(each.at_ns - NOON_NS, each.frame) for each in found] == sorted(zip(times, frames, strict=True))
 
 
@@ -109,7 +120,7 @@ def test_before_frames_are_read_a_step_says_so(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(stream, "_WINDOW_FRAMES", 2)
     rows = [row(ns, 1, 2 * ns, b"x", api_key=METADATA, api_version=12) for ns in range(5)]
     steps = [*in_steps(write(tmp_path, rows, group=10))]
-    assert [isinstance(each, Reads) for each in steps] == [True, True, False, False, True, False, False, True, False]
+    assert [isinstance(each, DiskRead) for each in steps] == [True, True, False, False, True, False, False, True, False]
 
 
 def test_frames_that_can_not_be_sent_say_why(tmp_path: Path) -> None:
@@ -122,7 +133,7 @@ def test_frames_that_can_not_be_sent_say_why(tmp_path: Path) -> None:
         Reason.OLD_DIALECT: row(4, 1, 6, b"x" * 20, **(frame | {"dialect": "kafka-0.7"})),
     }
     write(tmp_path, [*reasons.values(), row(5, 1, 8, b"", **frame) | {"frame": None}])
-    found = [each.exchange.fault for each in happenings(tmp_path) if isinstance(each, Asked)]
+    found = [each.exchange.fault for each in happenings(tmp_path) if isinstance(each, RequestRecorded)]
     assert found == [*reasons, Reason.CUT]
 
 
@@ -130,7 +141,7 @@ def test_an_answer_with_masked_bytes_is_known_to_have_come_and_not_used(tmp_path
     answer = response(20, 1, 0, METADATA, 12, {}, masked=[{"start": 0, "length": 4}])
     write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None}), answer])
     _, found = happenings(tmp_path)
-    assert isinstance(found, Answered)
+    assert isinstance(found, AnswerRecorded)
     assert found.frame is None
 
 
@@ -144,16 +155,16 @@ def test_nodes_are_told_with_the_address_that_was_dialled(tmp_path: Path) -> Non
     frames = [request(20, 1, 0, METADATA, 12, {"topics": None})]
     write(tmp_path, frames, [event(5, None, "node", detail=detail), event(6, None, "node", detail="[]")])
     first, _ = happenings(tmp_path)
-    assert isinstance(first, Node)
+    assert isinstance(first, NodeFound)
     assert (first.node, first.address) == (2, "b2:9092")
 
 
 def test_only_sessions_that_are_wanted_are_read(tmp_path: Path) -> None:
     rows = [request(1, 1, 0, METADATA, 12, {}, session=name) for name in (SESSION, OTHER)]
     write(tmp_path, rows)
-    assert [each.exchange.origin.session for each in happenings(tmp_path, [OTHER[:-1]]) if isinstance(each, Asked)] == [
-        OTHER
-    ]
+    assert [
+        each.exchange.origin.session for each in happenings(tmp_path, [OTHER[:-1]]) if isinstance(each, RequestRecorded)
+    ] == [OTHER]
 
 
 @pytest.mark.parametrize("at", [0, 1], ids=["first", "later"])
@@ -176,7 +187,7 @@ def test_a_file_without_rows_is_passed_over(tmp_path: Path) -> None:
     pq.write_table(frames_schema().empty_table(), folder / f"{SESSION}-0-0.parquet")
     pq.ParquetWriter(folder / f"{SESSION}-2-2.parquet", frames_schema()).close()
     pq.ParquetWriter(folder / f"{OTHER}-1-1.parquet", frames_schema()).close()
-    assert [type(each) for each in happenings(tmp_path)] == [Asked]
+    assert [type(each) for each in happenings(tmp_path)] == [RequestRecorded]
 
 
 def test_the_last_time_is_that_of_the_last_frame(tmp_path: Path) -> None:
@@ -195,5 +206,11 @@ def test_of_several_clusters_the_one_that_is_wanted_is_told_and_what_is_of_the_w
     ]
     write(tmp_path, frames, [event(5, number, "opened", cluster=name) for number, name in ((1, "one"), (2, "two"))])
     found = [*happenings(tmp_path, cluster="two")]
-    assert [type(each) for each in found] == [Opened, Asked, Asked, Answered, Answered]
-    assert {each.origin.connection for each in found if isinstance(each, Answered)} == {2, 3}
+    assert [type(each) for each in found] == [
+        ConnectionOpened,
+        RequestRecorded,
+        RequestRecorded,
+        AnswerRecorded,
+        AnswerRecorded,
+    ]
+    assert {each.origin.connection for each in found if isinstance(each, AnswerRecorded)} == {2, 3}

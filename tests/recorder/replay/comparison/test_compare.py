@@ -30,14 +30,14 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     SYNC_GROUP,
 )
-from recorder.replay.comparison.compare import MOST_DIFFERENCES, Difference, Kind, verdict
+from recorder.replay.comparison.compare import MOST_DIFFERENCES, Difference, DifferenceKind, verdict
+from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import Ways, named_by
-from recorder.replay.comparison.known import Unknown
-from recorder.replay.comparison.lines import Line, Lines, lines
-from recorder.replay.comparison.places import WITH_BROKERS_SETTINGS
+from recorder.replay.comparison.known import NoCounterparts
 from recorder.replay.comparison.shown import MOST_CHARACTERS
-from recorder.replay.comparison.volatile import How
-from recorder.replay.mapping import What
+from recorder.replay.comparison.struct_paths import WITH_BROKERS_SETTINGS
+from recorder.replay.comparison.volatile import ComparisonRule
+from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Dropped, Reason, Values
 from tests.recorder.replay.sent import SENT
 from tests.strategies import extremes, must_codec, values_of
@@ -54,21 +54,21 @@ seeds = st.integers(0, 10_000)
 class Unchanged:
     """Everything is the same on both sides."""
 
-    same: frozenset[What] = frozenset()
+    same: frozenset[ValueKind] = frozenset()
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable:
         return recorded
 
 
 class Pairs:
     """What is known of some values."""
 
-    same: frozenset[What] = frozenset()
+    same: frozenset[ValueKind] = frozenset()
 
-    def __init__(self, pairs: dict[tuple[What, Hashable, Hashable], Hashable]) -> None:
+    def __init__(self, pairs: dict[tuple[ValueKind, Hashable, Hashable], Hashable]) -> None:
         self.pairs = pairs
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         return self.pairs.get((what, scope, recorded))
 
 
@@ -76,12 +76,12 @@ def a_response(api_key: int, version: int, seed: int) -> Values:
     return values_of(must_codec("response", api_key, version), seed)
 
 
-def distinct(of: Lines, values: Values) -> Values:
+def distinct(of: ComparedFields, values: Values) -> Values:
     """The values without elements of a name that another one has."""
     return {line.name: _distinct(line, values[line.name]) for line in of if line.name in values}
 
 
-def _distinct(line: Line, value: Any) -> Any:
+def _distinct(line: ComparedField, value: Any) -> Any:
     if value is None or not line.inner:
         return value
     if line.named is None:
@@ -92,12 +92,12 @@ def _distinct(line: Line, value: Any) -> Any:
     return list({named_by(line.named, one): one for one in elements}.values())
 
 
-def shuffled(of: Lines, values: Values, random: Random) -> Values:
+def shuffled(of: ComparedFields, values: Values, random: Random) -> Values:
     """The same answer from a broker with another order."""
     return {line.name: _shuffled(line, values[line.name], random) for line in of if line.name in values}
 
 
-def _shuffled(line: Line, value: Any, random: Random) -> Any:
+def _shuffled(line: ComparedField, value: Any, random: Random) -> Any:
     if value is None or not line.inner:
         return random.sample(value, len(value)) if isinstance(value, list) else value
     if line.named is None:
@@ -106,23 +106,23 @@ def _shuffled(line: Line, value: Any, random: Random) -> Any:
     return random.sample(elements, len(elements)) if line.named else elements
 
 
-def structs(of: Lines, values: Values, named: Ways = ()) -> Iterator[tuple[Lines, Ways, Values]]:
+def structs(of: ComparedFields, values: Values, named: Ways = ()) -> Iterator[tuple[ComparedFields, Ways, Values]]:
     """The structs of an answer that are compared, each with its fields, and with those that name it."""
     yield of, named, values
     naming = {field for way in named for field in way}
     for line in (line for line in of if line.name not in naming):
         value = values.get(line.name)
-        if line.is_compared and line.inner and value is not None and line.how is not How.ELECTED:
+        if line.is_compared and line.inner and value is not None and line.how is not ComparisonRule.ELECTED:
             for one in [value] if line.named is None else value:
                 yield from structs(line.inner, one, line.named or ())
 
 
-def must_be_equal(of: Lines, named: Ways, values: Values) -> list[str]:
+def must_be_equal(of: ComparedFields, named: Ways, values: Values) -> list[str]:
     names = {field for way in named for field in way}
     return [
         line.name
         for line in of
-        if line.how is How.EQUAL and line.is_compared and not line.inner and values[line.name] is not None
+        if line.how is ComparisonRule.EQUAL and line.is_compared and not line.inner and values[line.name] is not None
         if line.name not in names and line.name not in BLOBS
     ]
 
@@ -141,27 +141,30 @@ def other(value: Any) -> Any:
     return [*value, other(value[0])] if value else [1]
 
 
-@pytest.mark.parametrize("known", [Unchanged(), Unknown()], ids=["unchanged", "unknown"])
+@pytest.mark.parametrize("known", [Unchanged(), NoCounterparts()], ids=["unchanged", "unknown"])
 @given(response=responses, seed=seeds)
 def test_an_answer_says_the_same_as_itself(known: Any, response: tuple[int, int], seed: int) -> None:
     values = a_response(*response, seed)
-    assert verdict(*response, values, copy.deepcopy(values), known) == (Kind.SAME, ())
+    assert verdict(*response, values, copy.deepcopy(values), known) == (DifferenceKind.SAME, ())
 
 
 @given(response=responses, seed=seeds, random=st.randoms(use_true_random=False))
 def test_the_order_of_elements_does_not_matter(response: tuple[int, int], seed: int, random: Random) -> None:
-    values = distinct(lines(*response), a_response(*response, seed))
-    assert verdict(*response, values, shuffled(lines(*response), values, random), Unchanged()) == (Kind.SAME, ())
+    values = distinct(compared_fields(*response), a_response(*response, seed))
+    assert verdict(*response, values, shuffled(compared_fields(*response), values, random), Unchanged()) == (
+        DifferenceKind.SAME,
+        (),
+    )
 
 
 def a_full_response(api_key: int, version: int, seed: int) -> Values:
     """An answer where no array is empty and nothing is null, every other time."""
     made = a_response(api_key, version, seed) if seed % 2 else extremes(must_codec("response", api_key, version))
-    return distinct(lines(api_key, version), made)
+    return distinct(compared_fields(api_key, version), made)
 
 
 def equal_fields(response: tuple[int, int], values: Values) -> list[tuple[Values, str]]:
-    return [(one[-1], name) for one in structs(lines(*response), values) for name in must_be_equal(*one)]
+    return [(one[-1], name) for one in structs(compared_fields(*response), values) for name in must_be_equal(*one)]
 
 
 WITH_EQUAL_FIELDS = [one for one in PLAIN if equal_fields(one, a_full_response(*one, 0))]
@@ -178,7 +181,7 @@ def test_a_field_that_must_be_equal_is_found_with_its_path(
     struct, name = data.draw(st.sampled_from(found))
     struct[name] = other(struct[name])
     kind, differences = verdict(*response, recorded, replayed, Unchanged())
-    assert kind is Kind.VALUE
+    assert kind is DifferenceKind.VALUE
     assert [one.path.rpartition(".")[2] for one in differences] == [name]
 
 
@@ -189,14 +192,17 @@ def test_an_error_that_differs_is_found_and_nothing_else_of_its_struct(
     recorded = a_full_response(*response, seed)
     replayed = copy.deepcopy(recorded)
     found = [
-        (struct, line.name) for of, _, struct in structs(lines(*response), replayed) for line in of if line.is_error
+        (struct, line.name)
+        for of, _, struct in structs(compared_fields(*response), replayed)
+        for line in of
+        if line.is_error
     ]
     assume(found)
     struct, name = data.draw(st.sampled_from(found))
     was = struct[name]
     struct[name] = 42 if was != 42 else 10
     kind, differences = verdict(*response, recorded, replayed, Unchanged())
-    assert kind is Kind.ERROR
+    assert kind is DifferenceKind.ERROR
     (difference,) = differences
     assert difference.path.endswith(name)
     assert (difference.recorded, difference.replayed) == (str(was), str(struct[name]))
@@ -210,22 +216,22 @@ def metadata(**topic: Any) -> Values:
 
 
 def test_an_exchange_without_a_recorded_answer_is_not_compared() -> None:
-    assert verdict(METADATA, 10, None, metadata(), Unknown()).kind is Kind.UNCOMPARED
-    assert verdict(METADATA, 10, None, None, Unknown()).kind is Kind.SAME
-    assert not Kind.UNCOMPARED.is_mismatch
+    assert verdict(METADATA, 10, None, metadata(), NoCounterparts()).kind is DifferenceKind.UNCOMPARED
+    assert verdict(METADATA, 10, None, None, NoCounterparts()).kind is DifferenceKind.SAME
+    assert not DifferenceKind.UNCOMPARED.is_mismatch
 
 
 def test_an_answer_that_never_came_is_a_mismatch() -> None:
-    assert verdict(METADATA, 10, metadata(), None, Unknown()) == (Kind.UNANSWERED, ())
-    assert Kind.UNANSWERED.is_mismatch
+    assert verdict(METADATA, 10, metadata(), None, NoCounterparts()) == (DifferenceKind.UNANSWERED, ())
+    assert DifferenceKind.UNANSWERED.is_mismatch
 
 
 def test_of_metadata_the_structure_alone_is_compared_and_errors() -> None:
     other_cluster = metadata(partitions=[])
     other_cluster["brokers"], other_cluster["cluster_id"] = [], "d"
-    assert verdict(METADATA, 10, metadata(), other_cluster, Unchanged()).kind is Kind.SAME
+    assert verdict(METADATA, 10, metadata(), other_cluster, Unchanged()).kind is DifferenceKind.SAME
     assert verdict(METADATA, 10, metadata(), metadata(error_code=3), Unchanged()) == (
-        Kind.ERROR,
+        DifferenceKind.ERROR,
         (Difference("topics[t].error_code", "0", "3"),),
     )
 
@@ -236,35 +242,35 @@ def produced(code: int = 0, offset: int = 5, index: int = 0, topic: str = "t") -
 
 
 def test_an_offset_must_be_the_targets_for_the_recorded_one() -> None:
-    known = Pairs({(What.TOPIC_NAME, None, "t"): "p-t", (What.OFFSET, ("t", 0), 5): 105})
-    assert verdict(PRODUCE, 3, produced(), produced(offset=105, topic="p-t"), known).kind is Kind.SAME
+    known = Pairs({(ValueKind.TOPIC_NAME, None, "t"): "p-t", (ValueKind.OFFSET, ("t", 0), 5): 105})
+    assert verdict(PRODUCE, 3, produced(), produced(offset=105, topic="p-t"), known).kind is DifferenceKind.SAME
     assert verdict(PRODUCE, 3, produced(), produced(offset=5, topic="p-t"), known) == (
-        Kind.VALUE,
+        DifferenceKind.VALUE,
         (Difference("responses[t].partition_responses[0].base_offset", "5 (here 105)", "5"),),
     )
 
 
 def test_a_value_without_a_counterpart_must_be_there() -> None:
-    known = Pairs({(What.TOPIC_NAME, None, "t"): "t"})
-    assert verdict(PRODUCE, 3, produced(), produced(offset=7), known).kind is Kind.SAME
-    assert verdict(PRODUCE, 3, produced(), produced(offset=-1), known).kind is Kind.VALUE
+    known = Pairs({(ValueKind.TOPIC_NAME, None, "t"): "t"})
+    assert verdict(PRODUCE, 3, produced(), produced(offset=7), known).kind is DifferenceKind.SAME
+    assert verdict(PRODUCE, 3, produced(), produced(offset=-1), known).kind is DifferenceKind.VALUE
 
 
 def test_records_that_only_the_recorded_cluster_refused_are_no_mismatch() -> None:
-    assert verdict(PRODUCE, 3, produced(6, -1), produced(), Unchanged()).kind is Kind.SAME
-    assert verdict(PRODUCE, 3, produced(), produced(46, -1), Unchanged()).kind is Kind.SAME
+    assert verdict(PRODUCE, 3, produced(6, -1), produced(), Unchanged()).kind is DifferenceKind.SAME
+    assert verdict(PRODUCE, 3, produced(), produced(46, -1), Unchanged()).kind is DifferenceKind.SAME
 
 
 def test_an_element_of_one_side_alone_is_a_mismatch_of_structure() -> None:
     both = produced()
     both["responses"] += produced(topic="u", index=2)["responses"]
     here, there = Difference("responses[u]", "present", ""), Difference("responses[u]", "", "present")
-    assert verdict(PRODUCE, 3, both, produced(), Unchanged()) == (Kind.STRUCTURE, (here,))
-    assert verdict(PRODUCE, 3, produced(), both, Unchanged()) == (Kind.STRUCTURE, (there,))
+    assert verdict(PRODUCE, 3, both, produced(), Unchanged()) == (DifferenceKind.STRUCTURE, (here,))
+    assert verdict(PRODUCE, 3, produced(), both, Unchanged()) == (DifferenceKind.STRUCTURE, (there,))
 
 
 def test_an_element_whose_name_is_unknown_excuses_one_of_the_target() -> None:
-    assert verdict(PRODUCE, 3, produced(), produced(topic="p-t"), Unknown()).kind is Kind.SAME
+    assert verdict(PRODUCE, 3, produced(), produced(topic="p-t"), NoCounterparts()).kind is DifferenceKind.SAME
 
 
 def test_partitions_that_were_not_sent_are_left_out_on_both_sides() -> None:
@@ -273,16 +279,16 @@ def test_partitions_that_were_not_sent_are_left_out_on_both_sides() -> None:
     dropped = [Dropped("t", 0, Reason.NO_PRODUCER)]
     rest = {"responses": both["responses"][1:], "throttle_time_ms": 0}
     for replayed in (rest, {**both, "responses": [*produced(3)["responses"], *rest["responses"]]}):
-        assert verdict(PRODUCE, 3, both, replayed, Unchanged(), dropped=dropped).kind is Kind.SAME
-    assert verdict(PRODUCE, 3, both, rest, Unchanged()).kind is Kind.STRUCTURE
+        assert verdict(PRODUCE, 3, both, replayed, Unchanged(), dropped=dropped).kind is DifferenceKind.SAME
+    assert verdict(PRODUCE, 3, both, rest, Unchanged()).kind is DifferenceKind.STRUCTURE
 
 
 def test_a_producer_is_its_id_and_epoch_together() -> None:
     recorded = {"error_code": 0, "producer_id": 7, "producer_epoch": 0}
-    known = Pairs({(What.PRODUCER, None, (7, 0)): (4000, 2)})
+    known = Pairs({(ValueKind.PRODUCER, None, (7, 0)): (4000, 2)})
     assert verdict(
         INIT_PRODUCER_ID, 1, recorded, recorded | {"producer_id": 4000, "producer_epoch": 2}, known
-    ).kind is (Kind.SAME)
+    ).kind is (DifferenceKind.SAME)
     found = verdict(INIT_PRODUCER_ID, 1, recorded, recorded | {"producer_id": 4000}, known)
     assert [one.path for one in found.differences] == ["producer_id"]
 
@@ -293,8 +299,11 @@ def joined(leader: str, *members: str) -> Values:
 
 
 def test_members_are_compared_where_both_sides_elected_the_same_leader() -> None:
-    assert verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m2"), Unchanged()).kind is Kind.SAME
-    assert verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m1", "m1"), Unchanged()).kind is Kind.STRUCTURE
+    assert verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m2"), Unchanged()).kind is DifferenceKind.SAME
+    assert (
+        verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m1", "m1"), Unchanged()).kind
+        is DifferenceKind.STRUCTURE
+    )
 
 
 def test_an_assignment_has_the_targets_topics_and_members() -> None:
@@ -303,9 +312,9 @@ def test_an_assignment_has_the_targets_topics_and_members() -> None:
         blob = embedded.encode_blob("ConsumerProtocolAssignment", 0, values)
         return {"error_code": 0, "protocol_type": "consumer", "protocol_name": "range", "assignment": blob}
 
-    known = Pairs({(What.TOPIC_NAME, None, "t"): "p-t"})
-    assert verdict(SYNC_GROUP, 5, synced("t"), synced("p-t"), known).kind is Kind.SAME
-    assert verdict(SYNC_GROUP, 5, synced("t"), synced("t"), known).kind is Kind.VALUE
+    known = Pairs({(ValueKind.TOPIC_NAME, None, "t"): "p-t"})
+    assert verdict(SYNC_GROUP, 5, synced("t"), synced("p-t"), known).kind is DifferenceKind.SAME
+    assert verdict(SYNC_GROUP, 5, synced("t"), synced("t"), known).kind is DifferenceKind.VALUE
 
 
 def described(*partitions: list[int]) -> Values:
@@ -319,10 +328,10 @@ def described(*partitions: list[int]) -> Values:
 def test_a_described_groups_members_must_have_the_same_together() -> None:
     assert (
         verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1], [2]), described([2], [1, 0]), Unchanged()).kind
-        is Kind.SAME
+        is DifferenceKind.SAME
     )
     assert verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1], [2]), described([2], [1]), Unchanged()) == (
-        Kind.VALUE,
+        DifferenceKind.VALUE,
         (Difference("groups[g].members.assignment", '[["t", 0]]', "[]"),),
     )
 
@@ -333,25 +342,31 @@ def configs(resource: int, **config: Any) -> Values:
 
 
 def test_of_a_brokers_settings_the_structure_alone_is_compared() -> None:
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(4), configs(4, value="2", name="x"), Unchanged()).kind is Kind.SAME
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2, value="2"), Unchanged()).kind is Kind.VALUE
+    assert (
+        verdict(DESCRIBE_CONFIGS, 4, configs(4), configs(4, value="2", name="x"), Unchanged()).kind
+        is DifferenceKind.SAME
+    )
+    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2, value="2"), Unchanged()).kind is DifferenceKind.VALUE
 
 
 def test_settings_that_a_topic_has_from_its_broker_are_the_brokers() -> None:
     default = {"config_source": 5}
     assert (
         verdict(DESCRIBE_CONFIGS, 4, configs(2, **default), configs(2, value="2", **default), Unchanged()).kind
-        is Kind.SAME
+        is DifferenceKind.SAME
     )
 
 
 def test_a_masked_setting_is_not_compared() -> None:
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2, value="\0\0"), configs(2, value="7"), Unchanged()).kind is Kind.SAME
+    assert (
+        verdict(DESCRIBE_CONFIGS, 4, configs(2, value="\0\0"), configs(2, value="7"), Unchanged()).kind
+        is DifferenceKind.SAME
+    )
 
 
 def test_what_a_listing_holds_depends_on_the_nodes_and_is_not_compared() -> None:
     listed = {"error_code": 0, "groups": [{"group_id": "g", "protocol_type": "consumer"}]}
-    assert verdict(LIST_GROUPS, 2, listed, {"error_code": 0, "groups": []}, Unchanged()).kind is Kind.SAME
+    assert verdict(LIST_GROUPS, 2, listed, {"error_code": 0, "groups": []}, Unchanged()).kind is DifferenceKind.SAME
 
 
 def test_records_are_never_compared_answer_by_answer() -> None:
@@ -360,7 +375,7 @@ def test_records_are_never_compared_answer_by_answer() -> None:
             "responses": [{"topic": "t", "partitions": [{"partition_index": 0, "error_code": 0, "records": records}]}]
         }
 
-    assert verdict(FETCH, 4, fetched(b"batch"), fetched(None), Unchanged()).kind is Kind.SAME
+    assert verdict(FETCH, 4, fetched(b"batch"), fetched(None), Unchanged()).kind is DifferenceKind.SAME
 
 
 @pytest.mark.parametrize(("key", "version"), [(FETCH, 12), (SHARE_FETCH, 1)], ids=["Fetch", "ShareFetch"])
@@ -371,19 +386,19 @@ def test_partitions_without_news_may_be_told_by_one_side_alone(key: int, version
         return {"error_code": 0, "responses": [named | {"partitions": found}] if found else []}
 
     for one, other in ((fetched(), fetched(0)), (fetched(0, 0), fetched(0)), (fetched(0), fetched())):
-        assert verdict(key, version, one, other, Unchanged()).kind is Kind.SAME
+        assert verdict(key, version, one, other, Unchanged()).kind is DifferenceKind.SAME
     for one, other in ((fetched(), fetched(0, 1)), (fetched(0), fetched(0, 1)), (fetched(1), fetched())):
-        assert verdict(key, version, one, other, Unchanged()).kind is Kind.STRUCTURE
+        assert verdict(key, version, one, other, Unchanged()).kind is DifferenceKind.STRUCTURE
 
 
 def test_a_field_that_the_targets_version_lacks_is_not_compared() -> None:
     recorded = {"error_code": 0, "throttle_time_ms": 0}
-    assert verdict(HEARTBEAT, 1, recorded, {"error_code": 0}, Unchanged()).kind is Kind.SAME
+    assert verdict(HEARTBEAT, 1, recorded, {"error_code": 0}, Unchanged()).kind is DifferenceKind.SAME
 
 
 def test_null_where_something_was_is_a_mismatch_of_structure() -> None:
     topics = {"topics": [{"name": "t", "partitions": []}], "error_code": 0}
-    assert verdict(OFFSET_FETCH, 2, topics, topics | {"topics": None}, Unchanged()).kind is Kind.STRUCTURE
+    assert verdict(OFFSET_FETCH, 2, topics, topics | {"topics": None}, Unchanged()).kind is DifferenceKind.STRUCTURE
 
 
 def test_what_differs_is_bounded_in_number_and_in_size() -> None:
@@ -403,7 +418,7 @@ def test_what_differs_is_bounded_in_number_and_in_size() -> None:
 def test_any_two_answers_have_a_verdict_that_can_be_sent_to_another_process(
     response: tuple[int, int], seeds: tuple[int, int]
 ) -> None:
-    found = verdict(*response, *(a_response(*response, seed) for seed in seeds), Unknown())
+    found = verdict(*response, *(a_response(*response, seed) for seed in seeds), NoCounterparts())
     assert pickle.loads(pickle.dumps(found)) == found
     assert pickle.loads(pickle.dumps(verdict)) is verdict
 
@@ -414,8 +429,14 @@ def test_what_is_no_number_is_equal_to_its_like_alone() -> None:
         return {"error_code": 0, "entries": [{"entity": entity, "values": [{"key": "rate", "value": value}]}]}
 
     no_number = float("nan")
-    assert verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(float("nan")), Unknown()).kind is Kind.SAME
-    assert verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(1.0), Unknown()).kind is Kind.VALUE
+    assert (
+        verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(float("nan")), NoCounterparts()).kind
+        is DifferenceKind.SAME
+    )
+    assert (
+        verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(1.0), NoCounterparts()).kind
+        is DifferenceKind.VALUE
+    )
 
 
 def test_a_group_that_one_side_could_not_describe_has_an_error_alone() -> None:
@@ -425,11 +446,11 @@ def test_a_group_that_one_side_could_not_describe_has_an_error_alone() -> None:
 
 
 def test_a_resource_is_met_by_its_name_on_the_target_which_its_type_decides() -> None:
-    known = Pairs({(What.RESOURCE, 2, "r"): "p-r", (What.RESOURCE, 32, "r"): "r"})
+    known = Pairs({(ValueKind.RESOURCE, 2, "r"): "p-r", (ValueKind.RESOURCE, 32, "r"): "r"})
     moved = configs(2)
     moved["results"][0]["resource_name"] = "p-r"
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), moved, known).kind is Kind.SAME
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2), known).kind is Kind.STRUCTURE
+    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), moved, known).kind is DifferenceKind.SAME
+    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2), known).kind is DifferenceKind.STRUCTURE
 
 
 def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
@@ -437,10 +458,10 @@ def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
         members = [{"member_id": member, "client_id": client, "member_metadata": b"", "member_assignment": b""}]
         return {"groups": [{"error_code": 0, "group_id": "g", "members": members}]}
 
-    known = Pairs({(What.GROUP, None, "g"): "g", (What.MEMBER, "g", "m1"): "m7"})
-    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "c"), known).kind is Kind.SAME
-    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "d"), known).kind is Kind.VALUE
-    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is Kind.STRUCTURE
+    known = Pairs({(ValueKind.GROUP, None, "g"): "g", (ValueKind.MEMBER, "g", "m1"): "m7"})
+    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "c"), known).kind is DifferenceKind.SAME
+    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "d"), known).kind is DifferenceKind.VALUE
+    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is DifferenceKind.STRUCTURE
 
 
 def test_where_a_recorded_share_group_had_not_begun_the_target_may_have() -> None:
@@ -453,4 +474,4 @@ def test_where_a_recorded_share_group_had_not_begun_the_target_may_have() -> Non
     kinds = [
         verdict(90, 1, offsets(here), offsets(there), Unchanged()).kind for here, there in ((-1, 0), (0, -1), (3, 4))
     ]
-    assert kinds == [Kind.SAME, Kind.VALUE, Kind.VALUE]
+    assert kinds == [DifferenceKind.SAME, DifferenceKind.VALUE, DifferenceKind.VALUE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import FETCH, HEARTBEAT, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP
-from recorder.replay.comparison.latency import EMPTY_POLLS, JOINS, SYNCS, apart
+from recorder.replay.comparison.latency import EMPTY_POLLS, JOINS, SYNCS, reason_apart
 from recorder.replay.plan import Values
 
 
@@ -16,14 +16,14 @@ def answer(records: bytes | None) -> Values:
 @pytest.mark.parametrize("api_key", [FETCH, SHARE_FETCH])
 def test_a_poll_that_either_side_had_nothing_for_stands_apart(api_key: int) -> None:
     full, empty = answer(b"batch"), answer(None)
-    assert apart(api_key, full, full) == ""
-    assert [apart(api_key, *both) for both in ((full, empty), (empty, full), (None, full))] == [EMPTY_POLLS] * 3
-    assert apart(api_key, {"responses": []}, full) == EMPTY_POLLS
+    assert reason_apart(api_key, full, full) == ""
+    assert [reason_apart(api_key, *both) for both in ((full, empty), (empty, full), (None, full))] == [EMPTY_POLLS] * 3
+    assert reason_apart(api_key, {"responses": []}, full) == EMPTY_POLLS
 
 
 def test_members_that_wait_for_each_other_stand_apart() -> None:
-    assert [apart(key, {}, {}) for key in (JOIN_GROUP, SYNC_GROUP)] == [JOINS, SYNCS]
+    assert [reason_apart(key, {}, {}) for key in (JOIN_GROUP, SYNC_GROUP)] == [JOINS, SYNCS]
 
 
 def test_all_others_say_how_fast_the_cluster_is() -> None:
-    assert [apart(key, {}, {}) for key in (PRODUCE, HEARTBEAT)] == ["", ""]
+    assert [reason_apart(key, {}, {}) for key in (PRODUCE, HEARTBEAT)] == ["", ""]

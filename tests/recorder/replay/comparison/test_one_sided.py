@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
-from recorder.replay.comparison.compare import Kind, verdict
-from recorder.replay.comparison.known import Unknown
+from recorder.replay.comparison.compare import DifferenceKind, verdict
+from recorder.replay.comparison.known import NoCounterparts
 from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
@@ -66,7 +66,7 @@ def offsets(version: int, prefix: str, found: dict[int, int], code: int = 0, gro
     return {"throttle_time_ms": 0, "groups": [{"group_id": f"{prefix}{group}", "topics": topics, "error_code": 0}]}
 
 
-class Named(Unknown):
+class Named(NoCounterparts):
     """Names have the target's prefix; nothing else is known."""
 
     def expected(self, what, scope, recorded):
@@ -82,7 +82,7 @@ def fetched(
     target: dict[int, int],
     code: int = 0,
     group: str = "g",
-) -> Kind:
+) -> DifferenceKind:
     """The verdict on an OffsetFetch that found these offsets. `code`: the target's error."""
     asked = {"group_id": group, "topics": None}
     values = asked if version < 8 else {"groups": [asked | {"member_id": None, "member_epoch": -1}]}
@@ -100,13 +100,13 @@ def fetched(
 def test_offsets_behind_a_commit_that_the_target_alone_has_taken_are_no_difference_of_their_own(
     refusal: int, api_key: int, version: int
 ) -> None:
-    assert fetched(played(api_key=api_key), version, {0: -1}, {0: 5}) is Kind.STRUCTURE
-    assert fetched(played((refusal, 0), api_key=api_key), version, {0: -1}, {0: 5}) is Kind.SAME
+    assert fetched(played(api_key=api_key), version, {0: -1}, {0: 5}) is DifferenceKind.STRUCTURE
+    assert fetched(played((refusal, 0), api_key=api_key), version, {0: -1}, {0: 5}) is DifferenceKind.SAME
 
 
 @pytest.mark.parametrize("refusal", [LOADING, ILLEGAL, UNKNOWN, REBALANCING])
 def test_offsets_behind_a_commit_that_the_target_alone_has_refused_are_none_either(refusal: int) -> None:
-    assert fetched(played((0, refusal)), 5, {0: 5}, {0: -1}) is Kind.SAME
+    assert fetched(played((0, refusal)), 5, {0: 5}, {0: -1}) is DifferenceKind.SAME
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -116,38 +116,40 @@ def test_offsets_behind_a_commit_that_the_target_alone_has_refused_are_none_eith
 def test_an_answer_may_name_such_partitions_on_one_side_alone(
     version: int, recorded: dict[int, int], target: dict[int, int]
 ) -> None:
-    assert fetched(played(), version, recorded, target) is Kind.STRUCTURE
-    assert fetched(played((ILLEGAL, 0)), version, recorded, target) is Kind.SAME
+    assert fetched(played(), version, recorded, target) is DifferenceKind.STRUCTURE
+    assert fetched(played((ILLEGAL, 0)), version, recorded, target) is DifferenceKind.SAME
 
 
 def test_the_next_commit_that_both_clusters_take_ends_it() -> None:
     room = played((ILLEGAL, 0), (ILLEGAL, ILLEGAL))
-    assert fetched(room, 5, {0: -1}, {0: 5}) is Kind.SAME
-    assert fetched(played((ILLEGAL, 0), (0, 0)), 5, {0: -1}, {0: 5}) is Kind.STRUCTURE
+    assert fetched(room, 5, {0: -1}, {0: 5}) is DifferenceKind.SAME
+    assert fetched(played((ILLEGAL, 0), (0, 0)), 5, {0: -1}, {0: 5}) is DifferenceKind.STRUCTURE
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_partitions_and_groups_stay_what_they_are(version: int) -> None:
     room = played((ILLEGAL, 0))
-    assert fetched(room, version, {0: -1, 1: -1}, {0: 5, 1: 5}) is Kind.STRUCTURE
-    assert fetched(room, version, {}, {0: 5, 1: 5}) is Kind.STRUCTURE
-    assert fetched(room, version, {0: -1}, {0: 5}, group="h") is Kind.STRUCTURE
+    assert fetched(room, version, {0: -1, 1: -1}, {0: 5, 1: 5}) is DifferenceKind.STRUCTURE
+    assert fetched(room, version, {}, {0: 5, 1: 5}) is DifferenceKind.STRUCTURE
+    assert fetched(room, version, {0: -1}, {0: 5}, group="h") is DifferenceKind.STRUCTURE
 
 
 def test_errors_of_such_partitions_are_compared() -> None:
-    assert fetched(played((ILLEGAL, 0)), 5, {0: 5}, {0: 5}, code=LOADING) is Kind.ERROR
+    assert fetched(played((ILLEGAL, 0)), 5, {0: 5}, {0: 5}, code=LOADING) is DifferenceKind.ERROR
 
 
 @pytest.mark.parametrize("codes", [(LOADING, 0), (None, 0), (ILLEGAL, ILLEGAL), (ILLEGAL, UNKNOWN)])
 def test_nothing_follows_from_a_commit_whose_answers_tell_no_difference_of_offsets(
     codes: tuple[int | None, int],
 ) -> None:
-    assert fetched(played(codes), 5, {0: -1}, {0: 5}) is Kind.STRUCTURE
+    assert fetched(played(codes), 5, {0: -1}, {0: 5}) is DifferenceKind.STRUCTURE
 
 
-@pytest.mark.parametrize(("recorded", "kind"), [(0, Kind.SAME), (None, Kind.SAME), (ILLEGAL, Kind.STRUCTURE)])
+@pytest.mark.parametrize(
+    ("recorded", "kind"), [(0, DifferenceKind.SAME), (None, DifferenceKind.SAME), (ILLEGAL, DifferenceKind.STRUCTURE)]
+)
 def test_a_commit_that_the_target_never_got_has_the_same_consequences_unless_the_recorded_cluster_refused_it(
-    recorded: int | None, kind: Kind
+    recorded: int | None, kind: DifferenceKind
 ) -> None:
     assert fetched(played((recorded, None)), 5, {0: 5}, {0: -1}) is kind
 
@@ -156,7 +158,7 @@ def test_a_commit_that_the_target_never_got_has_the_same_consequences_unless_the
 def test_the_commit_itself_is_a_difference(refusal: int) -> None:
     for one, other in ((refusal, 0), (0, refusal)):
         found = verdict(OFFSET_COMMIT, COMMIT_VERSION, taken(one, RECORDED), taken(other, TARGET), Named())
-        assert found.kind is Kind.ERROR
+        assert found.kind is DifferenceKind.ERROR
 
 
 def test_a_commit_that_can_not_be_read_is_lost_without_a_word() -> None:

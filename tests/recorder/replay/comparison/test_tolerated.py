@@ -19,7 +19,7 @@ from proxy.wire.keys import (
 )
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.tolerated import are_alike
-from recorder.replay.mapping import What
+from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Values
 
 CODES = st.integers(-1, 140)
@@ -28,7 +28,7 @@ CODES = st.integers(-1, 140)
 class Same:
     """Two clusters that give the same values."""
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable:
         return recorded
 
 

@@ -12,20 +12,22 @@ from hypothesis import given
 from proxy.wire.keys import FETCH, HEARTBEAT, PRODUCE
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.unchanged import is_its_own_counterpart
-from recorder.replay.mapping import What
+from recorder.replay.mapping import ValueKind
 from tests.recorder.replay.comparison.test_compare import Pairs, Unchanged, a_full_response, other, responses, seeds
 from tests.recorder.replay.simple import PRODUCE_VERSION, produced
 
-NAMES = frozenset({What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE, What.COORDINATOR_KEY})
+NAMES = frozenset(
+    {ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE, ValueKind.COORDINATOR_KEY}
+)
 
 
 class Drawn:
     """Of some values the target has another one, of some none, of most the same. `same`: kinds that all have."""
 
-    def __init__(self, seed: int, same: frozenset[What]) -> None:
+    def __init__(self, seed: int, same: frozenset[ValueKind]) -> None:
         self._seed, self.same = seed, same
 
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         drawn = Random(f"{self._seed} {what} {recorded!r}").randrange(20)
         if what in self.same or drawn > 1:
             return recorded
@@ -37,10 +39,10 @@ def _other(value: Hashable) -> Hashable:
     return (other(value[0]), *value[1:]) if isinstance(value, tuple) else other(value)
 
 
-@pytest.mark.parametrize("same", [frozenset[What](), NAMES], ids=["none-the-same", "names-the-same"])
+@pytest.mark.parametrize("same", [frozenset[ValueKind](), NAMES], ids=["none-the-same", "names-the-same"])
 @given(response=responses, seed=seeds)
 def test_an_answer_in_the_recorded_bytes_is_found_as_one_of_equal_values(
-    same: frozenset[What], response: tuple[int, int], seed: int
+    same: frozenset[ValueKind], response: tuple[int, int], seed: int
 ) -> None:
     values, known = a_full_response(*response, seed), Drawn(seed, same)
     assert verdict(*response, values, values, known) == verdict(*response, values, copy.deepcopy(values), known)
@@ -53,7 +55,7 @@ def test_what_names_nothing_needs_no_walk() -> None:
 def test_an_offset_that_stands_elsewhere_on_the_target_is_walked_to() -> None:
     answer = produced()
     place = answer["responses"][0]["name"], answer["responses"][0]["partition_responses"][0]["index"]
-    moved = Pairs({(What.OFFSET, place, 0): 5})
+    moved = Pairs({(ValueKind.OFFSET, place, 0): 5})
     assert is_its_own_counterpart(PRODUCE, PRODUCE_VERSION, answer, Unchanged())
     assert not is_its_own_counterpart(PRODUCE, PRODUCE_VERSION, answer, moved)
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from recorder.replay.comparison.unions import Differing, Unions, given, together
+from recorder.replay.comparison.unions import AssignmentUnions, Differing, assignment_parts, together
 
 ONE = {"topic_partitions": [{"topic_id": b"1", "topic_name": "t", "partitions": [0, 1]}]}
 OTHER = {"topic_partitions": [{"topic_id": b"1", "topic_name": "t", "partitions": [2]}]}
 
 
 def test_an_assignment_gives_partitions_by_topic() -> None:
-    assert given(ONE) == {("t", 0), ("t", 1)}
-    assert given(None) == frozenset()
-    assert given({"topic_partitions": [{"topic_id": b"1", "partitions": [7]}]}) == {(b"1", 7)}
+    assert assignment_parts(ONE) == {("t", 0), ("t", 1)}
+    assert assignment_parts(None) == frozenset()
+    assert assignment_parts({"topic_partitions": [{"topic_id": b"1", "partitions": [7]}]}) == {(b"1", 7)}
 
 
 def test_tasks_are_given_by_role_and_subtopology() -> None:
     tasks = [{"subtopology_id": "s", "partitions": [0]}]
-    found = given({"active_tasks": tasks, "standby_tasks": None, "warmup_tasks": tasks})
+    found = assignment_parts({"active_tasks": tasks, "standby_tasks": None, "warmup_tasks": tasks})
     assert found == {("active_tasks", "s", 0), ("warmup_tasks", "s", 0)}
 
 
@@ -29,15 +29,15 @@ def test_members_have_together_what_each_of_them_has() -> None:
 
 
 def test_partitions_may_go_to_other_members_than_in_the_recording() -> None:
-    unions = Unions()
-    unions.add_recorded("g", given(ONE))
-    unions.add_recorded("g", given(OTHER))
-    unions.add_replayed("g", given(ONE) | given(OTHER))
+    unions = AssignmentUnions()
+    unions.add_recorded("g", assignment_parts(ONE))
+    unions.add_recorded("g", assignment_parts(OTHER))
+    unions.add_replayed("g", assignment_parts(ONE) | assignment_parts(OTHER))
     assert list(unions.differing()) == []
 
 
 def test_a_partition_that_nobody_reads_or_nobody_read_is_said_with_its_group() -> None:
-    unions = Unions()
-    unions.add_recorded("g", given(ONE))
-    unions.add_replayed("g", given(OTHER))
-    assert list(unions.differing()) == [Differing("g", given(ONE), given(OTHER))]
+    unions = AssignmentUnions()
+    unions.add_recorded("g", assignment_parts(ONE))
+    unions.add_replayed("g", assignment_parts(OTHER))
+    assert list(unions.differing()) == [Differing("g", assignment_parts(ONE), assignment_parts(OTHER))]

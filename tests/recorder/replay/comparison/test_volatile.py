@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from proxy.wire import apis
 from proxy.wire.error_codes import is_error_code
-from recorder.replay.comparison.lines import lines
+from recorder.replay.comparison.compared_fields import compared_fields
 from recorder.replay.comparison.terms import ASKED, EPOCH_OF
-from recorder.replay.comparison.volatile import MARKS, NAMES, ROWS, STRUCTURE_ONLY, How, named, rules
-from recorder.replay.mapping import What
+from recorder.replay.comparison.volatile import MARKS, NAMES, ROWS, STRUCTURE_ONLY, ComparisonRule, named, rules
+from recorder.replay.mapping import ValueKind
 from recorder.replay.requests import fields
 from tests.recorder.replay.sent import SENT, fields_of
 
@@ -22,7 +22,7 @@ def test_every_field_of_every_version_has_a_rule() -> None:
     for key in SENT:
         for version in apis.versions(key):
             found = set(rules(key, version))
-            assert found == {line.path for line in _all(lines(key, version))}
+            assert found == {line.path for line in _all(compared_fields(key, version))}
     assert rules(2000, 0) == {}
 
 
@@ -46,28 +46,34 @@ def test_what_is_mapped_is_a_value_that_the_cluster_assigns_or_that_names_someth
         for version in apis.versions(key):
             state = fields.of("response", key, version)
             for path, how in rules(key, version).items():
-                if how is How.MAPPED and path.rpartition(".")[2] not in epochs:
+                if how is ComparisonRule.MAPPED and path.rpartition(".")[2] not in epochs:
                     assert state[path].what in ASKED, (key, version, path)
 
 
 def test_what_the_cluster_assigns_is_never_compared_as_it_is() -> None:
     """Save blobs, whose decoded values are mapped, and what the group's members agree on."""
-    compared_otherwise = {What.MEMBER_METADATA, What.ASSIGNMENT, What.PROTOCOL, What.OWNED, What.TASK_OFFSET}
+    compared_otherwise = {
+        ValueKind.MEMBER_METADATA,
+        ValueKind.ASSIGNMENT,
+        ValueKind.PROTOCOL,
+        ValueKind.OWNED,
+        ValueKind.TASK_OFFSET,
+    }
     for key in SENT:
         for version in apis.versions(key):
             for path, field in fields.of("response", key, version).items():
                 how = rules(key, version)[path]
-                assert how is not How.EQUAL or field.what in compared_otherwise, (key, version, path)
+                assert how is not ComparisonRule.EQUAL or field.what in compared_otherwise, (key, version, path)
 
 
 def test_an_error_code_is_left_out_only_where_all_around_it_is() -> None:
     for key in SENT:
         for version in apis.versions(key):
             for path, how in rules(key, version).items():
-                if is_error_code(path) and how is How.LEFT_OUT:
-                    assert rules(key, version)[path.rpartition(".")[0]] is How.LEFT_OUT
+                if is_error_code(path) and how is ComparisonRule.LEFT_OUT:
+                    assert rules(key, version)[path.rpartition(".")[0]] is ComparisonRule.LEFT_OUT
 
 
 def test_an_access_rules_host_is_no_address_of_the_cluster() -> None:
-    assert rules(29, 3)["resources.acls.host"] is How.EQUAL
-    assert rules(3, 12)["brokers.host"] is How.LEFT_OUT
+    assert rules(29, 3)["resources.acls.host"] is ComparisonRule.EQUAL
+    assert rules(3, 12)["brokers.host"] is ComparisonRule.LEFT_OUT

@@ -12,7 +12,7 @@ from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.offsets import Offsets, Position
 from recorder.replay.consumers.pending import MOST_TRIES
-from recorder.replay.plan import Again, Exchange, Peer, Reason, Values, Withheld
+from recorder.replay.plan import Exchange, Peer, Reason, Resend, Values, Withheld
 from tests.recorder.replay.simulated import TOPIC_IDS, exchange, names
 
 A0 = ("a", 0)
@@ -351,7 +351,7 @@ def test_offsets_of_a_transaction_are_asked_for_again_until_the_target_shows_the
     asks = {"groups": [{"group_id": "g", "topics": None}]} if version >= 8 else {"group_id": "g", "topics": None}
     each = exchange(2, OFFSET_FETCH, version, asks, offset_fetch(version, 10))
     early, shown = (offset_fetch(version, at, topic="p-a", group="p-g") for at in (-1, 10))
-    assert isinstance(found.answered(each, each.decoded(), early, 0), Again)
+    assert isinstance(found.answered(each, each.decoded(), early, 0), Resend)
     assert found.answered(each, each.decoded(), shown, 0) is None
     assert found.answered(each, each.decoded(), early, 0) is None
 
@@ -362,6 +362,6 @@ def test_a_target_that_never_shows_the_offsets_of_a_transaction_is_compared_as_i
     each = exchange(2, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, 10))
     early = offset_fetch(3, -1, topic="p-a")
     answers = [found.answered(each, each.decoded(), early, 0) for _ in range(MOST_TRIES + 1)]
-    assert answers == [Again()] * MOST_TRIES + [None]
+    assert answers == [Resend()] * MOST_TRIES + [None]
     before = exchange(3, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, -1))
     assert found.answered(before, before.decoded(), early, 0) is None

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.records import Compression, ControlType, Record, TimestampType, end_marker_batch, read, write_batch
-from recorder.replay.consumers.records import NOTHING_OWED, Found, Streams
+from recorder.replay.consumers.records import NOTHING_OWED, StreamCounts, Streams
 from recorder.replay.plan import Peer
 
 ME = Peer("10.0.0.7", "reader")
@@ -51,7 +51,7 @@ def answers(random: Random, records: list[Record]) -> Iterator[tuple[bytes, int]
         log = log[count:]
 
 
-def found(streams: Streams) -> Found:
+def found(streams: Streams) -> StreamCounts:
     (only,) = streams.found()
     return only
 
@@ -77,7 +77,7 @@ def test_records_are_equal_however_either_side_cuts_them(
     recorded = list(answers(random, records_of(payloads)))
     replayed = list(answers(random, records_of(payloads, shift)))
     for one in fed(recorded, replayed, random).found():
-        assert one == Found(ME, "t", 0, len(payloads), 0, 0, 0, 0, (0, 0), True)
+        assert one == StreamCounts(ME, "t", 0, len(payloads), 0, 0, 0, 0, (0, 0), True)
 
 
 def batch_of(*values: str, first: int = 0, **options: Any) -> bytes:
@@ -85,7 +85,7 @@ def batch_of(*values: str, first: int = 0, **options: Any) -> bytes:
     return write_batch([Record(first + at, 1000, None, value.encode()) for at, value in enumerate(values)], **options)
 
 
-def compared(recorded: bytes, replayed: bytes, *, log_end: int | None = None, asked: int = 0) -> Found:
+def compared(recorded: bytes, replayed: bytes, *, log_end: int | None = None, asked: int = 0) -> StreamCounts:
     """What became of a stream of one answer a side."""
     streams = Streams()
     streams.add_recorded(ME, "t", 0, recorded, asked)

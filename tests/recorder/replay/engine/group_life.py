@@ -11,7 +11,7 @@ from proxy.wire import encode_response
 from proxy.wire.keys import OFFSET_COMMIT
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange
-from recorder.replay.stream import Answered, Asked, Closed
+from recorder.replay.stream import AnswerRecorded, ConnectionClosed, RequestRecorded
 from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient
 from tests.recorder.replay.group_coordinator import SECOND, Clock, Coordinator, Values
 from tests.recorder.replay.simple import answered as like_one_node
@@ -62,13 +62,13 @@ def recording(exchanges: list[Exchange], closed: list[tuple[int, tuple[str, int]
     """What a recorder tells of these exchanges."""
     found = Recording()
     for each in exchanges:
-        found.happenings.append(Asked(each.first_ns, each, "main"))
+        found.happenings.append(RequestRecorded(each.first_ns, each, "main"))
         if each.answered_ns is not None:
-            answer = Answered(each.answered_ns, each.origin, each.api_key, each.version, each.answer_frame, False)
+            answer = AnswerRecorded(each.answered_ns, each.origin, each.api_key, each.version, each.answer_frame, False)
             found.happenings.append(answer)
             each.answer_frame = each.answered_ns = None
             each.forget_values()
-    found.happenings += [Closed(at, connection) for at, connection in closed]
+    found.happenings += [ConnectionClosed(at, connection) for at, connection in closed]
     found.happenings.sort(key=lambda happening: happening.ns)
     return found
 

@@ -6,10 +6,10 @@ import pytest
 
 from proxy.wire.keys import JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from recorder.replay.engine.item import Item, Lane, State
-from recorder.replay.engine.waiting import Waiting
+from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.plan import Hold, Reason
 from recorder.replay.requests.order import Keys
-from recorder.replay.stream import Asked
+from recorder.replay.stream import RequestRecorded
 from tests.recorder.replay.engine.group_life import Life, lived
 from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, joined
@@ -23,9 +23,9 @@ VALUES = {
 COMMIT = {"group_id": GROUP, "member_id": "m", "generation_id_or_member_epoch": 1, "topics": []}
 
 
-def two_items(first: int, second: int) -> tuple[Waiting, Item, Item]:
+def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
     """Requests of two members, in this order."""
-    waiting, found = Waiting(), []
+    waiting, found = WaitGraph(), []
     for connection, api_key in enumerate((first, second)):
         exchange = recorded(api_key, 1, (VALUES | {OFFSET_COMMIT: COMMIT})[api_key], connection=connection)
         keys = Keys(commits_to=GROUP) if api_key == OFFSET_COMMIT else Keys(member_of=GROUP)
@@ -70,7 +70,7 @@ def test_members_requests_wait_for_no_commit_to_leave(second):
 
 def test_a_member_that_commits_before_it_rejoins_does_not_wait_for_joins_that_wait_for_it():
     history = [(0, "start", 0), (1, "start", 100), (2, "start", 200)]
-    asked = [each.exchange for each in lived(history).happenings if isinstance(each, Asked)]
+    asked = [each.exchange for each in lived(history).happenings if isinstance(each, RequestRecorded)]
     commits = [each.first_ns / MS for each in asked if each.api_key == OFFSET_COMMIT]
     life = Life(lived(history), speed=1.0)
     # a newcomer's join is on its way whenever a member commits

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.groups.classic import AFTER_FOLLOWERS
-from recorder.replay.plan import Again, Hold, Reason, Withheld
+from recorder.replay.plan import Hold, Reason, Resend, Withheld
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
 
@@ -32,14 +32,14 @@ def test_a_join_whose_member_the_target_does_not_know_joins_with_no_id_and_follo
     script = Script()
     exchange, sent = script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 4, "r"))
     assert sent["member_id"] == ""
-    assert script.answer(exchange, sent, refused(79, "t")) == Again()
+    assert script.answer(exchange, sent, refused(79, "t")) == Resend()
     assert script.asked(exchange)[1]["member_id"] == "t"
 
 
 def test_a_join_that_the_recording_took_at_once_follows_the_targets_error_79():
     script = Script()
     exchange, sent = script.send(JOIN_GROUP, 2, JOIN, joined("r", 1, "r"))
-    assert script.answer(exchange, sent, refused(79, "t")) == Again()
+    assert script.answer(exchange, sent, refused(79, "t")) == Resend()
     assert script.asked(exchange)[1]["member_id"] == "t"
 
 
@@ -154,7 +154,7 @@ def test_a_member_that_the_target_refuses_joins_again_and_its_request_is_sent_ag
     script = Script()
     script.join("r", "t")
     exchange, sent = script.send(HEARTBEAT, 3, quoting("r", 1), OK)
-    assert script.answer(exchange, sent, {"error_code": error}) == Again()
+    assert script.answer(exchange, sent, {"error_code": error}) == Resend()
     assert script.asked(exchange)[0] == Hold(Reason.NO_GENERATION)
     (made,) = script.made()
     assert (made.api_key, made.values["member_id"]) == (JOIN_GROUP, "" if error == 25 else "t")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
-from recorder.replay.plan import Again, Hold, Reason, Withheld
+from recorder.replay.plan import Hold, Reason, Resend, Withheld
 from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.group_script import GROUP, Script
 
@@ -89,7 +89,7 @@ def test_a_fenced_member_joins_again_and_its_heartbeat_is_sent_again(error, made
     script = Script()
     script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
     exchange, sent = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 1), answer("m", 1))
-    assert script.answer(exchange, sent, answer("m", 0, error)) == Again()
+    assert script.answer(exchange, sent, answer("m", 0, error)) == Resend()
     assert script.asked(exchange)[0] == Hold(Reason.NO_GENERATION)
     for epoch in made:
         script.now += 10**9

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.replay.cluster import Cluster
-from recorder.replay.mapping import What
+from recorder.replay.mapping import ValueKind
 from recorder.replay.names import Names
 from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient, ConsumerClient
 from tests.recorder.replay.group_coordinator import SECOND, Clock, ConsumerCoordinator, Coordinator
@@ -67,7 +67,7 @@ def assigned(coordinator: Coordinator, identify=lambda member: member) -> dict[s
 
 def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
     """The recorded members and what they were assigned, in the target's terms."""
-    return assigned(coordinator, lambda member: player.groups.expected(What.MEMBER, GROUP, member))
+    return assigned(coordinator, lambda member: player.groups.expected(ValueKind.MEMBER, GROUP, member))
 
 
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
@@ -218,7 +218,7 @@ MODERN = st.lists(
 def test_any_history_of_a_consumer_group_ends_with_the_recorded_members_settled(actions, seed, speed, version):
     capture, source = record_consumers(actions, seed=seed, version=version)
     player, target = play_consumers(capture, speed=speed)
-    found = {player.groups.expected(What.MEMBER, GROUP, member) for member in source.members}
+    found = {player.groups.expected(ValueKind.MEMBER, GROUP, member) for member in source.members}
     assert set(target.members) == found
     assert not player.withheld
     assert {one for member in target.members.values() for one in member.assigned} == {

@@ -20,13 +20,13 @@ from proxy.wire.errors import WireError
 from proxy.wire.sasl import TokenKind, read
 from recorder.replay.login import sasl as room
 from recorder.replay.login.sasl import MECHANISMS, Credentials, Login, LoginRefused, scram
-from recorder.replay.plan import Offered
+from recorder.replay.plan import OfferedVersions
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.workloads.logins import unsigned_token
 
-NEW: Offered = {17: range(2), 36: range(3)}
-OLD: Offered = {17: range(1)}
+NEW: OfferedVersions = {17: range(2), 36: range(3)}
+OLD: OfferedVersions = {17: range(1)}
 SECRET = "hunter2, =ü"
 CREDENTIALS = {
     "PLAIN": Credentials("PLAIN", "bob", SECRET),
@@ -130,7 +130,7 @@ def test_every_login_has_a_nonce_of_its_own() -> None:
 class Server:
     """The broker's side: answers frames, and checks what they say. `lifetime`: of the session, ms."""
 
-    def __init__(self, credentials: Credentials, offered: Offered, lifetime: int = 0) -> None:
+    def __init__(self, credentials: Credentials, offered: OfferedVersions, lifetime: int = 0) -> None:
         self.credentials, self.offered, self.lifetime = credentials, offered, lifetime
         self.versions: list[tuple[int, int]] = []
         self.correlation_ids: list[int] = []
@@ -193,7 +193,7 @@ def logged_in(login: Login, answer: Callable[[bytes], bytes]) -> None:
 
 @both_forms
 @every_mechanism
-def test_a_login_with_every_mechanism(mechanism: str, offered: Offered) -> None:
+def test_a_login_with_every_mechanism(mechanism: str, offered: OfferedVersions) -> None:
     server = Server(CREDENTIALS[mechanism], offered)
     login = Login(CREDENTIALS[mechanism], offered, first_correlation_id=7)
     logged_in(login, server.answer)
@@ -238,7 +238,7 @@ def test_a_login_says_what_error_the_target_has(mechanism: str) -> None:
 
 
 @both_forms
-def test_a_refused_token_is_acknowledged_and_then_refused(offered: Offered) -> None:
+def test_a_refused_token_is_acknowledged_and_then_refused(offered: OfferedVersions) -> None:
     login = Login(CREDENTIALS["OAUTHBEARER"], offered)
     login.next(None)
     login.next(encode_response(17, 0, 0, {}))
@@ -266,7 +266,7 @@ def test_nothing_comes_after_the_end() -> None:
 
 
 @given(st.sampled_from(MECHANISMS), st.sampled_from([NEW, OLD]), st.lists(st.binary(max_size=60), max_size=4))
-def test_hostile_answers_raise_wire_errors_alone(mechanism: str, offered: Offered, frames: list[bytes]) -> None:
+def test_hostile_answers_raise_wire_errors_alone(mechanism: str, offered: OfferedVersions, frames: list[bytes]) -> None:
     login = Login(CREDENTIALS[mechanism], offered)
     login.next(None)
     login.next(encode_response(17, 0, 0, {}))
@@ -392,7 +392,9 @@ def expired_token() -> str:
 @pytest.mark.real
 @both_forms
 @every_mechanism
-def test_a_broker_takes_the_login_and_then_requests(connection: Connection, mechanism: str, offered: Offered) -> None:
+def test_a_broker_takes_the_login_and_then_requests(
+    connection: Connection, mechanism: str, offered: OfferedVersions
+) -> None:
     login = Login(real(mechanism), offered)
     logged_in(login, connection.ask)
     if offered is NEW:

@@ -20,7 +20,7 @@ from recorder.replay.player.run import Job, run
 from recorder.replay.prepare import Prepared
 from recorder.replay.refused import Refused
 from recorder.replay.settings import FileSettings
-from recorder.replay.survey import Found, Survey
+from recorder.replay.survey import NameUse, Survey
 from tests.recorder.replay import some_results
 from tests.recorder.replay.captures import event, request, response, write
 
@@ -89,7 +89,7 @@ def test_an_address_that_was_dialled_in_the_recording_is_refused_before_it_is_di
 
 
 def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]) -> None:
-    with pytest.raises(Refused, match="has no request that the filters leave"):
+    with pytest.raises(Refused, match="has no request that the filters let through"):
         run(replace(job, choice=Choice(job.options, clients=("nobody",))))
     assert not surveyed
 
@@ -97,7 +97,7 @@ def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]
 def test_a_prefix_that_makes_a_name_longer_than_kafka_takes_is_refused(
     job: Job, monkeypatch: pytest.MonkeyPatch, surveyed: list[Survey]
 ) -> None:
-    names = {"a" * 240: Found(1), "b": Found(1)}
+    names = {"a" * 240: NameUse(1), "b": NameUse(1)}
     monkeypatch.setattr(module, "survey", lambda *_: Survey(used=names, sent=Counter({"Produce": 1})))
     job = replace(job, options=Options(prefix="p" * 10))
     with pytest.raises(Refused, match=r"the name of topic a+ too long: right would be 9 letters at most"):
@@ -116,9 +116,9 @@ def test_each_report_is_written(job: Job, tmp_path: Path, capsys: pytest.Capture
 @pytest.fixture
 def writing() -> Survey:
     return Survey(
-        used={"orders": Found(2, True), "catalog": Found(1)},
-        groups={"app": Found(1, True)},
-        transactions={"billing": Found(1, True)},
+        used={"orders": NameUse(2, True), "catalog": NameUse(1)},
+        groups={"app": NameUse(1, True)},
+        transactions={"billing": NameUse(1, True)},
     )
 
 
@@ -151,7 +151,7 @@ def test_where_nobody_can_be_asked_a_yes_is_wanted(job: Job, writing: Survey, mo
 
 def test_what_only_reads_asks_nobody(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, cluster = asking(monkeypatch, at_a_terminal=False), Cluster()
-    module._ask(job, Survey(used={"catalog": Found(1)}), Prepared(), cluster, Names("", {}, cluster))
+    module._ask(job, Survey(used={"catalog": NameUse(1)}), Prepared(), cluster, Names("", {}, cluster))
     assert not asked
 
 

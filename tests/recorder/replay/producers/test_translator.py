@@ -24,9 +24,20 @@ from proxy.wire.keys import (
 )
 from proxy.wire.records import Record, write_batch
 from recorder.replay.cluster import Cluster
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.options import Options
-from recorder.replay.plan import Again, Exchange, Hold, Made, Needs, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import (
+    AskFirst,
+    Exchange,
+    Hold,
+    MadeRequest,
+    Origin,
+    Reason,
+    Refusal,
+    Resend,
+    Values,
+    Withheld,
+)
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
 from tests.recorder.replay.simulated import Broker, Place, exchange, names, passed, prefixed
@@ -62,7 +73,7 @@ class Target:
         self.names = names(self.options.prefix, self.cluster)
         self.producers = Producers(self.names, self.cluster, self.pairs, self.options, self.chosen)
         self.now = 0
-        self.made: list[Made] = []
+        self.made: list[MadeRequest] = []
         self.withheld: dict[Origin, Withheld] = {}
         self.answers: dict[Origin, Values] = {}
         self.sent: dict[Origin, list[Values]] = defaultdict(list)
@@ -72,7 +83,7 @@ class Target:
     def chosen(self, api_key: int, version: int) -> int | None:
         return min(version, self.newest[api_key])
 
-    def make(self, made: Made) -> None:
+    def make(self, made: MadeRequest) -> None:
         version = min(self.newest[made.api_key], made.newest or 99)
         sent = exchange(0, made.api_key, version, made.values, None).decoded()
         self.made.append(made)
@@ -86,7 +97,7 @@ class Target:
             refused: Refusal | None = self.producers.request(each, values, self.now)
             if refused is None:
                 return prefixed(values, self.options.prefix)  # type: ignore[no-any-return]
-            if not isinstance(refused, Needs):
+            if not isinstance(refused, AskFirst):
                 return refused
             for made in refused.made:
                 self.make(made)
@@ -114,7 +125,7 @@ class Target:
             answer.setdefault("producer_id", -1)
             answer.setdefault("producer_epoch", -1)
         self.answers[each.origin] = answer
-        return isinstance(self.producers.answered(each, values, answer, self.now), Again)
+        return isinstance(self.producers.answered(each, values, answer, self.now), Resend)
 
     def play(self, each: Exchange) -> Values | None:
         """One exchange, alone."""
@@ -207,7 +218,7 @@ class Recording:
 
 @dataclass
 class Client:
-    """A producer of a random history. `places`: partition -> its next sequence."""
+    """A producer of a random history. `struct_paths`: partition -> its next sequence."""
 
     recording: Recording
     random: Random
@@ -574,7 +585,7 @@ def test_the_last_two_pairs_of_a_producer_stay() -> None:
     target = Target(Broker(other))
     for number in range(3):
         target.play(recorded_init(number, (500 + number, 0), "t"))
-    found = [target.pairs.target(What.PRODUCER, (500 + number, 0)) for number in range(3)]
+    found = [target.pairs.target(ValueKind.PRODUCER, (500 + number, 0)) for number in range(3)]
     assert found == [None, (other(0), 1), (other(0), 2)]
 
 
@@ -720,7 +731,7 @@ def test_a_transaction_is_described_again_until_its_markers_are_written() -> Non
     target = Target(Broker(other))
     values = {"transactional_ids": ["t"]}
     recorded = exchange(1, DESCRIBE_TRANSACTIONS, 0, values, described("CompleteCommit"))
-    assert isinstance(target.producers.answered(recorded, values, described("PrepareCommit"), 0), Again)
+    assert isinstance(target.producers.answered(recorded, values, described("PrepareCommit"), 0), Resend)
     assert target.producers.answered(recorded, values, described("CompleteCommit"), 0) is None
     unfinished = exchange(2, DESCRIBE_TRANSACTIONS, 0, values, described("PrepareCommit"))
     assert target.producers.answered(unfinished, values, described("PrepareCommit"), 0) is None
@@ -762,12 +773,12 @@ def test_a_made_request_is_made_once_and_again_with_pauses_while_its_error_passe
     target = Target(Broker(other))
     each = recorded_produce(1, batch(b"1", pair=PAIR, sequence=0))
     found = target.producers.request(each, each.decoded(), 0)
-    assert isinstance(found, Needs)
+    assert isinstance(found, AskFirst)
     assert isinstance(target.producers.request(each, each.decoded(), 0), Hold)
     found.made[0].done({"error_code": 15, "producer_id": -1, "producer_epoch": -1})
     assert isinstance(target.producers.request(each, each.decoded(), 0), Hold)
     found = target.producers.request(each, each.decoded(), SECOND)
-    assert isinstance(found, Needs)
+    assert isinstance(found, AskFirst)
     found.made[0].done({"error_code": 53, "producer_id": -1, "producer_epoch": -1})
     refused = target.producers.request(each, each.decoded(), 2 * SECOND)
     assert refused == Withheld(Reason.NO_PRODUCER, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")

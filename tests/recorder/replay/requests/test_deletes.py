@@ -19,7 +19,7 @@ from proxy.wire.keys import (
 from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Reason, Values
 from recorder.replay.requests.apis import TREATMENTS, Treatment
-from recorder.replay.requests.deletes import Kind, Thing, made_by, refusal_of_deletes
+from recorder.replay.requests.deletes import Thing, ThingKind, made_by, refusal_of_deletes
 
 ID, UNKNOWN = b"r" * 16, b"u" * 16
 RULE = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
@@ -60,19 +60,19 @@ def test_what_the_prefix_names_and_all_when_told_so_is_deleted(api_key: int) -> 
 
 @pytest.mark.parametrize("api_key", [key for key in DELETED if key != DELETE_ACLS])
 def test_what_the_replay_made_is_deleted(api_key: int) -> None:
-    kind = Kind.TOPIC if api_key in (DELETE_TOPICS, DELETE_RECORDS) else Kind.GROUP
-    other = Kind.GROUP if kind is Kind.TOPIC else Kind.TOPIC
+    kind = ThingKind.TOPIC if api_key in (DELETE_TOPICS, DELETE_RECORDS) else ThingKind.GROUP
+    other = ThingKind.GROUP if kind is ThingKind.TOPIC else ThingKind.TOPIC
     assert refusal(api_key, DELETED[api_key], OWN, Thing(kind, "orders")) is None
     assert refusal(api_key, DELETED[api_key], OWN, Thing(other, "orders")) is Reason.NEEDS_DELETES
 
 
 def test_one_topic_too_many_withholds_the_whole() -> None:
-    made = Thing(Kind.TOPIC, "orders")
+    made = Thing(ThingKind.TOPIC, "orders")
     assert refusal(DELETE_TOPICS, {"topic_names": ["orders", "others"]}, OWN, made) is Reason.NEEDS_DELETES
 
 
 def test_topics_are_known_by_their_ids_and_unknown_ones_are_nobodys() -> None:
-    made = Thing(Kind.TOPIC, "orders")
+    made = Thing(ThingKind.TOPIC, "orders")
     assert refusal(DELETE_TOPICS, {"topics": [{"name": None, "topic_id": ID}]}, OWN, made) is None
     unknown = {"topics": [{"name": None, "topic_id": UNKNOWN}]}
     assert refusal(DELETE_TOPICS, unknown, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
@@ -104,6 +104,6 @@ def test_what_deletes_nothing_is_not_refused() -> None:
 
 def test_topics_that_the_target_created_are_the_replays_under_their_recorded_names() -> None:
     answer = {"topics": [{"name": "p-a", "error_code": 0}, {"name": "p-b", "error_code": 36}]}
-    assert made_by(CREATE_TOPICS, {}, answer, lambda name: name[2:]) == {Thing(Kind.TOPIC, "a")}
+    assert made_by(CREATE_TOPICS, {}, answer, lambda name: name[2:]) == {Thing(ThingKind.TOPIC, "a")}
     assert made_by(CREATE_TOPICS, {"validate_only": True}, answer, str) == set()
     assert made_by(METADATA, {}, answer, str) == set()

@@ -24,7 +24,7 @@ from proxy.wire.keys import (
     VOTE,
 )
 from proxy.wire.language import Field as Declared
-from recorder.replay.mapping import What
+from recorder.replay.mapping import ValueKind
 from recorder.replay.requests import fields
 from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.requests.fields import Role, Scope
@@ -89,18 +89,18 @@ def test_every_name_of_the_table_is_a_field_somewhere(kind: catalog.MessageKind)
 
 def test_fields_come_and_go_with_versions() -> None:
     assert "topic_data.name" in fields.of("request", PRODUCE, 12)
-    assert fields.of("request", PRODUCE, 13)["topic_data.topic_id"].what is What.TOPIC_ID
+    assert fields.of("request", PRODUCE, 13)["topic_data.topic_id"].what is ValueKind.TOPIC_ID
     assert "topic_data.name" not in fields.of("request", PRODUCE, 13)
 
 
 def test_requests_quote_and_responses_tell_or_repeat() -> None:
-    assert fields.of("request", OFFSET_COMMIT, 8)["member_id"] == (What.MEMBER, Role.QUOTED, Scope.GROUP)
+    assert fields.of("request", OFFSET_COMMIT, 8)["member_id"] == (ValueKind.MEMBER, Role.QUOTED, Scope.GROUP)
     joined = fields.of("response", JOIN_GROUP, 9)
-    assert joined["member_id"] == (What.MEMBER, Role.LEARNED, Scope.GROUP)
-    assert joined["members.member_id"] == (What.MEMBER, Role.ECHOED, Scope.GROUP)
+    assert joined["member_id"] == (ValueKind.MEMBER, Role.LEARNED, Scope.GROUP)
+    assert joined["members.member_id"] == (ValueKind.MEMBER, Role.ECHOED, Scope.GROUP)
     assert fields.of("response", INIT_PRODUCER_ID, 4)["producer_id"].role is Role.LEARNED
     assert fields.of("response", FETCH, 4)["responses.partitions.aborted_transactions.producer_id"].role is Role.ECHOED
-    assert fields.of("response", FETCH, 12)["session_id"] == (What.FETCH_SESSION, Role.LEARNED, Scope.CONNECTION)
+    assert fields.of("response", FETCH, 12)["session_id"] == (ValueKind.FETCH_SESSION, Role.LEARNED, Scope.CONNECTION)
 
 
 def test_a_topics_name_and_its_id_side_by_side_tell_that_they_belong_together() -> None:
@@ -109,8 +109,8 @@ def test_a_topics_name_and_its_id_side_by_side_tell_that_they_belong_together() 
 
 
 def test_a_field_means_something_else_in_a_request_than_in_a_response() -> None:
-    assert fields.of("request", FETCH, 12)["topics.partitions.log_start_offset"].what is What.REPLICA
-    assert fields.of("response", FETCH, 12)["responses.partitions.log_start_offset"].what is What.LOG_BOUND
+    assert fields.of("request", FETCH, 12)["topics.partitions.log_start_offset"].what is ValueKind.REPLICA
+    assert fields.of("response", FETCH, 12)["responses.partitions.log_start_offset"].what is ValueKind.LOG_BOUND
 
 
 def test_apis_that_are_never_sent_and_versions_that_nobody_knows_have_no_rows() -> None:

@@ -41,7 +41,7 @@ from proxy.wire.keys import (
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay.plan import Exchange, Origin, Peer
-from recorder.replay.requests.order import Keys, given, keys
+from recorder.replay.requests.order import Keys, keys, keys_of_answer
 
 TOPIC_ID = bytes(range(16))
 
@@ -53,7 +53,7 @@ def _keys(key: int, version: int, values: dict[str, Any], connection: int = 1) -
 
 
 def _waits(later: Keys, earlier: Keys) -> bool:
-    return bool({*later.asks} & {*earlier.tells})
+    return bool({*later.waits_for} & {*earlier.blocks})
 
 
 def _produce(topic: str = "orders", partition: int = 0, producer: int = -1, **other: Any) -> Keys:
@@ -167,9 +167,9 @@ def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:
 
 def test_an_answer_tells_the_producer_id_that_it_gave() -> None:
     exchange = Exchange(Origin("s", 1, 0), INIT_PRODUCER_ID, 3, b"", 0, 0, Peer("h", "app"))
-    assert given(exchange) == []
+    assert keys_of_answer(exchange) == []
     exchange.take_answer(5, encode_response(INIT_PRODUCER_ID, 3, 1, {"producer_id": 7}))
-    assert {*given(exchange)} & {*_produce(producer=7, connection=2).asks}
+    assert {*keys_of_answer(exchange)} & {*_produce(producer=7, connection=2).waits_for}
 
 
 def test_deleted_records_wait_for_those_produced() -> None:
@@ -200,7 +200,7 @@ def test_a_topic_is_deleted_behind_what_used_it() -> None:
 
 def test_a_request_that_can_not_be_read_waits_for_its_connection_alone() -> None:
     exchange = Exchange(Origin("s", 1, 0), METADATA, 12, b"\x00", 0, 0, Peer("h", None))
-    assert keys(exchange, lambda _: None).asks == [("connection", "s", 1)]
+    assert keys(exchange, lambda _: None).waits_for == [("connection", "s", 1)]
 
 
 def test_records_are_deleted_behind_what_read_them() -> None:

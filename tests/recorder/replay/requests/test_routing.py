@@ -28,7 +28,7 @@ from proxy.wire.keys import (
     PRODUCE,
 )
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
-from recorder.replay.plan import Needs, Reason, ToNode, Values, Withheld
+from recorder.replay.plan import AskFirst, Reason, ToNode, Values, Withheld
 from recorder.replay.requests.apis import DESTINATIONS, Destination
 from recorder.replay.requests.nodes import Nodes
 from recorder.replay.requests.routing import Part, joined, parts, with_homes
@@ -44,9 +44,9 @@ def routed(api_key: int, values: Values, target: Cluster, *, node: int | None = 
     return found
 
 
-def needed(api_key: int, values: Values, target: Cluster, *, awaits: bool = True) -> Needs:
+def needed(api_key: int, values: Values, target: Cluster, *, awaits: bool = True) -> AskFirst:
     found = parts(asked(api_key, 0, awaits=awaits), values, target, THREE)
-    assert isinstance(found, Needs)
+    assert isinstance(found, AskFirst)
     return found
 
 

@@ -30,7 +30,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.primitives import uuid_text
 from recorder.replay.cluster import Cluster
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
@@ -43,7 +43,7 @@ from tests.strategies import at_path, must_codec, values_of
 
 SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.REGENERATED)]
 RECORDED, TARGETS, UNKNOWN = b"r" * 16, b"t" * 16, b"u" * 16
-NAMED = {What.TOPIC_NAME, What.GROUP, What.TRANSACTION, What.INSTANCE}
+NAMED = {ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE}
 
 
 def target(prefix: str = "") -> Cluster:
@@ -114,7 +114,7 @@ def test_without_a_prefix_every_name_stays(api_key: int) -> None:
         codec = must_codec("request", api_key, version)
         recorded, values = known_ids(values_of(codec, 1)), known_ids(values_of(codec, 1))
         assert translator().request(asked(api_key, version), values, 0) is None
-        kept = NAMED | {What.TOPIC_PATTERN, What.RESOURCE, What.MEMBER_METADATA, What.ASSIGNMENT}
+        kept = NAMED | {ValueKind.TOPIC_PATTERN, ValueKind.RESOURCE, ValueKind.MEMBER_METADATA, ValueKind.ASSIGNMENT}
         for path in (path for path, row in rows.items() if row.what in kept):
             assert at_path(recorded, path) == at_path(values, path)
 

@@ -16,7 +16,7 @@ from proxy.wire.keys import FETCH
 from proxy.wire.records import Record, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.offsets import Offsets
-from recorder.replay.plan import Again, Exchange, Peer, Reason, Values, Withheld
+from recorder.replay.plan import Exchange, Peer, Reason, Resend, Values, Withheld
 from recorder.replay.sessions.fetch_sessions import LARGEST_EPOCH, FetchSessions, epoch_after
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, Broker, Place, exchange, names, passed
 
@@ -165,7 +165,7 @@ class Target:
             responses += answer["responses"]
         joined = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
         found = [room.answered(each, values, joined, 0) for room in (self.sessions, self.offsets)]
-        if any(isinstance(one, Again) for one in found):
+        if any(isinstance(one, Resend) for one in found):
             return True
         self.keep(joined)
         return False
@@ -321,7 +321,7 @@ def test_a_session_that_the_target_does_not_know_begins_anew(code: int) -> None:
     target.sessions.sent(each, values, 0)
     answer = {"error_code": code, "session_id": 0, "responses": []}
     assert target.sessions.answered_by(each, 0, part, answer) == answer
-    assert isinstance(target.sessions.answered(each, values, answer, 0), Again)
+    assert isinstance(target.sessions.answered(each, values, answer, 0), Resend)
     values = each.decoded()
     assert target.sessions.request(each, values, 0) is None
     part = target.sessions.for_node(each, 0, values)

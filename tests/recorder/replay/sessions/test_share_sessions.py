@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay.cluster import Cluster
-from recorder.replay.plan import Again, Exchange, Reason, Values, Withheld
+from recorder.replay.plan import Exchange, Reason, Resend, Values, Withheld
 from recorder.replay.sessions.share_sessions import ShareSessions
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, Place, exchange, names
 
@@ -95,7 +95,7 @@ class Target:
 
     def play(
         self, each: Exchange, acquired: dict[Place, list[tuple[int, int]]] | None = None, code: int = 0
-    ) -> Withheld | Again | None:
+    ) -> Withheld | Resend | None:
         values = each.decoded()
         refused = self.sessions.request(each, values, 0)
         if refused is not None:
@@ -246,7 +246,7 @@ def test_a_session_that_the_target_does_not_know_begins_anew(code: int) -> None:
     target = Target()
     target.play(fetch(0, 0, {A0: []}))
     each = fetch(1, 1, {})
-    assert isinstance(target.play(each, code=code), Again)
+    assert isinstance(target.play(each, code=code), Resend)
     assert target.play(each) is None
     assert epochs(target) == [0, 1, 0]
     assert {*named(target.sent[2])} == {A0}

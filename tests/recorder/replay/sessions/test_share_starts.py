@@ -6,7 +6,7 @@ from typing import Any
 
 from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_GROUP_HEARTBEAT
 from recorder.replay.cluster import GROUP
-from recorder.replay.plan import Exchange, Hold, Needs, Reason, ToCoordinator
+from recorder.replay.plan import AskFirst, Exchange, Hold, Reason, ToCoordinator
 from recorder.replay.sessions.share_starts import ShareStarts
 from tests.recorder.replay.simulated import exchange, names
 
@@ -30,7 +30,7 @@ def room(prefix: str = "") -> ShareStarts:
 def test_the_first_join_waits_until_the_group_was_told_and_partitions_without_a_beginning_are_at_their_ends() -> None:
     starts = room("p-")
     needs = asked(starts, joins())
-    assert isinstance(needs, Needs)
+    assert isinstance(needs, AskFirst)
     (made,) = needs.made
     assert (made.api_key, made.to) == (ALTER_SHARE_GROUP_OFFSETS, ToCoordinator(GROUP, "p-g"))
     told = [{"partition_index": index, "start_offset": start} for index, start in ((0, END), (1, 25), (2, END))]

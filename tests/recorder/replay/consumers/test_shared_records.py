@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from proxy.wire.records import Record, write_batch
-from recorder.replay.consumers.records import Found, Streams
-from recorder.replay.consumers.shared import Once, Shared
+from recorder.replay.consumers.records import StreamCounts, Streams
+from recorder.replay.consumers.shared_records import OffsetRanges, SharedRecords
 from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
 
@@ -17,7 +17,7 @@ ranges = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12
 
 @given(ranges)
 def test_offsets_are_new_once(asked: list[tuple[int, int]]) -> None:
-    once, known = Once(), set[int]()
+    once, known = OffsetRanges(), set[int]()
     for first, last in asked:
         offsets = {*range(first, last + 1)}
         new = [offset for low, high in once.take(first, last) for offset in range(low, high + 1)]
@@ -50,7 +50,7 @@ def fetch(number: int, records: bytes, acquired: list[tuple[int, int]], member: 
 class Played:
     def __init__(self) -> None:
         self.streams = Streams()
-        self.shared = Shared(names(), self.streams)
+        self.shared = SharedRecords(names(), self.streams)
         self.number = 0
 
     def __call__(
@@ -62,7 +62,7 @@ class Played:
         self.shared.answered(each, {}, answer(*target, TARGET_IDS), 0)
 
     @property
-    def found(self) -> Found:
+    def found(self) -> StreamCounts:
         (only,) = self.streams.found()
         return only
 

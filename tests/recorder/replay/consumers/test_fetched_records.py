@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from proxy.wire.records import Record, write_batch
 from recorder.replay.cluster import Cluster
-from recorder.replay.consumers.fetched import Fetched
-from recorder.replay.consumers.fetched import found as found_of
+from recorder.replay.consumers.fetched_records import FetchedRecords
+from recorder.replay.consumers.fetched_records import stream_results as found_of
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.records import Streams
 from recorder.replay.outcome import Stream
@@ -30,7 +30,7 @@ class _Consumers:
         told = names("p-", Cluster())
         self.offsets = Offsets(told, {A0: 0}, {A0: end})
         self.streams = Streams()
-        self.fetched = Fetched(told, Cluster(), self.offsets, self.streams)
+        self.fetched = FetchedRecords(told, Cluster(), self.offsets, self.streams)
 
     def play(self, each: Exchange, answer: Values | int) -> None:
         """`answer`: or how many records of LOG the target gives."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from proxy.wire.keys import METADATA
 from recorder.capture.reader import files
-from recorder.replay.plan import Place
-from recorder.replay.player import places
-from recorder.replay.player.places import Places
+from recorder.replay.plan import FramePlace
+from recorder.replay.player import reread
+from recorder.replay.player.reread import RereadFrames
 from tests.recorder.replay.captures import row, write
 
 ROWS = 60
@@ -34,26 +34,26 @@ def recorded(folder: Path) -> Path:
 def test_frames_are_those_of_their_places_in_whatever_order_they_are_asked_for(
     asked: list[tuple[int, int | None]], near: int, recent: int
 ) -> None:
-    def place(number: int) -> Place:
-        return Place(file, number // 20, number % 20)
+    def place(number: int) -> FramePlace:
+        return FramePlace(file, number // 20, number % 20)
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(places, "NEAR", near)
-        patched.setattr(places, "RECENT", recent)
+        patched.setattr(reread, "NEAR", near)
+        patched.setattr(reread, "RECENT", recent)
         (file,) = files(recorded(Path(folder)))
-        opened = Places()
+        opened = RereadFrames()
         found = [opened.frames(place(one), None if two is None else place(two)) for one, two in asked]
     assert found == [(FRAMES[one], None if two is None else FRAMES[two]) for one, two in asked]
 
 
 def test_a_frame_that_can_not_be_read_any_more_is_none(tmp_path: Path) -> None:
     (file,) = files(recorded(tmp_path))
-    opened = Places()
-    assert opened.frames(Place(file, 0, 3), None) == (FRAMES[3], None)
+    opened = RereadFrames()
+    assert opened.frames(FramePlace(file, 0, 3), None) == (FRAMES[3], None)
     file.path.write_bytes(b"")
-    assert opened.frames(Place(file, 1, 0), Place(file, 2, 0)) == (None, None)
+    assert opened.frames(FramePlace(file, 1, 0), FramePlace(file, 2, 0)) == (None, None)
 
 
 def test_a_row_that_its_row_group_does_not_have_is_none(tmp_path: Path) -> None:
     (file,) = files(recorded(tmp_path))
-    assert Places().frames(Place(file, 0, 20), None) == (None, None)
+    assert RereadFrames().frames(FramePlace(file, 0, 20), None) == (None, None)

@@ -10,19 +10,19 @@ from proxy.wire import apis, secrets
 from proxy.wire.error_codes import is_error_code
 from proxy.wire.language import Field
 from recorder.replay.comparison.elements import Ways, ways
-from recorder.replay.comparison.volatile import MOST_RESPONSES, ROWS, How, rules
-from recorder.replay.mapping import What
+from recorder.replay.comparison.volatile import MOST_RESPONSES, ROWS, ComparisonRule, rules
+from recorder.replay.mapping import ValueKind
 from recorder.replay.requests import fields
 
 # fields that aren't compared by themselves
-_NOT_ALONE = (How.LEFT_OUT, How.UNION)
+_NOT_ALONE = (ComparisonRule.LEFT_OUT, ComparisonRule.UNION)
 # rules by which equal values are no difference
-_ALIKE = frozenset(How) - {How.MAPPED, How.UNION, How.ELECTED}
-_UNIONS = frozenset(row for row, how in ROWS.items() if how is How.UNION)
+_ALIKE = frozenset(ComparisonRule) - {ComparisonRule.MAPPED, ComparisonRule.UNION, ComparisonRule.ELECTED}
+_UNIONS = frozenset(row for row, how in ROWS.items() if how is ComparisonRule.UNION)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedField:
     """One field.
 
     Attributes:
@@ -37,23 +37,23 @@ class Line:
 
     name: str
     path: str
-    how: How
-    what: What | None
+    how: ComparisonRule
+    what: ValueKind | None
     named: Ways | None
     is_secret: bool
     is_error: bool
     is_compared: bool
-    inner: tuple[Line, ...]
-    whats: Mapping[str, What]
+    inner: tuple[ComparedField, ...]
+    whats: Mapping[str, ValueKind]
     unions: tuple[str, ...]
     is_plain: bool
 
 
-Lines = tuple[Line, ...]
+ComparedFields = tuple[ComparedField, ...]
 
 
 @lru_cache(MOST_RESPONSES)
-def lines(api_key: int, version: int) -> Lines:
+def compared_fields(api_key: int, version: int) -> ComparedFields:
     """The fields of a response; () for one that the catalog lacks."""
     response = apis.message("response", api_key)
     return _Response(api_key, version).lines(response.fields, "") if response else ()
@@ -68,15 +68,15 @@ class _Response:
         self._state = fields.of("response", api_key, version)
         self._secrets = frozenset(secrets("response", api_key, version))
 
-    def lines(self, of: tuple[Field, ...], above: str) -> Lines:
+    def lines(self, of: tuple[Field, ...], above: str) -> ComparedFields:
         return tuple(self._line(field, above + field.name) for field in of if self._version in field.versions)
 
-    def _line(self, field: Field, path: str) -> Line:
+    def _line(self, field: Field, path: str) -> ComparedField:
         how, state = self._rules[path], self._state.get(path)
         what = state.what if state else None
         is_array, is_error = bool(field.fields) and field.is_array, is_error_code(field.name)
         inner = self.lines(field.fields, path + ".")
-        return Line(
+        return ComparedField(
             name=field.name,
             path=path,
             how=how,
@@ -84,7 +84,7 @@ class _Response:
             named=ways(self._api_key, path) if is_array else None,
             is_secret=path in self._secrets,
             is_error=is_error,
-            is_compared=not is_error and how not in _NOT_ALONE and what is not What.PRODUCER_EPOCH,
+            is_compared=not is_error and how not in _NOT_ALONE and what is not ValueKind.PRODUCER_EPOCH,
             inner=inner,
             whats={line.name: line.what for line in inner if line.what},
             unions=tuple(line.name for line in inner if is_array and (self._api_key, line.path) in _UNIONS),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from proxy.wire import kafka_error
-from recorder.replay.plan import Hold, Made, Needs, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import AskFirst, Hold, MadeRequest, Reason, Refusal, Values, Withheld
 
 # as for retriable errors of recorded requests
 FIRST_PAUSE = 20 * 10**6
@@ -33,7 +33,7 @@ class _Asked:
     error: str | None = None
 
 
-class Asking:
+class PendingRequests:
     """The made requests of one room that have not succeeded yet."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Asking:
         key: Hashable,
         now: int,
         reason: Reason,
-        make: Callable[[Done], Made],
+        make: Callable[[Done], MadeRequest],
         learn: Callable[[Values], None],
         fail: Callable[[int], None] = lambda code: None,
     ) -> Refusal:
@@ -68,7 +68,7 @@ class Asking:
         else:
             asked.at, asked.pause = now, min(2 * asked.pause, LONGEST_PAUSE)
         asked.is_under_way = True
-        return Needs((make(lambda answer: self._done(key, asked, answer, learn, fail)),))
+        return AskFirst((make(lambda answer: self._done(key, asked, answer, learn, fail)),))
 
     def forget(self, key: Hashable) -> None:
         """Forgets that a key was asked for."""

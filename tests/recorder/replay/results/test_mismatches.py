@@ -9,7 +9,7 @@ import pytest
 from proxy.wire.keys import METADATA
 from recorder.replay.outcome import Difference, Mismatch
 from recorder.replay.plan import Exchange, Origin, Peer
-from recorder.replay.results import kept
+from recorder.replay.results import mismatches
 from tests.recorder.replay import some_results as results
 
 
@@ -18,7 +18,7 @@ def exchange(api_key: int, version: int = 1) -> Exchange:
 
 
 def of_answer(api_key: int, answer: bytes) -> Mismatch:
-    return kept.mismatch(exchange(api_key), "values", [], answer)
+    return mismatches.of_exchange(exchange(api_key), "values", [], answer)
 
 
 def test_the_targets_answer_is_kept_without_secrets() -> None:
@@ -41,7 +41,7 @@ def test_a_difference_of_a_secret_says_only_that_there_is_one() -> None:
 )
 def test_a_secret_is_hidden_whatever_its_element_is_called(name: str) -> None:
     told = Difference(f"results[2 {name}].configs[{name}].value", "hunter2", "")
-    (found,) = kept.mismatch(exchange(results.DESCRIBE_CONFIGS), "value", [told], None).differences
+    (found,) = mismatches.of_exchange(exchange(results.DESCRIBE_CONFIGS), "value", [told], None).differences
     assert found == Difference(told.path, "masked", "")
 
 
@@ -53,10 +53,10 @@ def test_an_answer_that_may_hold_secrets_and_cannot_be_read_is_not_kept(answer: 
 
 
 def test_a_long_answer_is_kept_in_part_and_says_so() -> None:
-    found = of_answer(METADATA, b"x" * (kept.MOST_BYTES + 1)).replayed
+    found = of_answer(METADATA, b"x" * (mismatches.MOST_BYTES + 1)).replayed
     assert found is not None
     assert found.is_cut
-    assert (len(found.octets), found.size_bytes) == (kept.MOST_BYTES, kept.MOST_BYTES + 1)
+    assert (len(found.octets), found.size_bytes) == (mismatches.MOST_BYTES, mismatches.MOST_BYTES + 1)
 
 
 def test_an_answer_that_is_missing_is_none() -> None:
@@ -64,11 +64,11 @@ def test_an_answer_that_is_missing_is_none() -> None:
 
 
 def test_many_differences_and_long_values_are_cut() -> None:
-    many = [Difference(f"topics[{at}].name", "x" * 10_000, "") for at in range(kept.MOST_DIFFERENCES + 3)]
-    found = kept.mismatch(exchange(METADATA), "values", many, None)
-    assert (len(found.differences), found.more) == (kept.MOST_DIFFERENCES, 3)
-    assert len(found.differences[0].recorded) == kept.MOST_LETTERS + len(" ...")
+    many = [Difference(f"topics[{at}].name", "x" * 10_000, "") for at in range(mismatches.MOST_DIFFERENCES + 3)]
+    found = mismatches.of_exchange(exchange(METADATA), "values", many, None)
+    assert (len(found.differences), found.more) == (mismatches.MOST_DIFFERENCES, 3)
+    assert len(found.differences[0].recorded) == mismatches.MOST_LETTERS + len(" ...")
 
 
 def test_an_api_without_a_name_has_its_key() -> None:
-    assert kept.mismatch(replace(exchange(9999)), "values", [], b"1234").api == "api 9999"
+    assert mismatches.of_exchange(replace(exchange(9999)), "values", [], b"1234").api == "api 9999"

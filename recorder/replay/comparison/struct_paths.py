@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES
+from recorder.replay.comparison.compared_fields import ComparedField
 from recorder.replay.comparison.elements import PARTITION, TOPIC, named_by
-from recorder.replay.comparison.lines import Line
 from recorder.replay.comparison.shown import shown_name
-from recorder.replay.comparison.terms import NOWHERE, Around
+from recorder.replay.comparison.terms import NOWHERE, EnclosingNames
 from recorder.replay.plan import Values
 
 # resource types BROKER and BROKER_LOGGER; sources of settings that are a broker's, or Kafka's defaults
@@ -18,27 +18,27 @@ WITH_BROKERS_SETTINGS = frozenset({CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StructPath:
     """The place of a struct: the field `line` of the struct `above`; in an array, the `number`-th matched element.
 
     `is_brokers`: it is in a broker's own settings, which are compared in structure only.
     """
 
-    above: Place | None = None
-    line: Line | None = None
+    above: StructPath | None = None
+    line: ComparedField | None = None
     number: int = 0
     element: Values | None = None
-    around: Around = NOWHERE
+    around: EnclosingNames = NOWHERE
     is_brokers: bool = False
 
-    def inside(self, line: Line) -> Place:
+    def inside(self, line: ComparedField) -> StructPath:
         """The place of a struct that isn't in an array."""
         return replace(self, above=self, line=line, element=None)
 
-    def at(self, line: Line, number: int, element: Values, api_key: int) -> Place:
+    def at(self, line: ComparedField, number: int, element: Values, api_key: int) -> StructPath:
         """The place of an element of an array."""
         is_brokers = self.is_brokers or (api_key in WITH_BROKERS_SETTINGS and _is_brokers(element))
-        return Place(self, line, number, element, around(self.around, line, element), is_brokers)
+        return StructPath(self, line, number, element, enclosing_names(self.around, line, element), is_brokers)
 
     def text(self, name: str = "") -> str:
         """The path of the struct, or of a field in it, with the names of elements."""
@@ -54,16 +54,16 @@ class Place:
         return f"[{self.number if name is None else shown_name(name)}]"
 
 
-def around(above: Around, line: Line, element: Values) -> Around:
+def enclosing_names(above: EnclosingNames, line: ComparedField, element: Values) -> EnclosingNames:
     """The names around the values of an element."""
     name = named_by(line.named or (), element)
     if line.named == TOPIC and name:
-        return Around(above.group, name[0], above.partition, above.resource_type)
+        return EnclosingNames(above.group, name[0], above.partition, above.resource_type)
     if line.named == PARTITION and name:
-        return Around(above.group, above.topic, name[0], above.resource_type)
+        return EnclosingNames(above.group, above.topic, name[0], above.resource_type)
     group, resource = element.get("group_id"), element.get("resource_type")
     resource = above.resource_type if resource is None else resource
-    return Around(group or above.group, above.topic, above.partition, resource)
+    return EnclosingNames(group or above.group, above.topic, above.partition, resource)
 
 
 def _is_brokers(element: Values) -> bool:

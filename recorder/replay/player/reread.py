@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.reader import MAX_GROUPS, CaptureFile, streamed_bodies
-from recorder.replay.plan import Place
+from recorder.replay.plan import FramePlace
 
 # bytes of the last frames that are kept of a row group
 RECENT = 8 << 20
@@ -20,17 +20,17 @@ RECENT = 8 << 20
 NEAR = 32
 
 
-class Places:
+class RereadFrames:
     """The frames of a capture. The row groups that were read last stay open."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[CaptureFile, int], _Forward] = {}
 
-    def frames(self, request: Place, answer: Place | None) -> tuple[bytes | None, bytes | None]:
+    def frames(self, request: FramePlace, answer: FramePlace | None) -> tuple[bytes | None, bytes | None]:
         """The frames at these places; None for a frame that is not there or can't be read any more. Blocks."""
         return self._frame(request), self._frame(answer)
 
-    def _frame(self, place: Place | None) -> bytes | None:
+    def _frame(self, place: FramePlace | None) -> bytes | None:
         if place is None:
             return None
         assert isinstance(place.file, CaptureFile)

@@ -16,7 +16,7 @@ from recorder.replay import partitions
 from recorder.replay.consumers.matching import Side
 from recorder.replay.consumers.records import Range, Streams
 from recorder.replay.names import Names
-from recorder.replay.partitions import Place, Topic
+from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, ShareGroup, Values
 
 # Gaps that are remembered: five times the records of a partition that a broker lets a group have
@@ -26,7 +26,7 @@ MOST_GAPS = 10_000
 _RELEASE = 2
 
 
-class Shared:
+class SharedRecords:
     """Adds the records of one replay's share groups to the streams.
 
     A translator; it comes after that of share sessions.
@@ -34,8 +34,8 @@ class Shared:
 
     def __init__(self, names: Names, streams: Streams) -> None:
         self._names, self._streams = names, streams
-        self._asked: dict[Origin, list[Place]] = {}
-        self._given: dict[tuple[Side, ShareGroup, Place], Once] = {}
+        self._asked: dict[Origin, list[TopicPartition]] = {}
+        self._given: dict[tuple[Side, ShareGroup, TopicPartition], OffsetRanges] = {}
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
@@ -44,7 +44,9 @@ class Shared:
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Remembers the partitions that a ShareFetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == SHARE_FETCH:
-            asked = ((self._names.topic(one.topic), one.partition) for one in partitions.asked(SHARE_FETCH, values))
+            asked = (
+                (self._names.topic(one.topic), one.partition) for one in partitions.in_request(SHARE_FETCH, values)
+            )
             self._asked[exchange.origin] = [(name, index) for name, index in asked if name is not None]
 
     def owes(self, exchange: Exchange) -> bool:
@@ -56,7 +58,7 @@ class Shared:
         """Records that a request gives back may come again."""
         if exchange.api_key not in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
             return
-        for one in partitions.asked(exchange.api_key, values):
+        for one in partitions.in_request(exchange.api_key, values):
             name = self._names.recorded_topic(one.topic)
             gives_back = any(_RELEASE in batch["acknowledge_types"] for batch in one.values["acknowledgement_batches"])
             if name is not None and gives_back:
@@ -81,17 +83,17 @@ class Shared:
     def _add(self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]) -> bool:
         """Adds the records of an answer. True if any were acquired."""
         has_some = False
-        for one in partitions.told(SHARE_FETCH, answer):
+        for one in partitions.in_answer(SHARE_FETCH, answer):
             name, data, found = named(one.topic), one.values["records"], one.values["acquired_records"]
             if name is not None and found and data:
                 has_some = True
-                once = self._given.setdefault((side, _group(exchange), (name, one.partition)), Once())
+                once = self._given.setdefault((side, _group(exchange), (name, one.partition)), OffsetRanges())
                 ranges = [new for each in found for new in once.take(each["first_offset"], each["last_offset"])]
                 self._streams.add_acquired(side, _group(exchange), name, one.partition, data, ranges)
         return has_some
 
 
-class Once:
+class OffsetRanges:
     """Offsets that were given once. Memory: a range for each run of them."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ MOST_DIFFERENCES, MOST_LETTERS = 20, 200
 HIDDEN = "masked"
 
 
-def mismatch(
+def of_exchange(
     exchange: Exchange,
     kind: str,
     differences: Sequence[Difference],

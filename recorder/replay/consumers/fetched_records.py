@@ -13,8 +13,8 @@ from recorder.replay.consumers.readers import Consumer
 from recorder.replay.consumers.records import Streams, count_from
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.outcome import Stream
-from recorder.replay.partitions import Place
-from recorder.replay.plan import Exchange, Made, Origin, ToLeader, Values
+from recorder.replay.partitions import TopicPartition
+from recorder.replay.plan import Exchange, MadeRequest, Origin, ToLeader, Values
 
 PURPOSE = "reads the rest of what the recording had read"
 _COMMITTED = 1
@@ -22,12 +22,12 @@ _COMMITTED = 1
 _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 
 
-class Fetched:
+class FetchedRecords:
     """Adds the records of one replay's Fetches to the streams. `offsets` tells consumers apart."""
 
     def __init__(self, names: Names, cluster: Cluster, offsets: Offsets, streams: Streams) -> None:
         self._names, self._cluster, self._offsets, self._streams = names, cluster, offsets, streams
-        self._asked: dict[Origin, dict[Place, int]] = {}
+        self._asked: dict[Origin, dict[TopicPartition, int]] = {}
         self._isolation: dict[tuple[Hashable, str, int], int] = {}
 
     # translator, which changes nothing
@@ -39,7 +39,7 @@ class Fetched:
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Remembers the recorded offsets that a Fetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == FETCH:
-            asked = ((self._names.topic(one.topic), one) for one in partitions.asked(FETCH, values))
+            asked = ((self._names.topic(one.topic), one) for one in partitions.in_request(FETCH, values))
             self._asked[exchange.origin] = {
                 (name, one.partition): one.values["fetch_offset"] for name, one in asked if name is not None
             }
@@ -88,17 +88,17 @@ class Fetched:
                     self._consumer(exchange, place), *place, one.values["records"], recorded[place]
                 )
 
-    def _consumer(self, exchange: Exchange, place: Place) -> Consumer:
+    def _consumer(self, exchange: Exchange, place: TopicPartition) -> Consumer:
         return self._offsets.consumer(exchange.origin, place) or Consumer(exchange.peer, 0)
 
     def _told(self, answer: Values, named: Any) -> Iterator[tuple[str, Any]]:
-        for one in partitions.told(FETCH, answer):
+        for one in partitions.in_answer(FETCH, answer):
             name = named(one.topic)
             if name is not None:
                 yield name, one
 
     def _asked_of_target(self, values: Values) -> Iterator[tuple[str, Any]]:
-        for one in partitions.asked(FETCH, values):
+        for one in partitions.in_request(FETCH, values):
             name = self._recorded(one.topic)
             if name is not None:
                 yield name, one
@@ -108,11 +108,11 @@ class Fetched:
         name = self._cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
         return None if name is None else self._names.recorded(name)
 
-    def owed(self) -> list[Made]:
+    def owed(self) -> list[MadeRequest]:
         """Fetches of records that are owed, where the target's next offset is known."""
         return [self._more(*key, owed.at) for key, owed in self._streams.owing() if owed.at is not None]
 
-    def _more(self, consumer: Hashable, topic: str, partition: int, at: int) -> Made:
+    def _more(self, consumer: Hashable, topic: str, partition: int, at: int) -> MadeRequest:
         name = self._names.target(topic)
         isolation = self._isolation.get((consumer, topic, partition), 0)
         wanted = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _MAX_BYTES}
@@ -130,25 +130,25 @@ class Fetched:
         }
 
         def done(answer: Values | None) -> None:
-            for one in partitions.told(FETCH, answer or {}):
+            for one in partitions.in_answer(FETCH, answer or {}):
                 data, end = one.values.get("records") or b"", _end(one.values, isolation)
                 if not one.values["error_code"]:
                     self._streams.add_replayed(consumer, topic, partition, data, at, end)
 
-        return Made(FETCH, values, ToLeader(name, partition), PURPOSE, done)
+        return MadeRequest(FETCH, values, ToLeader(name, partition), PURPOSE, done)
 
 
-def found(streams: Streams) -> list[Stream]:
+def stream_results(streams: Streams) -> list[Stream]:
     """Counts of records, by peer and partition."""
     found: dict[tuple[str, str, int], list[int]] = {}
     for one in streams.found():
         counts = one.equal, one.missing, one.extra, one.reordered, one.unread
-        key = str(named(one.consumer)), one.topic, one.partition
+        key = str(counted_as(one.consumer)), one.topic, one.partition
         found[key] = [*map(sum, zip(found.get(key, [0] * len(counts)), counts, strict=True))]
     return [Stream(*key, *each) for key, each in found.items()]
 
 
-def named(consumer: Hashable) -> Hashable:
+def counted_as(consumer: Hashable) -> Hashable:
     """The name under which a report counts a consumer's records: readers of one peer count together."""
     return consumer.peer if isinstance(consumer, Consumer) else consumer
 
