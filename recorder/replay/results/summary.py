@@ -51,7 +51,7 @@ _REASONS = (Column("requests", True), Column("parts", True, rank=2), Column("rea
 _STREAMS = (Column("consumer", rank=1), Column("topic"), Column("partition", True, rank=2), Column("records", least=16))
 _ASSIGNED = (Column("group"), Column("partitions and tasks", least=30))
 _LEFT_OPEN = (Column("what, and why", least=30),)
-_MADE = (Column("requests", True), Column("made by the replay itself"))
+_MADE = (Column("requests", True), Column("purpose"))
 _MISMATCHES = (
     Column("no.", True),
     Column("alike", True),
@@ -131,7 +131,7 @@ def _withheld(result: Result, width: int) -> RenderableType | None:
 
 
 def withheld_table(requests: dict[tuple[str, str], int], partitions: Counter[str], width: int) -> RenderableType | None:
-    """Requests withheld by (API, reason), and parts of sent requests by reason; None where there are none."""
+    """Requests withheld by (API, reason), and parts of sent requests by reason; None if there are none."""
     by_reason, apis = Counter[str](), dict[str, Counter[str]]()
     for (api, reason), number in requests.items():
         by_reason[reason] += number
@@ -192,7 +192,7 @@ def _streams(result: Result, width: int) -> RenderableType | None:
 
 def _assigned(result: Result, width: int) -> RenderableType | None:
     rows = [[one.group, words.assigned(one)] for one in result.assigned[:MOST_LISTED]]
-    return fitted("Groups whose members had something else to read", _ASSIGNED, rows, width) if rows else None
+    return fitted("Groups whose assignments differ", _ASSIGNED, rows, width) if rows else None
 
 
 def _made(result: Result, width: int) -> RenderableType | None:
@@ -200,9 +200,9 @@ def _made(result: Result, width: int) -> RenderableType | None:
 
 
 def made_table(made: Counter[str], width: int) -> RenderableType | None:
-    """The replay's own requests by purpose; None where there are none."""
+    """The replay's own requests by purpose; None if there are none."""
     rows = [[count(number), purpose] for purpose, number in made.most_common()]
-    return fitted("Not of the recording", _MADE, rows, width) if rows else None
+    return fitted("Made by the replay itself", _MADE, rows, width) if rows else None
 
 
 def _mismatches(result: Result, width: int) -> RenderableType | None:

@@ -91,7 +91,7 @@ def differing(result: Result) -> str:
     lost = result.totals.lost
     told += f", {count(lost, 'request')} {'was' if lost == 1 else 'were'} lost" if lost else ""
     groups = len(result.assigned)
-    return told + (f", and what {count(groups, 'group')} {'was' if groups == 1 else 'were'} given" if groups else "")
+    return told + (f", and the assignments of {count(groups, 'group')}" if groups else "")
 
 
 def streams_total(result: Result) -> str:

@@ -61,7 +61,7 @@ def test_each_kind_of_mismatch_has_the_command_that_shows_it(different: Page) ->
 
 def test_every_table_that_has_something_to_tell_is_there(different: Page) -> None:
     titles = ["Requests by API", "Answers that differ", "Records read", "Withheld", "Latency", "How late requests left"]
-    places = [different.words.index(title) for title in [*titles, "Not of the recording"]]
+    places = [different.words.index(title) for title in [*titles, "Made by the replay itself"]]
     assert places == sorted(places)
 
 

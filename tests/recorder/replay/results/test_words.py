@@ -63,4 +63,4 @@ def test_a_streams_differences_are_counted() -> None:
 def test_what_a_group_was_given_on_one_side_alone_is_said() -> None:
     assert words.assigned(Assigned("g", ("a 0", "a 1"), ("b 2",))) == "only recorded: a 0, a 1; only replayed: b 2"
     result = replace(results.equal(), max_mismatches=0, assigned=[Assigned("g", ("a 0",))])
-    assert words.verdict(result).endswith("and what 1 group was given; --max-mismatches allows 0")
+    assert words.verdict(result).endswith("and the assignments of 1 group; --max-mismatches allows 0")
