@@ -1,5 +1,4 @@
-"""Plays a capture against another cluster in recorded time, with that cluster's state, and compares the answers
-(docs/replay.md).
+"""Plays a capture against another cluster in recorded time, and compares the answers (docs/replay.md).
 
 commands  settings  choice  options      the command line: what is asked for
 player/                  sockets, TLS, time: the only room that knows trio; `run` is a replay from start to end

@@ -42,7 +42,7 @@ def repeatable(api_key: int, frame: bytes) -> bytes | None:
     return None if len(frame) > SMALL or api_key == PRODUCE else bytes(frame[8:])
 
 
-def own_request(api_key: int, version: int, frame: bytes) -> Values:
+def mutable_request(api_key: int, version: int, frame: bytes) -> Values:
     """The values of a request, for the caller to change. Errors: WireError."""
     rest = repeatable(api_key, frame)
     if rest is None:

@@ -1,5 +1,4 @@
-"""What a replay did. The engine counts into these values, and every form of the report reads them. No rules of a
-replay.
+"""What a replay did: values that the engine counts into, and that every form of the report reads. No rules.
 
     Plan       what a replay would do, before anything is sent (`--dry-run`)
     Progress   how far a replay is, for the line on the terminal
@@ -63,8 +62,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The recording that was played: the capture's folder, its sessions, the times of the first and the last chosen
-    request.
+    """The recording that was played: the capture's folder, its sessions, the times of the first and last chosen
+    requests.
     """
 
     capture: str

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from proxy.wire.errors import WireError
 from proxy.wire.keys import PRODUCE
 from recorder.capture.frames import Origin as Origin
-from recorder.replay.messages import SMALL, answer_values, own_request, request_values
+from recorder.replay.messages import SMALL, answer_values, mutable_request, request_values
 from recorder.replay.messages import Values as Values
 
 NANOSECONDS = 10**9
@@ -90,9 +90,7 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
 
 
 class FramePlace(NamedTuple):
-    """The position of a frame in the capture: its file (`reader.CaptureFile`), the row group, and the row in that
-    group.
-    """
+    """The position of a frame in the capture: its file (`reader.CaptureFile`), row group, and row in that group."""
 
     file: Hashable
     group: int
@@ -187,7 +185,7 @@ class Exchange:
         """The recorded request's values, for the caller to change. Errors: WireError."""
         found, frame = self._request, self.frame or b""
         if found is None or self.api_key != PRODUCE:
-            return own_request(self.api_key, self.version, frame)
+            return mutable_request(self.api_key, self.version, frame)
         # Values with batches are not copied: the caller gets them, and the next reader decodes the frame again.
         self._request = None
         return found
@@ -282,10 +280,10 @@ class AskFirst:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A request waits. The engine asks again when anything was settled or time went by, and withholds the request for
-    `reason` after `--wait`.
+    """A request waits, until `--wait` is over; then it is withheld for `reason`.
 
-    `until`: when the engine asks again at the latest; None: when something happens.
+    The engine asks again when anything was settled or time went by. `until`: when it asks at the latest; None: no such
+    time.
     """
 
     reason: Reason

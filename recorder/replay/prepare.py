@@ -81,7 +81,7 @@ class Preparation:
     def __init__(self, survey: Survey, names: Names, cluster: Cluster, options: Options, *, may_write: bool) -> None:
         self._survey, self._names, self._cluster, self._options = survey, names, cluster, options
         self._may_write = may_write
-        self.found = Prepared()
+        self.findings = Prepared()
 
     def run(self) -> Script:
         """The whole script."""
@@ -93,8 +93,8 @@ class Preparation:
         for topic, index in self._survey.first_offsets:
             if topic in self._survey.created:
                 # its log will be empty
-                self.found.starts.setdefault((self._names.target(topic), index), 0)
-                self.found.ends.setdefault((self._names.target(topic), index), 0)
+                self.findings.starts.setdefault((self._names.target(topic), index), 0)
+                self.findings.ends.setdefault((self._names.target(topic), index), 0)
         yield from self._groups()
         yield from self._transactions()
 
@@ -117,41 +117,41 @@ class Preparation:
     def _check_cluster(self) -> None:
         recorded, options = self._survey, self._options
         if not self._cluster.nodes:
-            self.found.refusals.append("the target does not answer Metadata: right would be a broker that does")
+            self.findings.refusals.append("the target does not answer Metadata: right would be a broker that does")
             return
         addresses = {str(Address(*each)) for each in self._cluster.nodes.values()}
         lacking = sorted({*options.nodes.values()} - self._cluster.nodes.keys())
         if lacking:
-            self.found.refusals.append(
+            self.findings.refusals.append(
                 f"the target has no node {lacking[0]}: right for --node would be one of {sorted(self._cluster.nodes)}"
             )
         known_by = sorted(f"{each} was dialled in the recording" for each in addresses & recorded.addresses)
         if self._cluster.id in recorded.cluster_ids:
             known_by.insert(0, f"cluster {self._cluster.id}")
         if known_by and not options.onto_recorded:
-            self.found.refusals.append(recorded_cluster(known_by[0]))
+            self.findings.refusals.append(recorded_cluster(known_by[0]))
 
     def _topics(self) -> Script:
-        lacking = self.found.lacking = self._lacking()
+        lacking = self.findings.lacking = self._lacking()
         if not lacking:
             return
         if not self._options.create_topics:
-            self.found.refusals += [self._sentence(name, count) for name, count in sorted(lacking.items())]
+            self.findings.refusals += [self._sentence(name, count) for name, count in sorted(lacking.items())]
             return
         if not self._may_write:
-            self.found.notes.append(f"would create {listed('topic', lacking)}")
+            self.findings.notes.append(f"would create {listed('topic', lacking)}")
             return
-        if self.found.refusals:
+        if self.findings.refusals:
             return
         yield from self._create(lacking)
-        if self.found.refusals:
+        if self.findings.refusals:
             return
         for _ in range(_TRIES):
             yield from self._metadata(creates=not self._creates_topics())
             if not self._lacking():
                 return
             yield None
-        self.found.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
+        self.findings.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
 
     def _lacking(self) -> dict[str, int]:
         leaders: dict[str, int] = defaultdict(int)
@@ -174,7 +174,7 @@ class Preparation:
     def _create(self, lacking: dict[str, int]) -> Script:
         if not self._creates_topics():
             # a broker without CreateTopics creates a topic when Metadata asks for it
-            self.found.created = sorted(name for name in lacking if not self._cluster.partitions(name))
+            self.findings.created = sorted(name for name in lacking if not self._cluster.partitions(name))
             yield from self._metadata(creates=True)
             return
         to = ToNode(self._cluster.controller if self._cluster.controller in self._cluster.nodes else None)
@@ -185,7 +185,7 @@ class Preparation:
         ]
         if topics:
             answer = yield from self._ask(CREATE_TOPICS, {"topics": topics, "timeout_ms": 30_000}, to, CREATION)
-            self.found.created = self._made("make", (answer or {}).get("topics", ()))
+            self.findings.created = self._made("make", (answer or {}).get("topics", ()))
         # null: brokers choose the replicas; an empty list would be a wrong one
         grown = [
             {"name": name, "count": count, "assignments": None}
@@ -208,7 +208,7 @@ class Preparation:
             elif answer["error_code"] != TOPIC_ALREADY_EXISTS:
                 said = f" ({printable(answer['error_message'])})" if answer.get("error_message") else ""
                 why = kafka_error(answer["error_code"]).name + said
-                self.found.refusals.append(f"the target does not {verb} topic {answer['name']}: {why}")
+                self.findings.refusals.append(f"the target does not {verb} topic {answer['name']}: {why}")
         return sorted(made)
 
     def _has_defaults(self) -> bool:
@@ -225,7 +225,7 @@ class Preparation:
         return found
 
     def _ends(self, node: int, places: list[tuple[str, int]]) -> Script:
-        for stamp, known in ((EARLIEST, self.found.starts), (LATEST, self.found.ends)):
+        for stamp, known in ((EARLIEST, self.findings.starts), (LATEST, self.findings.ends)):
             topics: dict[str, list[Values]] = {}
             for name, index in sorted(places):
                 asked = {"partition_index": index, "timestamp": stamp, "max_num_offsets": 1, "current_leader_epoch": -1}
@@ -246,23 +246,23 @@ class Preparation:
             to = ToCoordinator(GROUP, group)
             described, unknown = yield from self._described(group, to)
             if unknown and not self._is_apart(group):
-                self.found.refusals.append(
+                self.findings.refusals.append(
                     f"the target does not say whether group {group} has members ({unknown}): right would be --fence"
                 )
             if any(found["members"] for found in described) and not self._is_apart(group):
-                self.found.refusals.append(
+                self.findings.refusals.append(
                     f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
                 )
             if not described and not unknown:
-                self.found.absent_groups.add(group)
+                self.findings.absent_groups.add(group)
             elif self._survey.first_acquired.get(self._names.recorded(group)):
-                self.found.overwritten.append(group)
+                self.findings.overwritten.append(group)
             if self._names.recorded(group) in self._survey.committing:
                 values = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
                 answer = yield from self._ask(OFFSET_FETCH, values, to)
                 if answer is not None and _has_offsets(answer):
-                    self.found.overwritten.append(group)
-                    self.found.absent_groups.discard(group)
+                    self.findings.overwritten.append(group)
+                    self.findings.absent_groups.discard(group)
 
     def _is_apart(self, name: str) -> bool:
         """True for a name that only this replay uses. With --fence, for all names."""
@@ -288,7 +288,7 @@ class Preparation:
         if not used or self._options.read_only:
             return
         if DESCRIBE_TRANSACTIONS not in self._cluster.any_offered():
-            self.found.notes.append(
+            self.findings.notes.append(
                 f"the target can't tell whether somebody uses {len(used)} transactional ids: their producers are fenced"
             )
             return
@@ -298,12 +298,12 @@ class Preparation:
             states = (answer or {}).get("transaction_states", ())
             codes = [found["error_code"] for found in states] or [None]
             if 0 in codes:
-                self.found.refusals.append(
+                self.findings.refusals.append(
                     f"transactional id {name} is known to the target, and its producer would be fenced: "
                     "right would be --prefix or --fence"
                 )
             elif set(codes) != {TRANSACTIONAL_ID_NOT_FOUND}:
-                self.found.refusals.append(
+                self.findings.refusals.append(
                     f"the target does not say whether it knows transactional id {name}: right would be --fence"
                 )
 

@@ -1,5 +1,4 @@
-"""`--dry-run`: which requests a replay would send to which node. Each is translated and routed as far as no answer is
-needed.
+"""`--dry-run`: the requests that a replay would send, by node. They are translated and routed without any answers.
 
 Values of members, producers, sessions and offsets are known only while playing, so requests are looked at without them.
 A node that only an answer tells is None: of a coordinator that is not known yet, of a fetch session's partitions.

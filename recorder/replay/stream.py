@@ -343,8 +343,9 @@ def _heads(file: CaptureFile, group: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _tables(file: CaptureFile, columns: Sequence[str], group: int | None = None) -> Iterator[Any]:
-    """Narrow columns of a row group, or of all with rows. Errors: those of `row_groups`, or DamagedFileError for rows
-    without a time.
+    """Narrow columns of a row group, or of all with rows.
+
+    Errors: those of `row_groups`; DamagedFileError without times.
     """
     for table in row_groups(file, columns, allowance=Allowance(READING, DEFAULT_BUDGET), only=group):
         if table[c.MONO_NS].null_count:

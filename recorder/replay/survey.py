@@ -1,5 +1,4 @@
-"""The survey: a first pass over a capture that collects what a replay needs to know. Memory grows with names, not
-frames.
+"""The survey: a first pass over a capture for what a replay needs to know. Memory grows with names, not with frames.
 
 Names are found by the catalog's marks, with projections. Answers that tell ids and offsets are decoded.
 """

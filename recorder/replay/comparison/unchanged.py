@@ -1,5 +1,4 @@
-"""A short cut of the comparison: an answer with the recorded bytes is equal if each of its values is its own
-counterpart.
+"""A short cut: an answer with the recorded bytes needs no comparison if each of its values is its own counterpart.
 
 Only a value that the cluster assigned, or that names something in it, can have another counterpart. Most answers of a
 target that behaves as recorded have few such values, or none (Heartbeat).

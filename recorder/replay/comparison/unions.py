@@ -51,8 +51,7 @@ class Differing(NamedTuple):
 
 
 class AssignmentUnions:
-    """All that the heartbeats of each group ever assigned, on both sides. Memory: an entry for each partition of a
-    group.
+    """All that the heartbeats of each group ever assigned, on both sides. Memory grows with partitions.
 
     Both sides use the same names of topics: the caller translates those of one.
     """

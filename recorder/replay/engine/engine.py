@@ -98,7 +98,7 @@ class Engine:
         self._recorded.feed(happening, now)
         self._sending.poll(now)
         # most recorded answers change nothing yet
-        if self._play.ready or self._play.has_news:
+        if self._play.ready or self._play.recheck_held:
             self._run(now)
 
     def end(self, now: int) -> None:
@@ -123,7 +123,7 @@ class Engine:
             for node in [*lane.channels]:
                 self._play.own.opened(lane, node, now)
             self._play.ready[lane] = None
-            self._play.has_news = True
+            self._play.recheck_held = True
         self._run(now)
 
     def wrote(self, channel: int, count: int, now: int) -> None:
@@ -151,7 +151,7 @@ class Engine:
     def wake(self, now: int) -> None:
         """Time went by."""
         self._play.timers.run(now)
-        self._play.has_news = True
+        self._play.recheck_held = True
         self._run(now)
 
     def stop(self, ending: Ending, now: int) -> None:
@@ -165,9 +165,9 @@ class Engine:
         """Lets every item leave that may."""
         play = self._play
         self._finishing.tick(now)
-        while play.ready or (play.held and play.has_news):
-            if play.has_news:
-                play.has_news = False
+        while play.ready or (play.held and play.recheck_held):
+            if play.recheck_held:
+                play.recheck_held = False
                 play.ready.update(play.held)
                 play.held.clear()
             ready, play.ready = play.ready, {}

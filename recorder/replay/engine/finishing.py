@@ -51,7 +51,7 @@ class Finishing:
         return self._play.own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
 
     def _ticked(self, _: int) -> None:
-        self._play.has_news = True
+        self._play.recheck_held = True
 
     def drain(self, now: int) -> None:
         """Polls for records that consumers lack, for `--drain` at most; then finishes."""

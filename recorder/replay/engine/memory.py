@@ -47,7 +47,7 @@ class Memory:
     def _is_full(self) -> bool:
         return self.used >= self._limit
 
-    def asked(self, item: Item, now: int) -> None:
+    def request_read(self, item: Item, now: int) -> None:
         """Counts a request that was read."""
         exchange = item.exchange
         # the groups room needs these bytes before they leave: it looks ahead at members' requests
@@ -55,7 +55,7 @@ class Memory:
             exchange.frame, item.lacks_bytes = None, True
         self._take(item, ITEM + TIMES * len(exchange.frame or b""), now)
 
-    def answered(self, item: Item, place: FramePlace | None, now: int) -> None:
+    def answer_read(self, item: Item, place: FramePlace | None, now: int) -> None:
         """Counts the recorded answer of an item. Everything that other items need was learned from it."""
         exchange = item.exchange
         if item.lacks_bytes and place is not None and exchange.origin not in self._loading:

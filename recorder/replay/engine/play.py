@@ -1,7 +1,7 @@
 """The state of one replay that all parts of the engine share, and the ends of an exchange.
 
 A lane is *ready* when something happened that may let its head leave: the engine looks at it next. A lane whose head a
-room holds back is looked at again with the next *news*: an item was settled, or time went by.
+room holds back is looked at again when an item was settled or time went by.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Play:
         progress: how far the replay is, for the line on the terminal.
         lanes: recorded connections that are not played to their end.
         ready: lanes to look at.
-        held: lanes whose head a room holds back; `has_news`: look at them too.
+        held: lanes whose head a room holds back; `recheck_held`: look at them too.
             carrying: lanes that are played, whose channels still carry requests of others.
             awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
             which members have to leave.
@@ -66,7 +66,7 @@ class Play:
         self.held: dict[Lane, None] = {}
         self.carrying: dict[Lane, None] = {}
         self.awaiting_joins: dict[Lane, None] = {}
-        self.has_news = False
+        self.recheck_held = False
         self.members_changed = False
 
     def _gone(self, lane: Lane, node: int) -> None:
@@ -121,7 +121,7 @@ class Play:
         def answered(_: int) -> None:
             item.needed -= 1
             self.ready[item.lane] = None
-            self.has_news = True
+            self.recheck_held = True
 
         item.needed += len(needed)
         for made in needed:
@@ -148,7 +148,7 @@ class Play:
     def settle(self, item: Item) -> None:
         """Settles an item: no other item waits for it any more."""
         item.state = State.SETTLED
-        self.has_news = True
+        self.recheck_held = True
         self.ready[item.lane] = None
         item.lane.in_play.pop(item, None)
         for lane in item.carriers:

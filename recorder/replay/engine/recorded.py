@@ -54,14 +54,14 @@ class Recorded:
         item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))
         # the order needed the values; large ones are decoded again when the item is sent
         exchange.forget_large_values()
-        play.memory.asked(item, now)
-        play.waiting.asked(item)
+        play.memory.request_read(item, now)
+        play.waiting.request_read(item)
         # a request that needs no answer has no recorded one
         item.is_known = not exchange.awaits
         if exchange.awaits:
             lane.unread[exchange.origin.exchange] = item
         else:
-            play.waiting.told(item)
+            play.waiting.answer_read(item)
         play.world.counts(exchange).recorded += 1
         if exchange.api_key in NOTED_WHEN_DUE:
             play.timers.at(item.due, lambda _: play.world.due(exchange))
@@ -86,8 +86,8 @@ class Recorded:
         if item.exchange.answered_ns is not None:
             if more := keys_of_answer(item.exchange):
                 item.keys = item.keys.with_blocks(more)
-            play.waiting.told(item)
-        play.memory.answered(item, place, now)
+            play.waiting.answer_read(item)
+        play.memory.answer_read(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
         if item.hold is not None or item.exchange.api_key in LONG_POLLS or item.lane.closes_at is not None:

@@ -20,11 +20,11 @@ class WaitGraph:
 
     def __init__(self) -> None:
         self._rows = count(1)
-        self._told: dict[Key, OrderedDict[Item, None]] = {}
+        self._blocking: dict[Key, OrderedDict[Item, None]] = {}
         self._blocked: dict[Key, dict[Lane, None]] = {}
         self._members: dict[str, list[Item]] = {}
 
-    def asked(self, item: Item) -> None:
+    def request_read(self, item: Item) -> None:
         """A recorded request was read: it waits for what the recording had answered until now."""
         item.request_row = next(self._rows)
         if item.keys.member_of is not None:
@@ -45,14 +45,14 @@ class WaitGraph:
     def _not_left(self, group: str) -> list[Item]:
         return [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
 
-    def told(self, item: Item) -> None:
+    def answer_read(self, item: Item) -> None:
         """A recorded answer was read, or none is needed: later requests wait for the item."""
         item.answer_row = next(self._rows)
         for key in item.keys.blocks:
-            told = self._told.get(key)
-            if told is None:
-                told = self._told[key] = OrderedDict()
-            told[item] = None
+            blocking = self._blocking.get(key)
+            if blocking is None:
+                blocking = self._blocking[key] = OrderedDict()
+            blocking[item] = None
 
     def holds_back(self, item: Item) -> bool:
         """True if an item has to wait. Its lane is freed when that may have changed."""
@@ -63,10 +63,10 @@ class WaitGraph:
                 return True
         item.before = []
         for key in item.keys.waits_for:
-            told = self._told.get(key)
-            if told is None:
+            blocking = self._blocking.get(key)
+            if blocking is None:
                 continue
-            first = next(iter(told))
+            first = next(iter(blocking))
             if _precedes(first, item):
                 self._blocked.setdefault(key, {})[item.lane] = None
                 item.cause = Cause.OWN_ANSWERS if first.lane is item.lane else Cause.OTHER_ANSWERS
@@ -84,15 +84,15 @@ class WaitGraph:
         """An item is settled. Returns lanes whose head may leave now."""
         freed = self.left(item)
         for key in item.keys.blocks if item.answer_row else ():
-            told = self._told.get(key)
+            blocking = self._blocking.get(key)
             # a key may stand twice in `blocks`
-            if told is None or item not in told:
+            if blocking is None or item not in blocking:
                 continue
-            if next(iter(told)) is item:
+            if next(iter(blocking)) is item:
                 freed += self._blocked.pop(key, ())
-            del told[item]
-            if not told:
-                del self._told[key]
+            del blocking[item]
+            if not blocking:
+                del self._blocking[key]
         if item.keys.member_of is not None and self._members.get(item.keys.member_of) == [item]:
             del self._members[item.keys.member_of]
         return freed

@@ -214,9 +214,7 @@ class World:
         return tuple(one for one in self._translators if one.concerns(api_key, version))
 
     def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
-        """How long (ms) a poll may wait: as long as recorded while records are owed, else as long as the recorded
-        answer took.
-        """
+        """Milliseconds that a poll may wait: as recorded while records are owed, else the recorded answer's time."""
         if self._fetched.owes(exchange) or self._shared.owes(exchange) or exchange.answered_ns is None:
             return recorded_ms
         if self.options.speed is None:
@@ -284,9 +282,7 @@ class World:
             translator.sent(exchange, values, now)
 
     def may_repeat(self, exchange: Exchange) -> bool:
-        """True for a request that may be sent twice: reads, and batches that a broker recognizes by producer and
-        sequence.
-        """
+        """True for a request that may be sent twice: reads, and batches that a broker recognizes by their sequence."""
         if exchange.api_key != PRODUCE:
             return exchange.api_key in retries.REPEATABLE
         try:
@@ -442,8 +438,7 @@ class World:
         return self._fetched.owed()
 
     def finish(self, *, is_calm: bool, at_once: bool) -> list[MadeRequest]:
-        """Requests that end what is open on the target: they leave groups and abort transactions. Each is returned
-        once.
+        """Requests that leave groups and abort transactions, each once.
 
         Args:
             is_calm: nothing in flight can begin a transaction again.
@@ -456,7 +451,7 @@ class World:
         """The replay has ended: takes the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
         self.result.streams, self.result.assigned = stream_results(self._streams), [*self._assignments.differing()]
-        self.result.left_open = [*self._producers.left_open(), *self._groups.left_in()]
+        self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided

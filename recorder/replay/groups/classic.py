@@ -318,7 +318,7 @@ class ClassicGroups:
         self._state.advance(group, member, recorded["generation_id"] if recorded else None, answer["generation_id"])
         if recorded:
             member.recorded_leader = recorded["leader"]
-            group.reach((member.recorded, member.recorded_leader))
+            group.forget_before((member.recorded, member.recorded_leader))
 
     @staticmethod
     def _replaced(group: Group, former: Member, member: Member) -> None:

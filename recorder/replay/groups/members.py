@@ -65,7 +65,7 @@ class Member:
         about_to_go: the recording is about to lose it, so the replay keeps it alive no more.
         expelled: it left because the recording lost it.
         gave_up: it could not be mended within `--wait`.
-        left_in: why it could not leave at the end, as far as is known; empty: it could, or did not try.
+        departure_failure: why it could not leave at the end, as far as is known; empty: it could, or did not try.
         open: its recorded connection is open.
         recorded_at: the recorded time of its last request; `session`: its session timeout, 0: unknown.
         last_sent_at: when it last sent a request; `longest_silence`: 0 if unlimited.
@@ -101,7 +101,7 @@ class Member:
     about_to_go: bool = False
     expelled: bool = False
     gave_up: bool = False
-    left_in: str = ""
+    departure_failure: str = ""
     connection: tuple[str, int] | None = None
     open: bool = True
     recorded_at: int = 0
@@ -173,7 +173,7 @@ class Group:
         if len(kept) > MOST_GENERATIONS:
             del kept[next(iter(kept))]
 
-    def reach(self, generation: Generation) -> None:
+    def forget_before(self, generation: Generation) -> None:
         """A member is in this recorded generation: those long before it are forgotten."""
         for kept in (self.rosters, self.assignments):
             known = list(kept)
@@ -210,7 +210,7 @@ class Memberships:
         self.now = 0
         self.touched = False
         # called with API, group and answer of each made heartbeat
-        self.beaten: Callable[[int, str, Values], None] = lambda api_key, group, answer: None
+        self.on_made_heartbeat: Callable[[int, str, Values], None] = lambda api_key, group, answer: None
         self._mends: dict[Exchange, int] = {}
         self._flying: dict[Exchange, tuple[Group, Member | None]] = {}
         self._held: dict[Exchange, Member] = {}
@@ -338,9 +338,7 @@ class Memberships:
         return self._mends[exchange] <= MOST_MENDS
 
     def lengthen_timeout(self, values: Values) -> None:
-        """Lengthens a rebalance timeout where the replay is slower than the recording: members' requests are further
-        apart.
-        """
+        """Lengthens a rebalance timeout where the replay is slower than the recording."""
         timeout, speed = values.get("rebalance_timeout_ms", -1), self.options.speed
         if speed is not None and speed < 1 and timeout > 0:
             values["rebalance_timeout_ms"] = min(int(timeout / speed), INT32_MAX)

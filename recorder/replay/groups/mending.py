@@ -39,7 +39,7 @@ from recorder.replay.groups.members import (
     error_of,
     refused,
 )
-from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, beaten
+from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, heartbeat_answered
 from recorder.replay.plan import NO_ANSWER, MadeRequest, ToCoordinator, Values
 
 # the first and the longest pause between requests that ask the same
@@ -79,18 +79,18 @@ class Mending:
         return [
             self._last_departure(group, member)
             for group, member in members
-            if not member.left_in and (at_once or not (member.in_flight or member.made_in_flight))
+            if not member.departure_failure and (at_once or not (member.in_flight or member.made_in_flight))
         ]
 
-    def left_in(self) -> list[str]:
+    def departure_failures(self) -> list[str]:
         """Members that could not leave at the end, and why."""
         names, groups = self._state.names, self._state.groups.values()
         return [
             f"member {member.target} of group {names.target(group.name)} "
-            f"({api_name(LEAVE_GROUP if member.classic else member.api_key)}: {member.left_in})"
+            f"({api_name(LEAVE_GROUP if member.classic else member.api_key)}: {member.departure_failure})"
             for group in groups
             for member in group.members.values()
-            if member.left_in
+            if member.departure_failure
         ]
 
     # -- what is due ------------------------------------------------------------------------------------------------
@@ -169,13 +169,13 @@ class Mending:
     # -- the requests -----------------------------------------------------------------------------------------------
 
     def _last_departure(self, group: Group, member: Member) -> MadeRequest:
-        member.left_in = NO_ANSWER
+        member.departure_failure = NO_ANSWER
         return self._departure(group, member, self._left)
 
     def _departure(self, group: Group, member: Member, learn: Callable[..., None] | None = None) -> MadeRequest:
         learn = learn or self._departed
         if not member.classic:
-            return self._beat(group, member, {"member_epoch": LEAVE}, "leaves the group", learn)
+            return self._heartbeat_with(group, member, {"member_epoch": LEAVE}, "leaves the group", learn)
         instance = (member.join or {}).get("group_instance_id")
         values = {"member_id": member.target, "members": [{"member_id": member.target, "group_instance_id": instance}]}
         return self._make(group, member, LEAVE_GROUP, values, "leaves the group", learn)
@@ -190,7 +190,7 @@ class Mending:
         if not member.classic:
             owned: Values = {name: [] for name in HEARTBEATS[member.api_key].owned}
             values = member.join | {"member_id": member.target, "member_epoch": JOIN} | owned
-            return self._make(group, member, member.api_key, values, "joins again", self._beaten)
+            return self._make(group, member, member.api_key, values, "joins again", self._heartbeat_answered)
         member.stale = True
         group.mending = True
         values = member.join | {"member_id": member.joins_as}
@@ -214,10 +214,10 @@ class Mending:
         if not member.classic:
             member.confirming = member.owned
             values = {"member_epoch": member.current} | (member.owned or {})
-            return self._beat(group, member, values, "keeps its membership", self._beaten)
+            return self._heartbeat_with(group, member, values, "keeps its membership", self._heartbeat_answered)
         return self._make(group, member, HEARTBEAT, self._quoted(member), "keeps its membership", self._told)
 
-    def _beat(
+    def _heartbeat_with(
         self, group: Group, member: Member, values: Values, purpose: str, learn: Callable[..., None]
     ) -> MadeRequest:
         common: Values = {"member_id": member.target}
@@ -257,7 +257,7 @@ class Mending:
     @staticmethod
     def _left(group: Group, member: Member, answer: Values) -> None:
         codes = {error_of(answer) or 0, *(one["error_code"] for one in answer.get("members") or ())} - _HAS_LEFT
-        member.left_in = kafka_error(min(codes)).name if codes else ""
+        member.departure_failure = kafka_error(min(codes)).name if codes else ""
         if not codes:
             gone(group, member)
 
@@ -296,12 +296,12 @@ class Mending:
         if member.asks_since is not None and member.told_to_rejoin:
             self._soon(member)
 
-    def _beaten(self, group: Group, member: Member, answer: Values) -> None:
+    def _heartbeat_answered(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0
         if not error:
             self._state.identify(group, member, answer.get("member_id") or member.target)
-            beaten(member, answer)
-            self._state.beaten(member.api_key, group.name, answer)
+            heartbeat_answered(member, answer)
+            self._state.on_made_heartbeat(member.api_key, group.name, answer)
             self._state.advance(group, member, None, answer["member_epoch"])
             self._soon(member)
         elif error in LOST:

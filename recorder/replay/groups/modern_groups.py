@@ -130,15 +130,17 @@ class ModernGroups:
         if exchange.request["member_epoch"] < JOIN:
             member.gone()
         else:
-            self._beaten(exchange, group, member, values, answer)
+            self._accepted(exchange, group, member, values, answer)
         return None
 
-    def _beaten(self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values) -> None:
+    def _accepted(
+        self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values
+    ) -> None:
         recorded = exchange.answer if error_of(exchange.answer) == 0 else None
         if values["member_epoch"] == JOIN:
             member.join, member.gave_up = values, False
         self._state.note_request(exchange, member)
-        beaten(member, answer)
+        heartbeat_answered(member, answer)
         self._state.advance(group, member, recorded["member_epoch"] if recorded else None, answer["member_epoch"])
 
     def _refused(self, exchange: Exchange, group: Group, error: int) -> Resend | None:
@@ -156,7 +158,7 @@ class ModernGroups:
         return self._state.mend(exchange, group, member, error)
 
 
-def beaten(member: Member, answer: Values) -> None:
+def heartbeat_answered(member: Member, answer: Values) -> None:
     """The target answered a heartbeat. The member's next one confirms what the answer assigned."""
     member.present = True
     member.stale = member.refreshes = member.leaving = False
@@ -178,8 +180,9 @@ def _assigned(api_key: int, answer: Values) -> Values | None:
 
 
 def recorded_ids(owned: list[Values], names: Names) -> list[Values]:
-    """Topics under their recorded ids, for later translation. Topics that the recording lacks are left out: for Kafka,
-    the member has given them up.
+    """Topics under their recorded ids, for later translation.
+
+    Topics that the recording lacks are left out: the coordinator takes them for given up.
     """
     found = ((names.recorded_id(entry["topic_id"]), entry) for entry in owned)
     return [entry | {"topic_id": topic_id} for topic_id, entry in found if topic_id is not None]

@@ -27,17 +27,17 @@ from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
 
 
 class Groups:
-    """The groups of one replay. `beaten`: called with API, group and answer of each made heartbeat."""
+    """The groups of one replay. `on_made_heartbeat`: called with API, group and answer of each made heartbeat."""
 
     def __init__(
         self,
         pairs: Pairs,
         names: Names,
         options: Options,
-        beaten: Callable[[int, str, Values], None] = lambda api_key, group, answer: None,
+        on_made_heartbeat: Callable[[int, str, Values], None] = lambda api_key, group, answer: None,
     ) -> None:
         self._state = Memberships(pairs, names, options)
-        self._state.beaten = beaten
+        self._state.on_made_heartbeat = on_made_heartbeat
         self._mending = Mending(self._state)
         self._classic = ClassicGroups(self._state)
         rooms = (self._classic, ModernGroups(self._state), Commits(self._state))
@@ -104,9 +104,9 @@ class Groups:
         """Departures of all members, each once. `at_once`: also of members with a request in flight."""
         return self._mending.finish(at_once=at_once)
 
-    def left_in(self) -> list[str]:
+    def departure_failures(self) -> list[str]:
         """Members that could not leave at the end, and why."""
-        return self._mending.left_in()
+        return self._mending.departure_failures()
 
     # -- for the comparison -----------------------------------------------------------------------------------------
 

@@ -161,15 +161,15 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _prepare(job, preparation, target, cluster)
-        for note in () if job.dry_run else (*preparation.found.notes, *_overwritten(preparation.found)):
+        for note in () if job.dry_run else (*preparation.findings.notes, *_overwritten(preparation.findings)):
             echo(f"note: {note}", err=True)
-        if not job.dry_run and not job.yes and not preparation.found.refusals:
-            _ask(job, surveyed, preparation.found, cluster, names)
+        if not job.dry_run and not job.yes and not preparation.findings.refusals:
+            _ask(job, surveyed, preparation.findings, cluster, names)
             preparation = Preparation(surveyed, names, cluster, job.options, may_write=True)
             await _prepare(job, preparation, target, cluster)
     except NotReached as error:
         raise Refused(f"the target can't be reached: {error}") from error
-    found = preparation.found
+    found = preparation.findings
     if job.dry_run:
         return _show_plan(job, surveyed, found, cluster, names)
     if found.refusals:

@@ -1,5 +1,4 @@
-"""Made requests that a recorded request needs: each is made once, and again with growing pauses while its error may
-pass.
+"""Made requests that a recorded request needs: each is made once, and again with growing pauses if its error may pass.
 
 A room asks with a key for what it lacks. `ask` returns what the room gives to the engine: the made request at first, a
 `Hold` while it is in flight, a `Withheld` once the target has refused it for good.

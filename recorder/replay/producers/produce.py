@@ -81,7 +81,7 @@ class _Flight:
     rounds: int = 0
 
 
-class Produces:
+class ProduceTranslator:
     """The Produce requests of one replay."""
 
     def __init__(self, names: Names, known: ProducerPairs) -> None:

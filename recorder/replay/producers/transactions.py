@@ -36,7 +36,7 @@ class Producer:
         failed: the recorded pair whose transaction failed on the target and goes on in the recording.
         open_as: the target's pair of the transaction that is open there, None if none is.
         partitions, groups: those that the target knows in that transaction.
-        left_open: why the abort at the end did not succeed, as far as is known; empty: it did, or was not needed.
+        abort_failure: why the abort at the end did not succeed, as far as is known; empty: it did, or was not needed.
         ended_with: True if the last transaction was committed, False if aborted; None: there was none since the
             producer was initialised.
         refused: places whose refused records may come again once the transaction ends.
@@ -53,7 +53,7 @@ class Producer:
     open_as: Pair | None = None
     partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
-    left_open: str = ""
+    abort_failure: str = ""
     ended_with: bool | None = None
     refused: set[Hashable] = field(default_factory=set)
 

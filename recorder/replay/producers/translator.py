@@ -37,7 +37,7 @@ from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_ANSWER, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
-from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, Produces
+from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, ProduceTranslator
 from recorder.replay.producers.producer_pairs import V2_FROM, Chosen, ProducerPairs, pair_of
 from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NO_PAIR, Producer, made_abort, made_offsets, made_partitions
@@ -68,7 +68,7 @@ class Producers:
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs, options: Options, chosen: Chosen) -> None:
         self._names, self._speed = names, options.speed
         self._known = ProducerPairs(names, cluster, pairs, chosen)
-        self._produces = Produces(names, self._known)
+        self._produces = ProduceTranslator(names, self._known)
         self._rules = {
             PRODUCE: _Rules(self._produce, self._produced),
             INIT_PRODUCER_ID: _Rules(self._init, self._initialised),
@@ -115,19 +115,23 @@ class Producers:
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
 
-    def left_open(self) -> list[str]:
+    def abort_failures(self) -> list[str]:
         """Transactions whose abort at the end did not succeed, and why."""
         producers = self._known.transactional.values()
-        return [f"transaction {self._target_id(one)} (EndTxn: {one.left_open})" for one in producers if one.left_open]
+        return [
+            f"transaction {self._target_id(one)} (EndTxn: {one.abort_failure})"
+            for one in producers
+            if one.abort_failure
+        ]
 
     def _abort(self, producer: Producer, pair: Pair) -> MadeRequest:
         def done(answer: Values | None) -> None:
             if answer is not None:
                 code = answer["error_code"]
-                producer.left_open = kafka_error(code).name if code else ""
+                producer.abort_failure = kafka_error(code).name if code else ""
 
         producer.end(False)
-        producer.left_open = NO_ANSWER
+        producer.abort_failure = NO_ANSWER
         return made_abort(self._target_id(producer), pair, done)
 
     # requests

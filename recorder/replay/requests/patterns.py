@@ -1,5 +1,4 @@
-"""Regular expressions under `--prefix`: `prefix(?:…)` matches prefix + name where the recorded expression matches the
-name.
+"""Regular expressions under `--prefix`: `prefix(?:…)` matches the prefix with any name that the recorded one matches.
 
 Kafka matches whole names (RE2/J since KIP-848; java.util.regex before). An anchor at the beginning of an alternative
 would stand behind the prefix and never match, so it is removed. An anchor at the end stays true.

@@ -184,8 +184,7 @@ def _later(timestamp: int, by: int) -> int:
 
 
 def as_batch(records: Records, *, budget: Budget | None = None) -> Records:
-    """Message sets of magic 0 and 1 as one batch of magic 2, with the first one's codec. A batch of magic 2 stays as it
-    is.
+    """Message sets of magic 0 and 1 as one batch of magic 2, with the first one's codec. Batches of magic 2 stay.
 
     Offsets count from 0, as a producer's do. Records without a timestamp keep none.
 

@@ -37,8 +37,7 @@ NOTHING: Mapping[str, Any] = {}
 
 @lru_cache(CACHE_SIZE)
 def choose(api_key: int, recorded_version: int, offered: range | None, *, newest: int | None = None) -> int | None:
-    """The version to send: the highest shared one up to the recorded one, else the lowest above; None if none is
-    shared.
+    """The version to send: the highest shared one up to the recorded one, else the lowest above, else None.
 
     Args:
         offered: by the target's node; None if it lacks the API.

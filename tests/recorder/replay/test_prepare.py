@@ -50,7 +50,7 @@ def prepared(recording: Recording, committed: int, options: Options | None = Non
             made = script.send(answer)
             answer = None if made is None else answers[made.api_key]
     except StopIteration:
-        return preparation.found
+        return preparation.findings
 
 
 def committing() -> Recording:
@@ -104,7 +104,7 @@ def scripted(
             found_answer = None if made is None else told.get(str(api_name(made.api_key)))
             answer = found_answer(len(asked)) if callable(found_answer) else found_answer
     except StopIteration:
-        return preparation.found, asked
+        return preparation.findings, asked
 
 
 def topic(count: int) -> Values:

@@ -43,7 +43,7 @@ def prepared(
             made = script.send(told)
             told = None if made is None else answer(made)
     except StopIteration:
-        return preparation.found
+        return preparation.findings
 
 
 def using(*topics: str, created: tuple[str, ...] = ()) -> Survey:

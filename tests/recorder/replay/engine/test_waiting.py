@@ -30,7 +30,7 @@ def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
         exchange = recorded(api_key, 1, (VALUES | {OFFSET_COMMIT: COMMIT})[api_key], connection=connection)
         keys = Keys(commits_to=GROUP) if api_key == OFFSET_COMMIT else Keys(member_of=GROUP)
         item = Item(exchange, keys, Lane(exchange.connection), 0)
-        waiting.asked(item)
+        waiting.request_read(item)
         found.append(item)
     return waiting, *found
 

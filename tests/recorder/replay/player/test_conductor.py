@@ -79,7 +79,7 @@ async def played(
             await asker.run(preparation.run())
             await asker.look_at_all()
         result = Result(Source("capture"), Reached("target"))
-        world = World(options, choice.plays, found, cluster, names, preparation.found, result)
+        world = World(options, choice.plays, found, cluster, names, preparation.findings, result)
         conductor = Conductor(world, target, iter(every) if rows is None else rows)
         async with trio.open_nursery() as nursery:
             if stop is not None:
