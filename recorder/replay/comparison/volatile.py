@@ -40,8 +40,8 @@ class ComparisonRule(StrEnum):
     EQUAL = "equal"
 
 
-# A node's listing depends on the number of nodes; other answers describe nodes and their disks:
-# Metadata, FindCoordinator, ListGroups, DescribeLogDirs, DescribeQuorum, DescribeCluster, ListTransactions,
+# A node's listing depends on the number of nodes; other answers describe nodes and their disks: Metadata,
+# FindCoordinator, ListGroups, DescribeLogDirs, DescribeQuorum, DescribeCluster, ListTransactions,
 # DescribeTopicPartitions
 STRUCTURE_ONLY = frozenset({3, 10, 16, 35, 55, 60, 66, 75})
 

@@ -217,35 +217,35 @@ class Offsets:
     # answers
 
     def _fetched(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        ours = {place: each.values for place, each in self._target_places(FETCH, answer)}
-        for place, each in ours.items():
+        target_places = {place: each.values for place, each in self._target_places(FETCH, answer)}
+        for place, each in target_places.items():
             self._log_is(place, each.get("log_start_offset", -1), each["high_watermark"])
         if exchange.answered_ns is None:
             return
-        theirs = None
+        recorded_places = None
         if exchange.answer is not None:
             told = partitions.in_answer(FETCH, exchange.answer)
-            theirs = {(self._names.topic(each.topic), each.partition): each.values for each in told}
+            recorded_places = {(self._names.topic(each.topic), each.partition): each.values for each in told}
         for place, moved in self._moved.get(exchange.origin, {}).items():
-            if place in ours and ours[place]["error_code"] == OUT_OF_RANGE:
+            if place in target_places and target_places[place]["error_code"] == OUT_OF_RANGE:
                 self._readers.forget(exchange.peer, exchange.connection, place)
             elif moved.reader is not None:
-                recorded = None if theirs is None else _end(theirs.get(place), moved.recorded)
-                target = _end(ours.get(place), moved.target)
+                recorded = None if recorded_places is None else _end(recorded_places.get(place), moved.recorded)
+                target = _end(target_places.get(place), moved.target)
                 at = Position(recorded, moved.target if target is None else target)
                 self._readers.move(moved.reader, exchange.connection, place, at)
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
         told = partitions.in_answer(PRODUCE, exchange.answer or {})
-        theirs = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
+        recorded_places = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
         lengths = {place: _length(each) for place, each in self._sent_records(exchange, values)}
         for place, each in self._target_places(PRODUCE, answer):
             base = each.values["base_offset"]
             if base < 0 or each.values["error_code"]:
                 continue
             self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
-            if theirs.get(place, -1) >= 0:
-                self._pairs(place).add(theirs[place], base)
+            if recorded_places.get(place, -1) >= 0:
+                self._pairs(place).add(recorded_places[place], base)
 
     def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[TopicPartition, Buffer | None]]:
         """The batches of a Produce, or batches of the same length: the recorded ones in place of large changed ones."""

@@ -39,14 +39,14 @@ class PendingOffsets:
         if not self._pending or exchange.answer is None:
             return False
         group = exchange.request.get("group_id", "")
-        theirs = dict(_offsets(exchange.answer, group, str, self._names.topic))
-        ours = dict(_offsets(answer, group, self._names.recorded, self._names.recorded_topic))
+        recorded_offsets = dict(_offsets(exchange.answer, group, str, self._names.topic))
+        target_offsets = dict(_offsets(answer, group, self._names.recorded, self._names.recorded_topic))
         waits = False
-        for key, recorded in theirs.items():
+        for key, recorded in recorded_offsets.items():
             pending = self._pending.get(key)
             if pending is None or pending.recorded != recorded:
                 continue
-            if ours.get(key) == pending.target:
+            if target_offsets.get(key) == pending.target:
                 del self._pending[key]
             else:
                 waits = True

@@ -2,9 +2,8 @@
 
 A consumer is a peer (host and client id), but several consumers with one client id may read one partition. So a
 *reader* is known by its connection. It goes on by another connection that asks for the offset where its last recorded
-answer
-ended: its client has connected anew, or the partition has another leader. A seek begins a new reader, since the target
-may have given less or more to the earlier one, and their records must not be confused.
+answer ended: its client has connected anew, or the partition has another leader. A seek begins a new reader, since the
+target may have given less or more to the earlier one, and their records must not be confused.
 
     the connection's own reader is at the offset      that one
     else, it last read by this connection             a new reader: the consumer seeks

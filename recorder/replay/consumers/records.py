@@ -13,8 +13,7 @@ pairs equal ones.
 Records that a consumer ignores are skipped: control batches, records before the offset that it asked for (a batch
 begins at its first record), records that a share group's member has not acquired, a batch that is cut at an answer's
 end. The target's records behind the last equal one are skipped too: the recorded consumer stopped there. Records of
-aborted
-transactions count: they were fetched.
+aborted transactions count: they were fetched.
 
 A batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for an equal one;
 beyond that only sums are kept of the longest stream. Beyond MOST_STREAMS, only counts are kept of streams in which no
@@ -61,12 +60,11 @@ class StreamCounts(NamedTuple):
 
     def with_more(self, more: StreamCounts) -> StreamCounts:
         """The sum of two counts of streams in which no record waits."""
-        theirs = more.unreadable
         return self._replace(
             equal=self.equal + more.equal,
             extra=self.extra + more.extra,
             reordered=self.reordered + more.reordered,
-            unreadable=(self.unreadable[0] + theirs[0], self.unreadable[1] + theirs[1]),
+            unreadable=(self.unreadable[0] + more.unreadable[0], self.unreadable[1] + more.unreadable[1]),
         )
 
 

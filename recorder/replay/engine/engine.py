@@ -9,7 +9,7 @@
 An exchange is an `Item` on the `Lane` of its recorded connection. The head of a lane's queue leaves when it is due,
 when every exchange that it waits for is settled (`order`), and when all rooms agree. Its values are then routed,
 written in a version that the target has, and sent to each node concerned on a channel of the lane (`sending`). When the
-target and the recording have both answered, the rooms learn from the pair, the answers are compared (`quoted`), and
+target and the recording have both answered, the rooms learn from the pair, the answers are compared (`answers`), and
 items that waited for it may leave. Nothing is ever guessed: a request that can't be translated is withheld with its
 reason.
 """

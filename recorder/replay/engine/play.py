@@ -39,8 +39,8 @@ class Play:
         lanes: recorded connections that are not played to their end.
         ready: lanes to look at.
         held: lanes whose head a room holds back; `recheck_held`: look at them too.
-            carrying: lanes that are played, whose channels still carry requests of others.
-            awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
+        carrying: lanes that are played, whose channels still carry requests of others.
+        awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
             which members have to leave.
         is_read: nothing more will be read of the capture.
         members_changed: a membership request was settled, or a request waits for a member that joins again: members may

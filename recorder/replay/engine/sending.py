@@ -30,7 +30,7 @@ LATE_NS = 5 * 10**6
 
 
 class Sending:
-    """Sends the items of a play. `recorded`: tells whether more will be read. `quoted`: takes the answers."""
+    """Sends the items of a play. `recorded`: tells whether more will be read. `answers`: takes the answers."""
 
     def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers

@@ -55,9 +55,9 @@ class Member:
         instance: its recorded instance id.
         join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
         answer: the target's last successful answer to a join.
-            recorded_to_rejoin: the recorded cluster told it to rejoin (error 27) since its last join.
-            told_to_rejoin: the target did; `told_early`: in an answer in which the recorded cluster did not.
-            asks_since: when it began to ask the target whether to rejoin; None: it doesn't.
+        recorded_to_rejoin: the recorded cluster told it to rejoin (error 27) since its last join.
+        told_to_rejoin: the target did; `told_early`: in an answer in which the recorded cluster did not.
+        asks_since: when it began to ask the target whether to rejoin; None: it doesn't.
         refreshes: it asks the target for its present epoch.
         owned: fields with an assignment of the target that it has not confirmed yet; `confirming`: those that a request
             in flight confirms.

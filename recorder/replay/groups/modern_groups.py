@@ -133,9 +133,7 @@ class ModernGroups:
             self._accepted(exchange, group, member, values, answer)
         return None
 
-    def _accepted(
-        self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values
-    ) -> None:
+    def _accepted(self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values) -> None:
         recorded = exchange.answer if error_of(exchange.answer) == 0 else None
         if values["member_epoch"] == JOIN:
             member.join, member.gave_up = values, False

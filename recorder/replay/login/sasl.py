@@ -91,10 +91,7 @@ class Login:
         first_correlation_id: int = 0,
         nonce: str | None = None,
     ) -> None:
-        """Args:
-        offered: the versions that the target's node offers.
-        nonce: for SCRAM; None: a random one.
-        """
+        """`offered`: the versions that the target's node offers. `nonce`: for SCRAM; None: a random one."""
         self._mechanism = credentials.mechanism
         self._tokens = _tokens(credentials, token_urlsafe(24) if nonce is None else nonce)
         self._client_id, self._correlation_id = client_id, first_correlation_id - 1

@@ -1,8 +1,7 @@
 """Reads frames from the capture again, by their place in it.
 
 They are asked for nearly in the capture's order. So row groups are read forward, frame by frame, and the last frames
-are
-kept: an exchange's answer stands behind other requests.
+are kept: an exchange's answer stands behind other requests.
 """
 
 from __future__ import annotations

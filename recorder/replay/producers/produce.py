@@ -125,15 +125,16 @@ class ProduceTranslator:
     def answered(self, exchange: Exchange, answer: Values) -> Resend | None:
         """Both sides have answered: learns what was taken. Returns partitions to send again."""
         flight = self._flights.pop(exchange.origin, _Flight())
-        theirs = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
-        ours = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
-        new = {place for place, code in theirs.items() if code not in TAKEN and ours.get(place) in TAKEN} - flight.owed
+        recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
+        target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
+        taken = {place for place, code in target_codes.items() if code in TAKEN}
+        new = {place for place, code in recorded_codes.items() if code not in TAKEN and place in taken} - flight.owed
         self._owe(exchange, new, flight.producer)
         may_renew = flight.rounds < _MOST_ROUNDS
         again = {
             place: sent
             for place, sent in flight.sent.items()
-            if self._goes_again(exchange.origin, sent, ours.get(place), theirs.get(place, 0), may_renew)
+            if self._goes_again(exchange.origin, sent, target_codes.get(place), recorded_codes.get(place, 0), may_renew)
         }
         if not again:
             return None
@@ -220,15 +221,15 @@ class ProduceTranslator:
                 if producer is not None:
                     producer.refused.add(place)
 
-    def _goes_again(self, origin: Origin, sent: _Sent, ours: int | None, theirs: int, may_renew: bool) -> bool:
+    def _goes_again(self, origin: Origin, sent: _Sent, code: int | None, recorded: int, may_renew: bool) -> bool:
         sequences = sent.numbered.sequences
-        if ours is None or ours in _OPEN:
+        if code is None or code in _OPEN:
             sequences.lost(origin)
-        elif ours in TAKEN:
+        elif code in TAKEN:
             sequences.taken(origin)
-        elif ours == OUT_OF_ORDER and theirs != OUT_OF_ORDER and sequences.goes_again(origin):
+        elif code == OUT_OF_ORDER and recorded != OUT_OF_ORDER and sequences.goes_again(origin):
             return True
-        elif (ours in FENCED or ours == OUT_OF_ORDER) and theirs not in FENCED and theirs != OUT_OF_ORDER:
+        elif (code in FENCED or code == OUT_OF_ORDER) and recorded not in FENCED and recorded != OUT_OF_ORDER:
             return self._is_renewed(origin, sent, may_renew)
         else:
             sequences.refused(origin)

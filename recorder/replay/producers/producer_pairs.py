@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from proxy.wire.keys import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.keys import END_TXN, INIT_PRODUCER_ID
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
@@ -21,11 +21,10 @@ from recorder.replay.plan import Reason, Refusal, Values, Withheld
 from recorder.replay.producers.pending_requests import PendingRequests
 from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NEWEST_INIT, Producer, made_producer
+from recorder.replay.versions.choosing import TRANSACTIONS_V2
 
 Chosen = Callable[[int, int], int | None]
 LARGEST_EPOCH = 2**15 - 1
-# the first versions that belong to transactions v2 (KIP-890)
-V2_FROM = {PRODUCE: 12, END_TXN: 5, TXN_OFFSET_COMMIT: 5}
 # Producers without transactional id that are remembered; a forgotten one gets a made pair.
 _MOST_PRODUCERS = 10_000
 _LAST = 2
@@ -61,9 +60,9 @@ class ProducerPairs:
 
     def is_v2(self, api_key: int, version: int) -> bool:
         """True if the target takes a request of this recorded version as one of transactions v2."""
-        if version < V2_FROM[api_key] or self._cluster.features.get("transaction.version", 0) < 2:
+        if version < TRANSACTIONS_V2[api_key] or self._cluster.features.get("transaction.version", 0) < 2:
             return False
-        return (self._chosen(api_key, version) or 0) >= V2_FROM[api_key]
+        return (self._chosen(api_key, version) or 0) >= TRANSACTIONS_V2[api_key]
 
     def pair(self, producer: Producer, recorded: Pair, now: int, *, stays: bool = False) -> Pair | Refusal:
         """The target's pair, or the refusal for a request that quotes the recorded one.
@@ -144,6 +143,6 @@ def pair_of(values: Values, prefix: str = "producer") -> Pair:
 
 def without_default_pair(api_key: int, version: int, answer: Values) -> Values:
     """An EndTxn answer without the default pair that its recorded shape adds: below version 5 the target gives none."""
-    if api_key != END_TXN or version >= V2_FROM[END_TXN]:
+    if api_key != END_TXN or version >= TRANSACTIONS_V2[END_TXN]:
         return answer
     return {name: value for name, value in answer.items() if name not in ("producer_id", "producer_epoch")}

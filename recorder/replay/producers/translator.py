@@ -5,7 +5,7 @@ sequences of the replay's own count (`sequences`, by `produce`). Transactions:
 
     v1 on the target   partitions and groups join by AddPartitionsToTxn and AddOffsetsToTxn: recorded ones, or made ones
                        where the recording used v2, or where its own are not in the capture. An EndTxn of an empty
-                                          transaction is not sent
+                       transaction is not sent
     v2 on both         partitions join by being produced to; EndTxn gives the next pair
     refused            the target fences the producer (45, 47, 59, 90) where the recording did not: the transaction's
                        rest is withheld, and the next one begins with a made pair, which aborts this one
@@ -38,9 +38,10 @@ from recorder.replay.options import Options
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_ANSWER, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, ProduceTranslator
-from recorder.replay.producers.producer_pairs import V2_FROM, Chosen, ProducerPairs, pair_of
+from recorder.replay.producers.producer_pairs import Chosen, ProducerPairs, pair_of
 from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NO_PAIR, Producer, made_abort, made_offsets, made_partitions
+from recorder.replay.versions.choosing import TRANSACTIONS_V2
 
 _FATAL = FENCED | {OUT_OF_ORDER}
 # The brokers' default limit (transaction.max.timeout.ms): a lengthened timeout stays within it.
@@ -281,8 +282,8 @@ class Producers:
     def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
         """The producer of a request. Its transaction has failed if the target alone fences it."""
         producer = self._producer_of(exchange)
-        ours, theirs = (_codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
-        if producer is not None and ours and not theirs:
+        target_codes, recorded_codes = (_codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
+        if producer is not None and target_codes and not recorded_codes:
             self._known.fail(producer, _quoted(exchange))
         return producer
 
@@ -318,7 +319,7 @@ class Producers:
     def _stays(self, exchange: Exchange) -> bool:
         """True if the recorded EndTxn gives a new pair, and the target's does not."""
         key = exchange.api_key
-        return exchange.version >= V2_FROM[key] and not self._known.is_v2(key, exchange.version)
+        return exchange.version >= TRANSACTIONS_V2[key] and not self._known.is_v2(key, exchange.version)
 
     def _stretched(self, timeout_ms: int) -> int:
         if self._speed is None or self._speed >= 1:
@@ -332,11 +333,11 @@ def _as_it_is(exchange: Exchange, values: Values, now: int) -> None:
 
 def _described(exchange: Exchange, answer: Values) -> Resend | None:
     """Sent again while the target is still ending a transaction that had ended in the recording."""
-    ours, theirs = (
+    ending, recorded_ending = (
         {each["transaction_state"] for each in told.get("transaction_states") or ()} & _ENDING
         for told in (answer, exchange.answer or {})
     )
-    return Resend() if exchange.answer is not None and ours - theirs else None
+    return Resend() if exchange.answer is not None and ending - recorded_ending else None
 
 
 def _quoted(exchange: Exchange) -> Pair:

@@ -24,7 +24,7 @@ _NODES = "node_endpoints"
 def joined(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
     """The answer to a request, from the answers to its parts. `values`: the whole request as it was routed.
 
-    The first answer with an error gives the error code; the longest throttling counts. `quoted`: at least one. An
+    The first answer with an error gives the error code; the longest throttling counts. `answers`: at least one. An
     answer replaces those before it.
     """
     if len(answers) == 1:

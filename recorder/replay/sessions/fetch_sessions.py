@@ -2,9 +2,8 @@
 
 A recorded request names only what changed in its session. This room remembers the session's partitions, and a
 translated request names all of them. Once it is routed, `for_node` turns each part into a request of the replay's
-session
-with that node for that recorded connection: all partitions at first, then only changes. `answered_by` updates the
-session, and removes from the answer what the recorded client would not have been told.
+session with that node for that recorded connection: all partitions at first, then only changes. `answered_by` updates
+the session, and removes from the answer what the recorded client would not have been told.
 
     recorded                             sent
     before version 7; (0, -1)            the same: no session

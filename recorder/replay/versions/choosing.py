@@ -24,7 +24,7 @@ from recorder.replay.versions.answer_crossings import ANSWERS
 from recorder.replay.versions.crossings import REQUESTS
 from recorder.replay.versions.recode import Loss, Topics, completed, recoded
 
-__all__ = ["Topics", "choose", "needs_transactions_v1", "newest_of_transactions_v1", "request", "response"]
+__all__ = ["Topics", "choose", "newest_of_transactions_v1", "request", "response"]
 
 # Brokers of 4.0 and later offer Produce from version 0 for librdkafka's sake (KAFKA-18659), but refuse versions 0 to 2.
 FIRST_PRODUCE_OF_BATCHES, FIRST_PRODUCE_OF_4 = 3, 12
@@ -58,16 +58,6 @@ def _floor(api_key: int, offered: range) -> int:
     if api_key == METADATA:
         return FIRST_METADATA_WITHOUT_CREATION
     return FIRST_PRODUCE_OF_BATCHES if api_key == PRODUCE and offered[-1] >= FIRST_PRODUCE_OF_4 else 0
-
-
-def needs_transactions_v1(api_key: int, recorded: int, chosen: int) -> bool:
-    """True if the recorded version has transactions v2, and the chosen one does not.
-
-    A transactional Produce then needs AddPartitionsToTxn before it, a TxnOffsetCommit AddOffsetsToTxn. EndTxn leaves
-    the producer's pair as it is, and may not end an empty transaction.
-    """
-    first = TRANSACTIONS_V2.get(api_key)
-    return first is not None and chosen < first <= recorded
 
 
 def newest_of_transactions_v1(api_key: int) -> int | None:

@@ -14,7 +14,6 @@ from proxy.wire.keys import END_TXN, FETCH, LIST_CONFIG_RESOURCES, METADATA, PRO
 from recorder.replay.plan import Values
 from recorder.replay.versions.choosing import (
     choose,
-    needs_transactions_v1,
     newest_of_transactions_v1,
     request,
     response,
@@ -168,12 +167,8 @@ def test_an_answer_of_the_recorded_version_is_itself(key: int) -> None:
         assert response(key, version, version, values, NO_TOPICS) is values
 
 
-def test_transactional_requests_go_down_and_the_flag_says_what_they_need() -> None:
+def test_transactional_requests_go_below_transactions_v2() -> None:
     assert sent(PRODUCE, 13, 11, {"transactional_id": "tx", "topic_data": []})["transactional_id"] == "tx"
     for key, first in ((PRODUCE, 12), (TXN_OFFSET_COMMIT, 5), (END_TXN, 5)):
-        assert needs_transactions_v1(key, first, first - 1)
-        assert not needs_transactions_v1(key, first - 1, first - 1)
-        assert not needs_transactions_v1(key, first + 1, first)
         assert newest_of_transactions_v1(key) == first - 1
-    assert not needs_transactions_v1(FETCH, 13, 4)
     assert newest_of_transactions_v1(FETCH) is None
