@@ -50,9 +50,9 @@ class Assignments:
         if any(isinstance(of, bytes) and self._names.topic(of) is None for of, *_ in recorded):
             self._unnamed.add(group)
         self._unions.add_recorded(group, _named(recorded, self._names.topic))
-        self.told(exchange.api_key, group, answer)
+        self.add_target_answer(exchange.api_key, group, answer)
 
-    def told(self, api_key: int, group: str, answer: Values) -> None:
+    def add_target_answer(self, api_key: int, group: str, answer: Values) -> None:
         """Adds the assignment of the target's answer to a recorded or made heartbeat. `group`: its recorded name."""
         self._unions.add_replayed(group, _named(_of(api_key, answer), self._names.recorded_topic))
 

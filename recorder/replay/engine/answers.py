@@ -33,17 +33,17 @@ class Answers:
             return
         exchange, world = item.exchange, self._play.world
         if answer is None:
-            item.is_cut |= exchange.awaits or item.is_unsent
+            item.lost_connection |= exchange.awaits or item.is_unsent
             piece.missing -= 1
         elif piece.take(answer):
             item.answers.append(world.read(exchange, piece))
             item.frame, item.version = frame, piece.version
         if piece.missing:
             return
-        item.out -= 1
-        if item.out:
+        item.parts_in_flight -= 1
+        if item.parts_in_flight:
             return
-        if item.is_cut:
+        if item.lost_connection:
             self._cut(item, now)
         elif exchange.awaits:
             self._answered(item, now)
@@ -59,21 +59,21 @@ class Answers:
 
     def watch(self, lane: Lane, when: int) -> None:
         """Looks at a lane's items at `when`, and gives up those whose answers the target still owes."""
-        if not lane.watched:
-            lane.watched = True
+        if not lane.is_watched:
+            lane.is_watched = True
             self._play.timers.at(when, lambda now: self._miss(lane, now))
 
     def _miss(self, lane: Lane, now: int) -> None:
         """Gives up items whose answers are late by `--wait`, compared with the recorded answer's time."""
-        lane.watched = False
+        lane.is_watched = False
         wait = self._play.options.wait
         later: list[int] = []
         for item in [each for each in lane.in_play if each.state is State.LEFT]:
             exchange = item.exchange
             took = (exchange.answered_ns or exchange.at_ns) - exchange.at_ns
             until = item.sent_at + wait + took
-            if now < until or not item.is_known:
-                later.append(until if item.is_known else now + wait)
+            if now < until or not item.is_recording_done:
+                later.append(until if item.is_recording_done else now + wait)
                 continue
             if self._play.is_over(item):
                 self._play.lose(item)
@@ -85,7 +85,7 @@ class Answers:
     def _cut(self, item: Item, now: int) -> None:
         """The connection broke before the answer. A request that may be repeated is sent again."""
         may_repeat = item.is_unsent or self._play.world.may_repeat(item.exchange)
-        item.is_cut = item.is_unsent = False
+        item.lost_connection = item.is_unsent = False
         if self._play.is_over(item):
             self._play.lose(item)
         elif may_repeat and now < (item.deadline or 0):
@@ -97,7 +97,7 @@ class Answers:
         assert item.values is not None
         item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
         item.answered_at, item.state = now, State.ANSWERED
-        if item.is_known:
+        if item.is_recording_done:
             self.complete(item, now)
 
     def complete(self, item: Item, now: int) -> None:

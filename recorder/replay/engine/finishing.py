@@ -80,9 +80,9 @@ class Finishing:
             for item in waiting:
                 play.withhold(item, Withheld(Reason.ENDED))
             for item in [*lane.in_play]:
-                if item.is_out and item.exchange.api_key in OPENING:
+                if item.is_in_flight and item.exchange.api_key in OPENING:
                     # its answer counts whatever the recording answered, and its connection stays open for it
-                    item.is_known, lane.closes_at = True, None
+                    item.is_recording_done, lane.closes_at = True, None
                 else:
                     play.lose(item)
             play.links.hang_up(lane, only_unopened=bool(lane.in_play or lane.carries))

@@ -68,9 +68,9 @@ class Item:
         values: as they were sent, in the recorded version's shape.
         answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as received.
         carriers: other lanes whose channels carry parts of it.
-        out: parts in flight; `is_cut`: one of them lost its connection; `is_unsent`: it did before it left.
+        parts_in_flight: parts without an answer; `lost_connection`: one lost its connection, `is_unsent`: before it left.
         left_at: when its first byte left; `has_left`: it was counted as sent.
-        is_known: the recorded answer was read, or will never come.
+        is_recording_done: the recorded answer was read, or will never come.
         deadline: when it is given up; None until it is due.
         pause: the last pause before it was sent once more.
     """
@@ -99,18 +99,18 @@ class Item:
     version: int | None = None
     pieces: list[Piece] = field(default_factory=list)
     carriers: list[Lane] = field(default_factory=list)
-    out: int = 0
-    is_cut: bool = False
+    parts_in_flight: int = 0
+    lost_connection: bool = False
     is_unsent: bool = False
     left_at: int | None = None
     answered_at: int | None = None
-    is_known: bool = False
+    is_recording_done: bool = False
     has_left: bool = False
     deadline: int | None = None
     pause: int = 0
 
     @property
-    def is_out(self) -> bool:
+    def is_in_flight(self) -> bool:
         """True while the target has all of the item and owes an answer."""
         is_sent = self.state is State.LEFT and all(piece.channel.is_open for piece in self.pieces)
         return is_sent and self.exchange.awaits
@@ -131,9 +131,9 @@ class Lane:
         in_play: items that have left and are not settled.
         carries: such items of other lanes that use this lane's channels.
         unread: items whose recorded answer was not read yet, by the number of their exchange.
-        closes_at: when the recorded connection ended; None while that was not read.
-        look: the timer for the next look at the head of the queue.
-        watched: a timer runs for answers that don't come.
+        closes_at: when the end of the recorded connection is due; None while that was not read.
+        look_timer: the timer for the next look at the head of the queue.
+        is_watched: a timer runs for answers that don't come.
         dials: nodes that could not be reached -> pause, and when it is over.
     """
 
@@ -145,6 +145,6 @@ class Lane:
     carries: dict[Item, None] = field(default_factory=dict)
     unread: dict[int, Item] = field(default_factory=dict)
     closes_at: int | None = None
-    look: Timer | None = None
-    watched: bool = False
+    look_timer: Timer | None = None
+    is_watched: bool = False
     dials: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -91,7 +91,7 @@ class Memory:
         """An item is settled. Its bytes count until its recorded answer was read."""
         self._settled += 1
         self._reads_on = False
-        if item.is_known:
+        if item.is_recording_done:
             self.forget(item)
 
     def forget(self, item: Item) -> None:

@@ -109,11 +109,11 @@ class Play:
 
     def look_again(self, lane: Lane, when: int) -> None:
         """Looks at a lane at `when`, or earlier: each look sets the next timer, so one for each lane is enough."""
-        if lane.look is not None and lane.look.call is not None:
-            if lane.look.when <= when:
+        if lane.look_timer is not None and lane.look_timer.call is not None:
+            if lane.look_timer.when <= when:
                 return
-            self.timers.cancel(lane.look)
-        lane.look = self.timers.at(when, lambda _: self.ready.__setitem__(lane, None))
+            self.timers.cancel(lane.look_timer)
+        lane.look_timer = self.timers.at(when, lambda _: self.ready.__setitem__(lane, None))
 
     def need(self, item: Item, needed: tuple[MadeRequest, ...], now: int) -> None:
         """Makes the requests that have to be answered before an item goes on."""

@@ -57,7 +57,7 @@ class Recorded:
         play.memory.request_read(item, now)
         play.waiting.request_read(item)
         # a request that needs no answer has no recorded one
-        item.is_known = not exchange.awaits
+        item.is_recording_done = not exchange.awaits
         if exchange.awaits:
             lane.unread[exchange.origin.exchange] = item
         else:
@@ -78,7 +78,7 @@ class Recorded:
     def _know(self, item: Item, now: int, place: FramePlace | None = None) -> None:
         """The recorded answer was read, or there is none. `place`: of its frame in the capture."""
         play = self._play
-        item.is_known = True
+        item.is_recording_done = True
         if item.state is State.SETTLED:
             # it was settled before its recorded answer was read: its bytes are no longer kept
             play.memory.forget(item)

@@ -124,7 +124,7 @@ class Sending:
 
     def _may_poll(self, item: Item, now: int) -> bool:
         """True for a long poll whose recorded answer was read, or stands too far ahead to be read now."""
-        if item.is_known or item.exchange.api_key not in LONG_POLLS or not self._recorded.wants(now):
+        if item.is_recording_done or item.exchange.api_key not in LONG_POLLS or not self._recorded.wants(now):
             return True
         self._polls[item.lane] = None
         return False
@@ -190,7 +190,7 @@ class Sending:
     def _leave(self, item: Item, values: Values, pieces: list[Piece], now: int) -> None:
         self._play.world.sent(item.exchange, values, now)
         item.state, item.values, item.hold = State.LEFT, values, None
-        item.pieces, item.out = pieces, len(pieces)
+        item.pieces, item.parts_in_flight = pieces, len(pieces)
         item.lane.in_play[item] = None
         for lane in item.carriers:
             lane.carries[item] = None
@@ -225,7 +225,7 @@ class Sending:
         item.values, item.answers, item.answered_at, item.state = values, [answer], now, State.ANSWERED
         item.lane.in_play[item] = None
         self._has_left(item)
-        if item.is_known:
+        if item.is_recording_done:
             self._answers.complete(item, now)
 
     def left(self, item: Item, given: int, began: int) -> None:
@@ -248,7 +248,7 @@ class Sending:
 
 def _joins(item: Item) -> bool:
     """True for a join in flight that the recorded client did not see answered."""
-    return item.is_out and item.exchange.answered_ns is None and item.exchange.api_key in JOINING
+    return item.is_in_flight and item.exchange.answered_ns is None and item.exchange.api_key in JOINING
 
 
 def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:

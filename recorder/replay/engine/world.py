@@ -140,7 +140,7 @@ class World:
         self._counts: dict[int, ApiCounts] = {}
         self._assignments = Assignments(names)
         self._commits = OneSidedCommits(names)
-        self._groups = Groups(self._pairs, names, options, self._assignments.told)
+        self._groups = Groups(self._pairs, names, options, self._assignments.add_target_answer)
         self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
         starts, ends = (
             {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
