@@ -154,7 +154,7 @@ class ApiCounts:
     Attributes:
         recorded: those that the options choose: sent, withheld, and what a replay that ended early left over.
         answered: of those sent; `retried`: sent once more, not counted in `sent`.
-        lost: sent requests whose answer never came.
+        lost: sent requests whose answer never came, or that never left though they need none.
         withheld: by reason; `partitions`: parts withheld of requests that were sent, by reason.
         mismatches: answers that differ, by kind as the comparison names it. One answer counts once.
     """

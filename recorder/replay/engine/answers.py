@@ -114,7 +114,7 @@ class Answers:
         if now + retries.next_pause(item.pause) < (item.deadline or 0):
             passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)
             if passing:
-                world.moved(exchange, item.values, answer)
+                world.forget_moved_coordinators(exchange, item.values, answer)
                 self._play.own.refresh(now)
                 self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
                 return

@@ -96,7 +96,7 @@ class Engine:
         if self._play.phase is not Phase.PLAYING:
             return
         self._recorded.feed(happening, now)
-        self._sending.poll(now)
+        self._sending.release_polls(now)
         # most recorded answers change nothing yet
         if self._play.ready or self._play.recheck_held:
             self._run(now)
@@ -181,4 +181,4 @@ class Engine:
             self._finishing.go_on(now)
 
     def _send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
-        self._sending.again(item, only, now)
+        self._sending.send_again(item, only, now)

@@ -68,7 +68,7 @@ class Item:
         values: as they were sent, in the recorded version's shape.
         answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as received.
         carriers: other lanes whose channels carry parts of it.
-        parts_in_flight: parts without an answer; `lost_connection`: one lost its connection, `is_unsent`: before it left.
+        parts_in_flight: how many have no answer; `lost_connection`: one lost its own, `is_unsent`: before it left.
         left_at: when its first byte left; `has_left`: it was counted as sent.
         is_recording_done: the recorded answer was read, or will never come.
         deadline: when it is given up; None until it is due.

@@ -40,7 +40,7 @@ class Sending:
         """Sends the head of a lane and those behind it, as far as they may leave. Hangs up a lane that has ended."""
         while lane.queue and self._play.phase is Phase.PLAYING:
             item = lane.queue[0]
-            if item.state is State.QUEUED and not self._leaves(item, now):
+            if item.state is State.QUEUED and not self._leaves_or_ends(item, now):
                 return
             lane.queue.popleft()
         if lane.closes_at is None or now < lane.closes_at:
@@ -52,13 +52,13 @@ class Sending:
         if not lane.carries and all(item.left_at is not None and _joins(item) for item in lane.in_play):
             self._hang_up(lane)
 
-    def poll(self, now: int) -> None:
-        """Lets long polls leave without their recorded answers where the capture is not read any further now."""
+    def release_polls(self, now: int) -> None:
+        """Lets long polls leave without their recorded answers if the capture is not read any further now."""
         if self._polls and not self._recorded.wants(now):
             polls, self._polls = self._polls, {}
             self._play.free(polls)
 
-    def again(self, item: Item, only: WantedElements | None, now: int) -> None:
+    def send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
         """Sends an item once more. `only`: these partitions; None: all."""
         if item.state is not State.RETRYING:
             return
@@ -66,7 +66,7 @@ class Sending:
             self._play.miss_answer(item)
         elif item.needed or not self._send(item, now, only):
             pause = item.pause or retries.FIRST_PAUSE
-            self._play.timers.at(now + pause, lambda at: self.again(item, only, at))
+            self._play.timers.at(now + pause, lambda at: self.send_again(item, only, at))
 
     def _hang_up(self, lane: Lane) -> None:
         """Ends a lane whose recorded connection is played."""
@@ -88,11 +88,11 @@ class Sending:
 
     # when an item leaves
 
-    def _leaves(self, item: Item, now: int) -> bool:
-        """True if the head of a lane has left, or never will."""
+    def _leaves_or_ends(self, item: Item, now: int) -> bool:
+        """Tries to send the head of a lane. True if it has left, or never will."""
         play = self._play
         if now < item.due:
-            play.look_again(item.lane, self._dialled(item, now))
+            play.look_again(item.lane, self._dial_ahead(item, now))
             return False
         if item.deadline is None:
             item.deadline = now + play.options.wait
@@ -110,7 +110,7 @@ class Sending:
             item.ready_at = now
         return self._send(item, now)
 
-    def _dialled(self, item: Item, now: int) -> int:
+    def _dial_ahead(self, item: Item, now: int) -> int:
         """Dials the nodes of a request that is due soon. Returns when to look at the request again."""
         dial_at = item.due - DIAL_AHEAD_NS
         if item.lane.channels or item.is_dialled:

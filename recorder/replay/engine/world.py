@@ -304,7 +304,7 @@ class World:
         found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
         return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
 
-    def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
+    def forget_moved_coordinators(self, exchange: Exchange, values: Values, answer: Values) -> None:
         """A node says that it is not the coordinator: all coordinators are asked for again."""
         codes = set(routing.errors(exchange.api_key, answer).values())
         if codes & retries.COORDINATOR:
