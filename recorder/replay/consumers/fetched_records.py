@@ -45,7 +45,7 @@ class FetchedRecords:
             }
 
     def owes(self, exchange: Exchange) -> bool:
-        """True if the target owes a consumer records that the recording has given, with this answer or before."""
+        """True if a poll may wait for records that the recording has given its consumer, this answer's too."""
         asked = self._asked.get(exchange.origin, {})
         given = {
             (name, one.partition): one.values.get("records") or b""
@@ -71,12 +71,17 @@ class FetchedRecords:
                 self._streams.add_recorded(self._consumer(exchange, place), *place, data, recorded[place])
         isolation = values.get("isolation_level", 0)
         sent = {(name, one.partition): one.values["fetch_offset"] for name, one in self._asked_of_target(values)}
+        has_waited = not answer.get("error_code")
         for name, one in self._told(answer, self._recorded):
             place = name, one.partition
+            has_waited &= not (one.values["error_code"] or one.values.get("records"))
             if place in sent and not one.values["error_code"]:
                 consumer, data = self._consumer(exchange, place), one.values.get("records") or b""
                 self._isolation[consumer, name, one.partition] = isolation
                 self._streams.add_replayed(consumer, *place, data, sent[place], _end(one.values, isolation))
+        if has_waited:
+            for place in recorded:
+                self._streams.waited(self._consumer(exchange, place), *place)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The target owes the records of the recorded answer."""

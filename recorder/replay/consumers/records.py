@@ -149,9 +149,20 @@ class Streams:
         return stream.owed if stream else NOTHING_OWED
 
     def lacks(self, consumer: Hashable, topic: str, partition: int, more: int) -> bool:
-        """True if the target has yet to give records that the recording has given, or `more` that it gives next."""
+        """True if a poll may wait: for records that the recording has given, or `more` that it gives next.
+
+        Records for which a poll has waited in vain are not waited for again: they may never come.
+        """
         stream = self._streams.get((consumer, topic, partition))
-        return more > 0 if stream is None else stream.matching.owed > 0 or more > stream.matching.ahead
+        if stream is None:
+            return more > 0
+        return stream.matching.owed > stream.in_vain or more > stream.matching.ahead
+
+    def waited(self, consumer: Hashable, topic: str, partition: int) -> None:
+        """A poll has waited for all that the target owes, and got nothing."""
+        stream = self._streams.get((consumer, topic, partition))
+        if stream is not None:
+            stream.in_vain = stream.matching.owed
 
     def owing(self) -> Iterator[tuple[Key, Owed]]:
         """The streams of which the target owes records."""
@@ -198,6 +209,7 @@ class Streams:
                     self._add_batch(stream, side, producer_id, _wanted(data, batch, budget, ranges))
         except WireError:
             stream.unreadable[side] += 1
+        stream.in_vain = min(stream.in_vain, stream.matching.owed)
         return at
 
     def _add_batch(self, stream: _Stream, side: Side, producer_id: int, each: Iterator[_Digest]) -> None:
@@ -271,12 +283,13 @@ class _Digest(NamedTuple):
 
 
 class _Stream:
-    """One stream: its matching, and how far the target is."""
+    """One stream: its matching, and how far the target is. `in_vain`: owed records that a poll has waited for."""
 
     def __init__(self, compares_times: bool) -> None:
         self.matching = Matching()
         self.at: int | None = None
         self.is_at_end = False
+        self.in_vain = 0
         self.unreadable = [0, 0]
         self._compares_times = compares_times
         self._producers: dict[int, int] = {}

@@ -81,10 +81,29 @@ def test_a_batch_that_begins_before_the_offset_asked_for_owes_its_rest() -> None
     assert found.is_owed(fetch(3, 2, batch(0, 4), connection=1))
 
 
-def test_what_the_target_has_not_given_is_owed_by_every_later_poll() -> None:
+def test_later_polls_wait_for_what_the_target_has_not_given_until_one_has_waited_in_vain() -> None:
     found = _Consumers()
     found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 3), high=3))
     assert found.is_owed(fetch(2, 5, None, connection=1))
+    found.play(fetch(3, 5, None, connection=1), at_target(None, high=3))
+    assert not found.is_owed(fetch(4, 5, None, connection=1))
+    assert found.is_owed(fetch(5, 5, batch(5, 1), connection=1))
+
+
+def test_a_poll_that_was_refused_has_not_waited() -> None:
+    found = _Consumers()
+    found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 3), high=3))
+    found.play(fetch(2, 5, None, connection=1), at_target(None, code=3))
+    assert found.is_owed(fetch(3, 5, None, connection=1))
+
+
+def test_records_that_come_late_leave_later_ones_to_be_waited_for() -> None:
+    found = _Consumers()
+    found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 3), high=3))
+    found.play(fetch(2, 5, None, connection=1), at_target(None, high=3))
+    found.play(fetch(3, 5, batch(5, 2), connection=1), at_target(batch(3, 4), high=7))
+    found.play(fetch(4, 7, batch(7, 2), connection=1), at_target(batch(7, 1), high=8))
+    assert found.is_owed(fetch(5, 9, None, connection=1))
 
 
 def test_a_report_has_one_stream_for_all_consumers_of_a_name() -> None:
