@@ -43,6 +43,9 @@ class Sending:
             if item.state is State.QUEUED and not self._leaves_or_ends(item, now):
                 return
             lane.queue.popleft()
+            if lane.queue and lane.queue[0].due < now:
+                # what has kept this one has kept those behind it
+                lane.queue[0].cause = item.cause
         if lane.closes_at is None or now < lane.closes_at:
             return
         for item in [each for each in lane.in_play if each.exchange.awaits and each.exchange.answered_ns is None]:
@@ -140,7 +143,7 @@ class Sending:
             if refused is None:
                 values = exchange.decoded()
                 refused = world.refused_values(exchange, values)
-                refused = refused or world.translated(exchange, values, now)
+                refused = refused or world.translated(exchange, values, now, now - item.due)
                 if refused is None:
                     return self._route(item, values, only, now)
                 if isinstance(refused, AnsweredBefore):

@@ -197,8 +197,12 @@ class World:
         """A JoinGroup or SyncGroup is due, even if it still waits."""
         self._groups.due(exchange)
 
-    def translated(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
-        """Translates a recorded request's values into the target's, or says why not."""
+    def translated(self, exchange: Exchange, values: Values, now: int, late: int) -> Refusal | None:
+        """Translates a recorded request's values into the target's, or says why not.
+
+        Args:
+            late: how much later than due the request leaves (ns).
+        """
         if exchange.fault is Reason.MASKED:
             for topic in values.get("topics", ()):
                 topic["configs"] = []
@@ -207,20 +211,20 @@ class World:
             if refused is not None:
                 return refused
         if exchange.api_key in _POLLS:
-            values["max_wait_ms"] = self._patience(exchange, values["max_wait_ms"])
+            values["max_wait_ms"] = self._patience(exchange, values["max_wait_ms"], late)
         return None
 
     def _find_concerned(self, api_key: int, version: int) -> tuple[Translator, ...]:
         return tuple(one for one in self._translators if one.concerns(api_key, version))
 
-    def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
-        """Milliseconds that a poll may wait: as recorded while records are owed, else the recorded answer's time."""
+    def _patience(self, exchange: Exchange, recorded_ms: int, late: int) -> int:
+        """Milliseconds that a poll may wait: as recorded while records are owed, else until its recorded answer is due."""
         if self._fetched.owes(exchange) or self._shared.owes(exchange) or exchange.answered_ns is None:
             return recorded_ms
         if self.options.speed is None:
             return 0
-        took = (exchange.answered_ns - exchange.at_ns) / self.options.speed / MILLISECOND
-        return min(recorded_ms, round(took))
+        took = (exchange.answered_ns - exchange.at_ns) / self.options.speed
+        return min(recorded_ms, max(round((took - late) / MILLISECOND), 0))
 
     def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
         """The parts of a request, by node."""

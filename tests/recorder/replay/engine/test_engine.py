@@ -265,6 +265,15 @@ def test_lateness_is_said_by_its_cause_answers_that_others_wait_for() -> None:
     assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OTHER_ANSWERS: 1}
 
 
+def test_what_a_request_has_waited_for_made_those_late_too_that_follow_on_its_connection() -> None:
+    recording = Recording()
+    writes(recording, 0, 1)
+    reads(recording, 50, 2)
+    reads(recording, 50.5, 2, 1)
+    found = played(recording, Options(), delay=lambda got: 200 if got.key == PRODUCE else 1)
+    assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OTHER_ANSWERS: 2}
+
+
 def test_lateness_is_said_by_its_cause_a_target_that_reads_slowly() -> None:
     recording = Recording()
     reads(recording, 0, 1)
@@ -319,6 +328,20 @@ def test_a_poll_waits_no_longer_than_its_client_asked_for() -> None:
     poll(recording, 0, 1, took=1500, wait_ms=500)
     (got,) = played(recording, Options()).asked(FETCH)
     assert got.values["max_wait_ms"] == 500
+
+
+def test_an_empty_poll_that_leaves_late_waits_until_its_recorded_answer_is_due() -> None:
+    recording = Recording()
+    for at in (0, 1100, 2200, 3300):
+        poll(recording, at, 1, took=1000)
+    slow = iter([2300.0])
+    found = played(recording, Options(), delay=lambda got: next(slow, got.values["max_wait_ms"]))
+    assert [(got.at, got.values["max_wait_ms"]) for got in found.asked(FETCH)[:4]] == [
+        (0, 1000),
+        (2300, 0),
+        (2300, 900),
+        (3300, 1000),
+    ]
 
 
 def test_a_poll_whose_records_are_owed_waits_as_recorded() -> None:
