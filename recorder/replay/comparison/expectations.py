@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from proxy.wire.keys import OFFSET_FETCH
+from proxy.wire.keys import LIST_OFFSETS, OFFSET_FETCH
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
@@ -69,7 +69,9 @@ class Expectations:
         if self._exchange.api_key == OFFSET_FETCH:
             group = self._exchange.request.get("group_id")
             return self._offsets.committed(group, name, partition, recorded) if isinstance(group, str) else None
-        return self._offsets.expected(name, partition, recorded)
+        if self._exchange.api_key == LIST_OFFSETS:
+            return self._offsets.listed(name, partition, recorded)
+        return self._offsets.of_record(name, partition, recorded)
 
     def _resource(self, scope: Hashable, recorded: Hashable) -> object | None:
         if not isinstance(recorded, str):

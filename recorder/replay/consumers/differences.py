@@ -3,6 +3,12 @@
 A pair of offsets holds from its recorded offset up to the next pair's; the first one also below. A pair with the same
 difference as the one before is dropped, except recent ones: answers to several producers come in any order, so another
 pair may still come between the two. Memory: 10,000 pairs; beyond that, every second one of the older half is dropped.
+
+Batches of several producers may stand in another order on the target. A record is then where its own pair says. A
+boundary between two records is not: a consumer that reads on from it must find all that the recording has behind it.
+
+    recorded   A0 A1 | B2 B3        boundary 2, before B, is 0 on the target: A follows there
+    target     B0 B1   A2 A3        boundary 4, behind both, is 4
 """
 
 from __future__ import annotations
@@ -15,11 +21,16 @@ RECENT = 64
 
 
 class Differences:
-    """The pairs of offsets of one partition."""
+    """The pairs of offsets of one partition. `beginning`: the first pair. A later pair may replace it for the record,
+    not for the boundary.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, beginning: tuple[int, int] | None = None) -> None:
         self._offsets: list[int] = []
         self._differences: list[int] = []
+        self._beginning = beginning
+        if beginning:
+            self.add(*beginning)
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -37,11 +48,33 @@ class Differences:
             self._sample()
 
     def target(self, recorded: int) -> int | None:
-        """The target's offset for a recorded one; None without a pair."""
+        """The target's offset of a recorded record; None without a pair."""
         if not self._offsets:
             return None
         at = max(bisect_right(self._offsets, recorded) - 1, 0)
         return recorded + self._differences[at]
+
+    def boundary(self, recorded: int) -> int | None:
+        """Where the target has all that the recording has from an offset on; None without a pair."""
+        if self._beginning and recorded <= self._beginning[0]:
+            return self._beginning[1] + recorded - self._beginning[0]
+        nearest = self.target(recorded)
+        at = bisect_left(self._offsets, recorded)
+        around = range(max(at - RECENT, 0), min(at + RECENT, len(self)))
+        targets = [self._offsets[each] + self._differences[each] for each in around]
+        in_order = sorted(targets)
+        if nearest is None or targets == in_order:
+            return nearest
+        below = at - around.start
+        ends = [self._end(each, recorded, in_order) for each in around[:below]]
+        return min(max(nearest, *ends) if ends else nearest, *targets[below:]) if targets[below:] else max(ends)
+
+    def _end(self, number: int, recorded: int, in_order: list[int]) -> int:
+        """Where a pair ends on the target: where it ends in the recording, or another one begins."""
+        start = self._offsets[number] + self._differences[number]
+        behind = min([recorded, *self._offsets[number + 1 : number + 2]])
+        following = in_order[bisect_right(in_order, start) :][:1]
+        return min([behind + self._differences[number], *following])
 
     def _drop_if_same(self, at: int) -> None:
         if at > 0 and self._differences[at] == self._differences[at - 1]:

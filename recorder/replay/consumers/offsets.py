@@ -2,7 +2,8 @@
 
     Fetch at the offset where the consumer's last recorded answer       where the target's last answer ended
     ended, or at any offset after an answer that is not recorded
-    other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           moved by the difference (`differences`)
+    other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           moved by the difference (`differences`), as a
+                                                                        boundary between records
     ... of a partition without a Produce that both answered             as recorded; DeleteRecords is withheld
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
@@ -64,11 +65,13 @@ class Offsets:
         self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
             if place in ends:
-                self._pairs(place).add(offset, ends[place])
+                self._differences[place] = Differences((offset, ends[place]))
         self._readers = Readers()
         self._pending = PendingOffsets(names)
         self._written: set[TopicPartition] = set()
         self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
+        # first or last offsets of logs, as both sides last answered ListOffsets
+        self._bounds: dict[TopicPartition, _Moved] = {}
         self._moved: dict[Origin, dict[TopicPartition, _Moved]] = {}
         self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
             FETCH: self._fetch,
@@ -120,15 +123,27 @@ class Offsets:
     # for other rooms
 
     def expected(self, topic: str, partition: int, recorded: int) -> int:
-        """The target's offset for a recorded one of a recorded topic, limited to the target's log."""
-        found = self.counterpart(topic, partition, recorded)
+        """The target's offset for a recorded boundary between records, limited to the target's log."""
+        found = self._boundary((topic, partition), recorded)
         return found if recorded < 0 else self._within((topic, partition), found)
 
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
-        """The target's offset for a recorded one of a recorded topic, not limited to the target's log."""
+        """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
         place = topic, partition
         moved = self._pairs(place).target(recorded) if recorded >= 0 and place in self._differences else None
         return recorded if moved is None else moved
+
+    def of_record(self, topic: str, partition: int, recorded: int) -> int:
+        """The target's offset of a recorded record of a recorded topic, limited to the target's log."""
+        found = self.counterpart(topic, partition, recorded)
+        return found if recorded < 0 else self._within((topic, partition), found)
+
+    def listed(self, topic: str, partition: int, recorded: int) -> int:
+        """The target's offset for an offset of a recorded answer to ListOffsets."""
+        bound = self._bounds.get((topic, partition))
+        if bound is not None and bound.recorded == recorded:
+            return bound.target
+        return self.expected(topic, partition, recorded)
 
     def committed(self, group: str, topic: str, partition: int, recorded: int) -> int:
         """The target's offset for a recorded commit of a recorded group: the one that was committed in its place."""
@@ -170,9 +185,10 @@ class Offsets:
             offset = each.values["committed_offset"]
             # the ends of logs that the recording writes to are known too late: records that it will write are committed
             # too
-            move = self.counterpart if place in self._written or place in self._differences else self.expected
-            each.values["committed_offset"] = move(*place, offset)
-            moved[place] = _Moved(offset, each.values["committed_offset"])
+            is_written = place in self._written or place in self._differences
+            target = self._boundary(place, offset) if is_written else self.expected(*place, offset)
+            each.values["committed_offset"] = target
+            moved[place] = _Moved(offset, target)
         return None
 
     def _delete(self, exchange: Exchange, values: Values) -> Refusal | None:
@@ -194,6 +210,12 @@ class Offsets:
         for each in partitions.in_request(LIST_OFFSETS, values):
             if each.values["timestamp"] >= 0:
                 each.values["timestamp"] += self._shift_ms
+        # the stable end moves a moment behind the answer to EndTxn
+        is_stable = bool(values.get("isolation_level"))
+        self._moved[exchange.origin] = {
+            place: _Moved(each.values["timestamp"], 0 if is_stable else self._ends.get(place, 0))
+            for place, each in self._places(LIST_OFFSETS, values)
+        }
         return None
 
     def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
@@ -206,8 +228,11 @@ class Offsets:
     def _found(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
         if errors.get(place) != OUT_OF_RANGE:
             return self.expected(*place, offset)
-        moved = self._pairs(place).target(offset) if place in self._differences else None
-        return offset if moved is None else moved
+        return self._boundary(place, offset)
+
+    def _boundary(self, place: TopicPartition, recorded: int) -> int:
+        moved = self._pairs(place).boundary(recorded) if recorded >= 0 and place in self._differences else None
+        return recorded if moved is None else moved
 
     def _within(self, place: TopicPartition, offset: int) -> int:
         end = self._ends.get(place)
@@ -268,11 +293,30 @@ class Offsets:
             self._log_is(place, each.values["low_watermark"], -1)
 
     def _listed(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        self._meet_bounds(exchange, answer)
         asked = {place: each.values["timestamp"] for place, each in self._target_requests(LIST_OFFSETS, values)}
         for place, each in self._target_places(LIST_OFFSETS, answer):
             offset, which = each.values.get("offset", -1), asked.get(place)
             if which in (EARLIEST, LATEST):
                 self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
+
+    def _meet_bounds(self, exchange: Exchange, answer: Values) -> None:
+        """Keeps the target's first or last offset as that of the recorded one, unless the target's log lacks records.
+
+        Records that were on their way when the last offset was asked for may be before it or not, and a replay that is
+        ahead of the recording has written more. Records that were there before must be there, or all recorded ones.
+        """
+        told = partitions.in_answer(LIST_OFFSETS, exchange.answer or {})
+        theirs = {(self._names.topic(each.topic), each.partition): each.values.get("offset", -1) for each in told}
+        asked = self._moved.get(exchange.origin, {})
+        for place, each in self._target_places(LIST_OFFSETS, answer):
+            self._bounds.pop(place, None)
+            which, least = asked.get(place, (None, 0))[:2]
+            recorded, target = theirs.get(place, -1), each.values.get("offset", -1)
+            expected = self.expected(*place, recorded)
+            has_all = (which == LATEST and target >= min(least, expected)) or (which == EARLIEST and target <= expected)
+            if has_all and recorded >= 0 and target >= 0:
+                self._bounds[place] = _Moved(recorded, target)
 
     def _log_is(self, place: TopicPartition, start: int, end: int) -> None:
         """Learns the bounds of the target's log; -1: unknown. They never move back."""

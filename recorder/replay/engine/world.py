@@ -218,7 +218,7 @@ class World:
         return tuple(one for one in self._translators if one.concerns(api_key, version))
 
     def _patience(self, exchange: Exchange, recorded_ms: int, late: int) -> int:
-        """Milliseconds that a poll may wait: as recorded while records are owed, else until its recorded answer is due."""
+        """Milliseconds that a poll may wait: as recorded while records are owed, else until the answer is due."""
         if self._fetched.owes(exchange) or self._shared.owes(exchange) or exchange.answered_ns is None:
             return recorded_ms
         if self.options.speed is None:

@@ -37,8 +37,40 @@ def test_in_order_only_pairs_where_the_difference_changes_are_needed(steps: list
     assert len(found) <= RECENT + 1 + sum(more == 3 for _, more in steps)
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12).flatmap(lambda sizes: st.permutations([*enumerate(sizes)])))
+def test_behind_a_boundary_the_target_has_all_that_the_recording_has(batches: list[tuple[int, int]]) -> None:
+    in_order = sorted(batches)
+    recorded = {number: sum(size for _, size in in_order[:number]) for number, _ in batches}
+    target = {number: sum(size for _, size in batches[:at]) for at, (number, _) in enumerate(batches)}
+    length = sum(size for _, size in batches)
+    found = Differences()
+    for number in target:
+        found.add(recorded[number], target[number])
+    for number, offset in recorded.items():
+        assert found.target(offset) == target[number]
+        assert found.boundary(offset) == min(target[behind] for behind in range(number, len(batches)))
+    assert found.boundary(length) == length
+
+
+def test_the_beginning_stays_a_boundary_whichever_record_came_first() -> None:
+    found = Differences((10, 100))
+    found.add(10, 102)
+    assert (found.target(10), found.boundary(10), found.boundary(7)) == (102, 100, 97)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=200), st.lists(st.integers(0, 500))
+)
+def test_in_order_a_boundary_is_where_the_record_is(steps: list[tuple[int, int]], asked: list[int]) -> None:
+    found, recorded, target = Differences(), 0, 0
+    for step, more in steps:
+        found.add(recorded, target)
+        recorded, target = recorded + step, target + step + more
+    assert [found.boundary(each) for each in asked] == [found.target(each) for each in asked]
+
+
 def test_without_a_pair_there_is_no_counterpart() -> None:
-    assert Differences().target(5) is None
+    assert Differences().target(5) is Differences().boundary(5) is None
 
 
 def test_beyond_ten_thousand_pairs_the_oldest_are_sampled_and_the_latest_stay() -> None:

@@ -10,7 +10,7 @@ from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, 
 from proxy.wire.pieces import LARGE, Pieces
 from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
-from recorder.replay.consumers.offsets import Offsets, Position
+from recorder.replay.consumers.offsets import EARLIEST, LATEST, Offsets, Position
 from recorder.replay.consumers.pending import MOST_TRIES
 from recorder.replay.plan import Exchange, Peer, Reason, Resend, Values, Withheld
 from tests.recorder.replay.simulated import TOPIC_IDS, exchange, names
@@ -212,6 +212,68 @@ def partition(timestamp: int) -> Values:
 
 def listing(timestamp: int) -> Values:
     return {"replica_id": -1, "topics": [{"name": "a", "partitions": [partition(timestamp)]}]}
+
+
+def lists(found: Offsets, number: int, timestamp: int, recorded: int) -> Exchange:
+    """A ListOffsets of a-0 leaves; the recording answered this offset."""
+    answer = {"topics": [{"name": "a", "partitions": [at_offset(recorded)]}]}
+    each = exchange(number, LIST_OFFSETS, 1, listing(timestamp), answer)
+    assert found.request(each, each.decoded(), 0) is None
+    return each
+
+
+def listed(found: Offsets, each: Exchange, target: int) -> int:
+    """The target answers an offset; the one that was expected."""
+    values = each.decoded()
+    values["topics"][0]["name"] = "p-a"
+    found.answered(each, values, {"topics": [{"name": "p-a", "partitions": [at_offset(target)]}]}, 0)
+    (recorded,) = (part["offset"] for part in each.answer["topics"][0]["partitions"]) if each.answer else (-1,)
+    return found.listed("a", 0, recorded)
+
+
+def at_offset(offset: int) -> Values:
+    return {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": offset}
+
+
+def test_a_log_may_have_more_records_than_the_recorded_one_had_when_its_end_was_asked_for() -> None:
+    found = offsets(end=0, first={A0: 0})
+    produced(found, 1, 0, 0, count=10)
+    each = lists(found, 2, LATEST, 10)
+    produced(found, 3, 10, 10, count=5)
+    assert listed(found, each, 15) == 15
+
+
+def test_a_record_on_its_way_when_the_end_was_asked_for_may_be_behind_it() -> None:
+    found = offsets(end=0, first={A0: 0})
+    produced(found, 1, 0, 0, count=10)
+    each = lists(found, 2, LATEST, 15)
+    produced(found, 3, 10, 10, count=5)
+    assert listed(found, each, 10) == 10
+
+
+def test_a_log_that_lost_a_record_that_was_there_before_its_end_was_asked_for_is_another() -> None:
+    found = offsets(end=0, first={A0: 0})
+    produced(found, 1, 0, 0, count=10)
+    assert listed(found, lists(found, 2, LATEST, 10), 9) == 10
+
+
+@pytest.mark.parametrize("target", [0, 100])
+def test_a_log_may_begin_with_records_that_were_there_before_the_replay(target: int) -> None:
+    found = offsets(end=100, first={A0: 0})
+    produced(found, 1, 0, 102)
+    assert listed(found, lists(found, 2, EARLIEST, 0), target) == target
+
+
+def test_the_time_of_a_record_has_one_offset() -> None:
+    found = offsets(end=0, first={A0: 0})
+    produced(found, 1, 0, 0, count=10)
+    assert listed(found, lists(found, 2, 1000, 4), 5) == 4
+
+
+def test_a_consumer_begins_with_the_log_where_another_producers_records_came_first() -> None:
+    found = offsets(end=0, first={A0: 0})
+    produced(found, 1, 0, 2, count=2)
+    assert asked(found, fetch(2, 0)) == 0
 
 
 @pytest.mark.parametrize(("recorded", "target"), [(1000, 1500), (0, 500), (-1, -1), (-2, -2)], ids=str)
