@@ -26,7 +26,7 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
-from recorder.replay.producers.repeats import Repeats
+from recorder.replay.producers.repeats import Key, Repeats
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
 from recorder.replay.versions.batches import Numbering, Records, renumbered
@@ -86,7 +86,7 @@ class ProduceTranslator:
 
     def __init__(self, names: Names, known: ProducerPairs) -> None:
         self._names, self._known = names, known
-        self._repeats = Repeats()
+        self._repeats = Repeats(self._is_taken)
         self._flights: dict[Origin, _Flight] = {}
 
     def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> Refusal | None:
@@ -125,6 +125,7 @@ class ProduceTranslator:
     def answered(self, exchange: Exchange, answer: Values) -> Resend | None:
         """Both sides have answered: learns what was taken. Returns partitions to send again."""
         flight = self._flights.pop(exchange.origin, _Flight())
+        self._settle_repeats(exchange, flight)
         recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
         taken = {place for place, code in target_codes.items() if code in TAKEN}
@@ -146,6 +147,7 @@ class ProduceTranslator:
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
         flight = self._flights.pop(exchange.origin, _Flight())
+        self._settle_repeats(exchange, flight)
         for sent in [*flight.written.values(), *flight.sent.values()]:
             sent.numbered.sequences.lost(exchange.origin)
 
@@ -168,10 +170,21 @@ class ProduceTranslator:
             return None
         place = topic, each.partition
         if place not in flight.repeated and self._repeats.take(
-            (exchange.peer, transactional_id, *place), each.values["records"]
+            (exchange.peer, transactional_id, *place), each.values["records"], exchange
         ):
             flight.repeated.add(place)
         return Reason.REPEATED if place in flight.repeated else None
+
+    def _settle_repeats(self, exchange: Exchange, flight: _Flight) -> None:
+        """Looks whether the recorded cluster took a retry, now that its answer is at hand, if it was read."""
+        if flight.repeated:
+            name = exchange.request.get("transactional_id")
+            for place in flight.repeated:
+                self._repeats.settle((exchange.peer, name, *place))
+
+    def _is_taken(self, exchange: Exchange, key: Key) -> bool:
+        _, _, topic, partition = key
+        return partitions.errors(PRODUCE, exchange.answer, self._names.topic).get((topic, partition)) in TAKEN
 
     def _numbered(self, asked: PartitionEntry, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])

@@ -1,68 +1,91 @@
 """Records that the target has taken although the recording refused them: their retries must not be sent.
 
-A client repeats refused records in other batches: with another epoch and sequence, or split, because they were too
-large. So retries are recognized by their records (timestamp, key, value, headers) in order, not by their bytes. Batches
+A client repeats refused records in other batches: with another epoch and sequence, split because they were too large,
+or several in one. So retries are recognized by their records (timestamp, key, value, headers) in order, not by their
+bytes. The recorded cluster may refuse a retry, too: then the next one is not sent either, until one was taken. Batches
 are only decoded while their producer has records to retry, which is rare.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 
 from proxy.wire import WireError, records
 from proxy.wire.primitives import Buffer
+from recorder.replay.plan import Exchange, Peer
 
+# A producer, by its peer and transactional id, and a partition, by its recorded topic.
+Key = tuple[Peer, str | None, str, int]
 # Records of one producer and partition: as many as a few refused batches have.
 _MOST_RECORDS = 10_000
 # Places with records to retry. The oldest are forgotten.
 _MOST_PLACES = 1_000
 
 
-class Repeats:
-    """Records whose retry may come, by place: a producer's partition, as the caller names it."""
+@dataclass(eq=False, slots=True)
+class _Owed:
+    """A record whose retry may come. `by`: the exchange of its last retry; None: there was none."""
 
-    def __init__(self) -> None:
-        self._owed: OrderedDict[Hashable, list[list[bytes]]] = OrderedDict()
+    digest: bytes
+    by: Exchange | None = None
+
+
+class Repeats:
+    """Records whose retry may come, by producer and partition.
+
+    Args:
+        is_taken: True if the recorded answer to an exchange says that the partition's records were taken.
+    """
+
+    def __init__(self, is_taken: Callable[[Exchange, Key], bool]) -> None:
+        self._is_taken = is_taken
+        self._owed: OrderedDict[Key, list[_Owed]] = OrderedDict()
 
     @property
     def is_empty(self) -> bool:
         """True if no batch can be a retry."""
         return not self._owed
 
-    def refused(self, place: Hashable, data: Buffer) -> None:
+    def refused(self, key: Key, data: Buffer) -> None:
         """The recording refused these batches, and the target has taken them."""
         found = _digests(data)
         if found and len(found) <= _MOST_RECORDS:
-            owed = self._owed.setdefault(place, [])
-            owed.append(found)
-            self._owed.move_to_end(place)
-            while sum(map(len, owed)) > _MOST_RECORDS:
-                del owed[0]
+            owed = self._owed.setdefault(key, [])
+            owed += map(_Owed, found)
+            del owed[:-_MOST_RECORDS]
+            self._owed.move_to_end(key)
             while len(self._owed) > _MOST_PLACES:
                 self._owed.popitem(last=False)
 
-    def take(self, place: Hashable, data: Buffer) -> bool:
-        """True if these batches are a retry of records that the target has. Each refused record is retried once."""
-        owed = self._owed.get(place)
-        found = _digests(data) if owed else []
-        for batch in owed or ():
-            if found and batch[: len(found)] == found:
-                del batch[: len(found)]
-                self._clean(place)
-                return True
-        return False
+    def take(self, key: Key, data: Buffer, exchange: Exchange) -> bool:
+        """True if these batches of an exchange are a retry of records that the target has."""
+        self.settle(key)
+        found = _digests(data) if key in self._owed else []
+        owed = iter(self._owed.get(key, ()))
+        met = [next((one for one in owed if one.digest == digest), None) for digest in found]
+        if not met or None in met:
+            return False
+        for one in met:
+            if one is not None:
+                one.by = exchange
+        return True
 
-    def forget(self, place: Hashable) -> None:
-        """The place's records may be sent again: their transaction has ended."""
-        self._owed.pop(place, None)
+    def settle(self, key: Key) -> None:
+        """Forgets records whose retry the recorded cluster has taken: the same records again are new ones."""
+        owed = [one for one in self._owed.pop(key, ()) if one.by is None or not self._is_over(one.by, key)]
+        if owed:
+            self._owed[key] = owed
 
-    def _clean(self, place: Hashable) -> None:
-        self._owed[place] = [batch for batch in self._owed[place] if batch]
-        if not self._owed[place]:
-            del self._owed[place]
+    def _is_over(self, retry: Exchange, key: Key) -> bool:
+        return retry.answered_ns is not None and self._is_taken(retry, key)
+
+    def forget(self, key: Key) -> None:
+        """Forgets the records: their transaction has ended, so that they may be sent again."""
+        self._owed.pop(key, None)
 
 
 def _digests(data: Buffer) -> list[bytes]:

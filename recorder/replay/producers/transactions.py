@@ -13,6 +13,7 @@ from recorder.replay.cluster import TRANSACTION
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import MadeRequest, ToCoordinator, ToNode, Values
 from recorder.replay.producers.pending_requests import Done
+from recorder.replay.producers.repeats import Key
 from recorder.replay.producers.sequences import Pair, Sequences
 
 NO_PAIR: Pair = (-1, -1)
@@ -55,7 +56,7 @@ class Producer:
     groups: set[str] = field(default_factory=set)
     abort_failure: str = ""
     ended_with: bool | None = None
-    refused: set[Hashable] = field(default_factory=set)
+    refused: set[Key] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:

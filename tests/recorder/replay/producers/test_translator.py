@@ -487,6 +487,35 @@ def test_records_that_only_the_recording_refused_are_not_sent_again(pair: tuple[
     assert log(target) == [b"1", b"2", b"3", b"3"]
 
 
+def test_records_that_the_recording_refused_again_and_again_are_sent_once() -> None:
+    target = Target(Broker(other))
+    for number, code in enumerate([6, 6, 6, 0]):
+        target.play(recorded_produce(number, batch(b"1"), code=code))
+    assert [each.reason for each in target.withheld.values()] == [Reason.REPEATED] * 3
+    target.play(recorded_produce(9, batch(b"1")))
+    assert log(target) == [b"1", b"1"]
+
+
+def test_a_retry_whose_recorded_answer_is_read_later_is_not_sent_either() -> None:
+    target = Target(Broker(other))
+    target.play(recorded_produce(0, batch(b"1"), code=6))
+    retries = [recorded_produce(number, batch(b"1"), code=code) for number, code in [(1, 6), (2, 0)]]
+    for each in retries:
+        frame, each.answer_frame, each.answered_ns = each.answer_frame, None, None
+        assert target.play(each) is None
+        each.take_answer(1, frame)
+    assert target.play(recorded_produce(3, batch(b"1"))) is not None
+    assert log(target) == [b"1", b"1"]
+
+
+def test_batches_that_only_the_recording_refused_may_be_repeated_in_one() -> None:
+    target = Target(Broker(other))
+    for number, value in enumerate([b"1", b"2", b"3"]):
+        target.play(recorded_produce(number, batch(value), code=6))
+    assert target.play(recorded_produce(4, batch(b"1", b"2", b"3"))) is None
+    assert log(target) == [b"1", b"2", b"3"]
+
+
 def test_a_repeated_partition_is_left_out_and_the_rest_is_sent() -> None:
     target = Target(Broker(other))
     data = batch(b"1")
