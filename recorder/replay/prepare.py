@@ -292,20 +292,26 @@ class Preparation:
                 f"the target can't tell whether somebody uses {len(used)} transactional ids: their producers are fenced"
             )
             return
+        known: list[str] = []
+        untold: list[str] = []
         for name in used:
             values = {"transactional_ids": [name]}
             answer = yield from self._ask(DESCRIBE_TRANSACTIONS, values, ToCoordinator(TRANSACTION, name))
             states = (answer or {}).get("transaction_states", ())
             codes = [found["error_code"] for found in states] or [None]
             if 0 in codes:
-                self.findings.refusals.append(
-                    f"transactional id {name} is known to the target, and its producer would be fenced: "
-                    "right would be --prefix or --fence"
-                )
+                known.append(name)
             elif set(codes) != {TRANSACTIONAL_ID_NOT_FOUND}:
-                self.findings.refusals.append(
-                    f"the target does not say whether it knows transactional id {name}: right would be --fence"
-                )
+                untold.append(name)
+        if known:
+            self.findings.refusals.append(
+                f"producers would be fenced, for the target knows {listed('transactional id', known)}: "
+                "right would be --prefix or --fence"
+            )
+        if untold:
+            self.findings.refusals.append(
+                f"the target does not say whether it knows {listed('transactional id', untold)}: right would be --fence"
+            )
 
 
 def recorded_cluster(known_by: str) -> str:

@@ -206,7 +206,7 @@ def test_a_known_transactional_id_is_refused(options: Options, code: int, is_ref
     states = {"transaction_states": [{"transactional_id": "t", "error_code": code}]}
     found, _ = scripted(transactional(), options, DescribeTransactions=states)
     assert bool(found.refusals) is is_refused
-    assert all("transactional id t is known" in sentence for sentence in found.refusals)
+    assert all("the target knows 1 transactional id (t)" in sentence for sentence in found.refusals)
 
 
 def test_a_target_that_answers_nothing_is_asked_no_more_than_once_each() -> None:
