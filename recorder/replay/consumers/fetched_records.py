@@ -143,11 +143,16 @@ class FetchedRecords:
         return MadeRequest(FETCH, values, ToLeader(name, partition), PURPOSE, done)
 
 
-def stream_results(streams: Streams) -> list[Stream]:
-    """Counts of records, by peer and partition."""
+def stream_results(streams: Streams, *, is_whole: bool = True) -> list[Stream]:
+    """Counts of records, by peer and partition.
+
+    Args:
+        is_whole: the replay was played to its end; else records that the target lacks might have come, and are unread.
+    """
     found: dict[tuple[str, str, int], list[int]] = {}
     for one in streams.found():
-        counts = one.equal, one.missing, one.extra, one.reordered, one.unread
+        missing, unread = (one.missing, one.unread) if is_whole else (0, one.missing + one.unread)
+        counts = one.equal, missing, one.extra, one.reordered, unread
         key = str(counted_as(one.consumer)), one.topic, one.partition
         found[key] = [*map(sum, zip(found.get(key, [0] * len(counts)), counts, strict=True))]
     return [Stream(*key, *each) for key, each in found.items()]

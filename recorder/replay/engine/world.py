@@ -43,7 +43,7 @@ from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.outcome import ApiCounts, Progress, Result
+from recorder.replay.outcome import ApiCounts, Ending, Progress, Result
 from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
@@ -454,7 +454,8 @@ class World:
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: takes the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
-        self.result.streams, self.result.assigned = stream_results(self._streams), [*self._assignments.differing()]
+        self.result.streams = stream_results(self._streams, is_whole=self.result.ending is Ending.WHOLE)
+        self.result.assigned = [*self._assignments.differing()]
         self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
         undecided = self._shares.undecided()
         if undecided:

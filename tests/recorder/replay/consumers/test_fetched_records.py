@@ -113,6 +113,13 @@ def test_a_report_has_one_stream_for_all_consumers_of_a_name() -> None:
     assert found_of(found.streams) == [Stream("host one", "a", 0, equal=8, missing=2)]
 
 
+def test_what_the_target_lacks_when_a_replay_ends_early_is_unread_since_it_might_have_come() -> None:
+    found = _Consumers()
+    found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 3), high=3))
+    assert found_of(found.streams) == [Stream("host one", "a", 0, equal=3, missing=2)]
+    assert found_of(found.streams, is_whole=False) == [Stream("host one", "a", 0, equal=3, unread=2)]
+
+
 def test_a_consumer_that_goes_on_by_another_connection_has_one_stream() -> None:
     found = _Consumers()
     found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 9), high=9))
