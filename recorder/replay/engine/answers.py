@@ -97,6 +97,7 @@ class Answers:
         assert item.values is not None
         item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
         item.answered_at, item.state = now, State.ANSWERED
+        self._play.answered_at = now
         if item.is_recording_done:
             self.complete(item, now)
 

@@ -43,6 +43,7 @@ class Play:
         awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
             which members have to leave.
         is_read: nothing more will be read of the capture.
+        answered_at: when the target last answered a recorded request.
         members_changed: a membership request was settled, or a request waits for a member that joins again: members may
             have something to send.
     """
@@ -54,6 +55,7 @@ class Play:
         self.progress = Progress(span_ns=world.last_ns - world.first_ns)
         self.started, self.first_ns = now, world.first_ns
         self.is_read = False
+        self.answered_at = now
         self.timers = Timers()
         self.links = Links(world.cluster, self._gone)
         self.own = OwnRequests(

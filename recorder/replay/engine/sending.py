@@ -97,12 +97,16 @@ class Sending:
         if now < item.due:
             play.look_again(item.lane, self._dial_ahead(item, now))
             return False
+        is_held_back = play.waiting.holds_back(item)
         if item.deadline is None:
             item.deadline = now + play.options.wait
+        if is_held_back:
+            # what it waits for goes on as long as the target answers
+            item.deadline = max(item.deadline, play.answered_at + play.options.wait)
         if now >= item.deadline:
             play.withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP))
             return True
-        if item.needed or play.waiting.holds_back(item) or not self._may_poll(item, now):
+        if item.needed or is_held_back or not self._may_poll(item, now):
             play.look_again(item.lane, item.deadline)
             return False
         if item.lacks_bytes:
@@ -198,6 +202,9 @@ class Sending:
         for lane in item.carriers:
             lane.carries[item] = None
         item.sent_at = now
+        if not item.has_left:
+            # however long it had to wait, it may be tried again as long as any other
+            item.deadline = now + self._play.options.wait
         self._answers.watch(item.lane, now + self._play.options.wait)
         self._has_left(item)
         exchange = item.exchange

@@ -185,6 +185,30 @@ def test_exchanges_of_one_moment_do_not_wait_for_each_other() -> None:
     assert found.times() == [0, 1]
 
 
+def test_a_request_waits_longer_than_wait_for_others_as_long_as_the_target_answers_them() -> None:
+    recording = Recording()
+    for number in range(4):
+        writes(recording, 10 * number, number + 1)
+    found = played(recording, Options(speed=None, wait=60 * SECOND), delay=lambda _: 40_000)
+    assert found.times(PRODUCE) == [0, 40_000, 80_000, 120_000]
+    assert withheld(found) == {}
+
+
+def test_what_has_waited_long_is_tried_again_as_long_as_any_other() -> None:
+    recording = Recording()
+    writes(recording, 0, 1)
+    reads(recording, 10, 2)
+    refused = iter([6] * 3)
+
+    def answer(got: Got) -> object:
+        return list_answer(code=next(refused, 0)) if got.key == LIST_OFFSETS else answered(got)
+
+    options = Options(speed=None, wait=60 * SECOND)
+    found = played(recording, options, answer=answer, delay=lambda got: 59_990 if got.key == PRODUCE else 1)
+    assert found.world.result.verdict is Verdict.EQUAL
+    assert len(found.asked(LIST_OFFSETS)) == 4
+
+
 def test_a_request_waits_no_more_for_what_is_withheld() -> None:
     recording = Recording()
     exchange = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(), fault=Reason.CUT)
