@@ -29,7 +29,7 @@ from recorder.replay.producers.producer_pairs import ProducerPairs
 from recorder.replay.producers.repeats import Key, Repeats
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
-from recorder.replay.versions.batches import Numbering, Records, renumbered
+from recorder.replay.versions.batches import Numbering, Records, picked, renumbered
 
 OUT_OF_ORDER, DUPLICATE = 45, 46
 # The target does not know the producer, or knows a later epoch of it. So does 45 if no batch in flight is ahead.
@@ -69,7 +69,8 @@ class _Flight:
     Attributes:
         producer: of its transactional id.
         written: batches as last translated; `sent`: batches in flight, or to be sent again.
-        repeated: partitions left out as retries; `owed`: partitions that the target took and the recording refused.
+        repeated: partitions left out as retries; `rest`: new records of partitions whose other ones are retries.
+        owed: partitions that the target took and the recording refused.
         rounds: how often a part of it was sent again.
     """
 
@@ -77,6 +78,7 @@ class _Flight:
     written: dict[TopicPartition, _Sent] = field(default_factory=dict)
     sent: dict[TopicPartition, _Sent] = field(default_factory=dict)
     repeated: set[TopicPartition] = field(default_factory=set)
+    rest: dict[TopicPartition, Records] = field(default_factory=dict)
     owed: set[TopicPartition] = field(default_factory=set)
     rounds: int = 0
 
@@ -93,7 +95,7 @@ class ProduceTranslator:
         """Writes the target's pairs and sequences. `producer`: of the transactional id."""
         flight = self._flights.setdefault(exchange.origin, _Flight(producer))
         flight.written.clear()
-        may_repeat = flight.repeated or not self._repeats.is_empty
+        may_repeat = flight.repeated or flight.rest or not self._repeats.is_empty
         if may_repeat and not self._drop_repeats(exchange, values, flight):
             return Withheld(Reason.REPEATED)
         asked = partitions.in_request(PRODUCE, values)
@@ -169,17 +171,26 @@ class ProduceTranslator:
         if topic is None or not each.values["records"]:
             return None
         place = topic, each.partition
-        if place not in flight.repeated and self._repeats.take(
-            (exchange.peer, transactional_id, *place), each.values["records"], exchange
-        ):
-            flight.repeated.add(place)
+        if place not in flight.repeated and place not in flight.rest:
+            self._find_repeats(exchange, (exchange.peer, transactional_id, *place), flight, each.values["records"])
+        each.values["records"] = flight.rest.get(place, each.values["records"])
         return Reason.REPEATED if place in flight.repeated else None
+
+    def _find_repeats(self, exchange: Exchange, key: Key, flight: _Flight, data: Buffer) -> None:
+        """Finds the records that are retries. Clients fill batches without a sequence up with new records."""
+        is_plain = all(batch.magic == 2 and batch.producer_id < 0 for batch in batches(data))
+        are_repeated = self._repeats.take(key, data, exchange, may_be_some=is_plain)
+        _, _, topic, partition = key
+        if are_repeated and all(are_repeated):
+            flight.repeated.add((topic, partition))
+        elif any(are_repeated):
+            flight.rest[topic, partition] = picked(data, [not each for each in are_repeated])
 
     def _settle_repeats(self, exchange: Exchange, flight: _Flight) -> None:
         """Looks whether the recorded cluster took a retry, now that its answer is at hand, if it was read."""
-        if flight.repeated:
+        if flight.repeated or flight.rest:
             name = exchange.request.get("transactional_id")
-            for place in flight.repeated:
+            for place in [*flight.repeated, *flight.rest]:
                 self._repeats.settle((exchange.peer, name, *place))
 
     def _is_taken(self, exchange: Exchange, key: Key) -> bool:
@@ -230,7 +241,7 @@ class ProduceTranslator:
             topic = self._names.topic(each.topic)
             if topic is not None and (topic, each.partition) in places and each.values["records"]:
                 place = exchange.peer, request.get("transactional_id"), topic, each.partition
-                self._repeats.refused(place, each.values["records"])
+                self._repeats.refused(place, each.values["records"], exchange)
                 if producer is not None:
                     producer.refused.add(place)
 

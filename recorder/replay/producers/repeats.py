@@ -1,14 +1,14 @@
 """Records that the target has taken although the recording refused them: their retries must not be sent.
 
 A client repeats refused records in other batches: with another epoch and sequence, split because they were too large,
-or several in one. So retries are recognized by their records (timestamp, key, value, headers) in order, not by their
-bytes. The recorded cluster may refuse a retry, too: then the next one is not sent either, until one was taken. Batches
-are only decoded while their producer has records to retry, which is rare.
+or several in one. A batch without a sequence may have new records, too. So retries are recognized by their records
+(timestamp, key, value, headers), not by their bytes. The recorded cluster may refuse a retry, too: then the next one is
+not sent either, until one was taken. Batches are only decoded while their producer has records to retry, which is rare.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -50,9 +50,10 @@ class Repeats:
         """True if no batch can be a retry."""
         return not self._owed
 
-    def refused(self, key: Key, data: Buffer) -> None:
-        """The recording refused these batches, and the target has taken them."""
-        found = _digests(data)
+    def refused(self, key: Key, data: Buffer, exchange: Exchange) -> None:
+        """The recording refused these batches of an exchange, and the target has taken what it did not have of them."""
+        repeated = {one.digest for one in self._owed.get(key, ()) if one.by is exchange}
+        found = [digest for digest in _digests(data) if digest not in repeated]
         if found and len(found) <= _MOST_RECORDS:
             owed = self._owed.setdefault(key, [])
             owed += map(_Owed, found)
@@ -61,18 +62,25 @@ class Repeats:
             while len(self._owed) > _MOST_PLACES:
                 self._owed.popitem(last=False)
 
-    def take(self, key: Key, data: Buffer, exchange: Exchange) -> bool:
-        """True if these batches of an exchange are a retry of records that the target has."""
+    def take(self, key: Key, data: Buffer, exchange: Exchange, *, may_be_some: bool) -> list[bool]:
+        """For each record of an exchange's batches: True if it is a retry of one that the target has.
+
+        Args:
+            may_be_some: a batch may have new records beside those that are retried.
+        """
         self.settle(key)
-        found = _digests(data) if key in self._owed else []
-        owed = iter(self._owed.get(key, ()))
-        met = [next((one for one in owed if one.digest == digest), None) for digest in found]
-        if not met or None in met:
-            return False
-        for one in met:
-            if one is not None:
-                one.by = exchange
-        return True
+        if key not in self._owed:
+            return []
+        owed: dict[bytes, deque[_Owed]] = {}
+        for one in self._owed[key]:
+            owed.setdefault(one.digest, deque()).append(one)
+        met = [owed[digest].popleft() if owed.get(digest) else None for digest in _digests(data)]
+        if None in met and not may_be_some:
+            return []
+        for each in met:
+            if each is not None:
+                each.by = exchange
+        return [each is not None for each in met]
 
     def settle(self, key: Key) -> None:
         """Forgets records whose retry the recorded cluster has taken: the same records again are new ones."""

@@ -11,7 +11,7 @@ default one of DEFAULT_LIMIT.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from struct import Struct
 from typing import NamedTuple
 
@@ -181,6 +181,18 @@ def _later(timestamp: int, by: int) -> int:
     if timestamp + by not in INT64:
         raise Malformed("a time beyond 64 bits", api="records")
     return timestamp + by
+
+
+def picked(records: Records, wanted: Iterable[bool], *, budget: Budget | None = None) -> Records:
+    """The wanted records of batches of magic 2 without a producer, as one batch of the first one's codec.
+
+    Errors: Malformed, OverBudget.
+    """
+    records, budget = _whole(records), budget or Budget(DEFAULT_LIMIT)
+    codecs = [batch.codec for batch in _all(records)]
+    kept = _paid(compress(read(records, budget=budget), wanted), budget)
+    numbered = [record._replace(offset=place) for place, record in enumerate(kept)]
+    return write_batch(numbered, codec=codecs[0]) if numbered else b""
 
 
 def as_batch(records: Records, *, budget: Budget | None = None) -> Records:

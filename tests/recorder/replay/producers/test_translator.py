@@ -22,7 +22,7 @@ from proxy.wire.keys import (
     PRODUCE,
     TXN_OFFSET_COMMIT,
 )
-from proxy.wire.records import Record, write_batch
+from proxy.wire.records import Compression, Record, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.options import Options
@@ -168,13 +168,17 @@ def produce_answer(code: int, *places: Place) -> Values:
 
 
 def batch(
-    *values: bytes, pair: tuple[int, int] = (-1, -1), sequence: int = -1, transactional: bool = False, at: int = 5
+    *values: bytes,
+    pair: tuple[int, int] = (-1, -1),
+    sequence: int = -1,
+    transactional: bool = False,
+    at: int = 5,
+    codec: Compression = Compression.NONE,
 ) -> bytes:
     """Batches of one producer."""
     made = [Record(number, at, None, value) for number, value in enumerate(values)]
-    return write_batch(
-        made, producer_id=pair[0], producer_epoch=pair[1], base_sequence=sequence, transactional=transactional
-    )
+    producer: dict[str, int] = {"producer_id": pair[0], "producer_epoch": pair[1], "base_sequence": sequence}
+    return write_batch(made, transactional=transactional, codec=codec, **producer)
 
 
 def produce(*entries: tuple[str, int, bytes], transactional_id: str | None = None, acks: int = -1) -> Values:
@@ -514,6 +518,16 @@ def test_batches_that_only_the_recording_refused_may_be_repeated_in_one() -> Non
         target.play(recorded_produce(number, batch(value), code=6))
     assert target.play(recorded_produce(4, batch(b"1", b"2", b"3"))) is None
     assert log(target) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
+def test_of_a_retry_that_was_filled_up_only_the_new_records_are_sent(codec: Compression) -> None:
+    target = Target(Broker(other))
+    target.play(recorded_produce(1, batch(b"1", b"2"), code=6))
+    target.play(recorded_produce(2, batch(b"1", b"2", b"3", codec=codec), code=6))
+    target.play(recorded_produce(3, batch(b"1", b"2", b"3", b"4", codec=codec)))
+    target.play(recorded_produce(4, batch(b"2", b"4")))
+    assert log(target) == [b"1", b"2", b"3", b"4", b"2", b"4"]
 
 
 def test_a_repeated_partition_is_left_out_and_the_rest_is_sent() -> None:
