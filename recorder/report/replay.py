@@ -58,13 +58,14 @@ def _figures(result: Result) -> Iterator[Figure]:
     yield Figure("answered", count(totals.answered), beside, _bad(totals.lost))
     yield Figure("answers differ", count(differ), words.kinds(result), _bad(differ))
     withheld = totals.withheld.total()
-    beside = percent(result.withheld_percent) if withheld else ""
-    yield Figure("withheld", count(withheld), beside, "warn")
+    unplayable = result.withheld_percent
+    beside = percent(unplayable) if unplayable else "by the options" if withheld else ""
+    yield Figure("withheld", count(withheld), beside, "warn" if unplayable else "")
     if streams:
         equal = sum(one.equal for one in streams)
         beside = f"{count(unlike)} of {count(len(streams), 'stream')} differ" if unlike else "in all streams"
         yield Figure("records equal", count(equal), beside, _bad(unlike))
-    if result.late.count:
+    if result.late.most_ns:
         beside = f"most {duration(result.late.most_ns)}"
         yield Figure("late at p99", duration(result.late.quantile(0.99)), beside)
 

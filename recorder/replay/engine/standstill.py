@@ -14,6 +14,7 @@ _ON_THE_WAY = {
     State.RETRYING: "another try of {}",
     State.ANSWERED: "the recorded answer to {}",
 }
+LEADERS = "the leaders of what {} made"
 NOT_DUE = "the next request's time"
 
 
@@ -28,6 +29,8 @@ def _of_lane(lane: Lane, now: int) -> Iterator[str]:
     for item in lane.in_play:
         if item.state is State.RETRYING and item.hold is not None:
             yield _lacked(item, item.hold)
+        elif item.state is State.ANSWERED and item.is_recording_done:
+            yield LEADERS.format(_api(item))
         elif item.state in _ON_THE_WAY:
             yield _ON_THE_WAY[item.state].format(_api(item))
     if lane.queue and lane.queue[0].state is State.QUEUED:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from recorder.replay.outcome import Result
+from recorder.replay.durations import Durations
+from recorder.replay.outcome import ApiCounts, Result
+from recorder.replay.plan import Reason
 from recorder.replay.results.report import CLOSING, OPENING, of_json
 from recorder.report.replay import html
 from tests import hostile_text
@@ -69,6 +73,23 @@ def test_a_replay_in_order_has_no_tables_of_what_went_wrong() -> None:
     words = Page(html(results.equal(), "report.html")).words
     assert "Answers that differ" not in words
     assert "parts of others" not in words
+
+
+def test_at_max_nothing_is_said_of_lateness() -> None:
+    result = results.equal()
+    result.late, result.lateness = Durations(), {}
+    result.add_late(0, {})
+    words = Page(html(result, "report.html")).words
+    assert "late at p99" not in words
+    assert "How late requests left" not in words
+
+
+def test_what_the_options_withhold_is_no_share_of_what_could_not_be_played() -> None:
+    result = results.equal()
+    result.apis = {"CreateTopics": ApiCounts(recorded=100, withheld=Counter({Reason.NEEDS_ADMIN.value: 2}))}
+    assert "withheld2by the options" in Page(html(result, "report.html")).words
+    result.apis["CreateTopics"].withheld = Counter({Reason.MASKED.value: 2})
+    assert "withheld22 %" in Page(html(result, "report.html")).words
 
 
 def test_a_plot_a_percentile_says_what_it_shows(different: Page) -> None:

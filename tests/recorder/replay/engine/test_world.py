@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from proxy.wire.keys import (
@@ -76,6 +78,16 @@ def test_what_uses_a_topic_waits_until_its_leaders_are_known_on_the_target() -> 
     assert produced_at > simulation.times(METADATA)[1]
     assert simulation.world.cluster.topic_ids["a"] == NEW_ID
     assert simulation.world.result.totals.mismatches.total() == 0
+
+
+def test_while_the_leaders_of_a_made_topic_are_unknown_that_is_what_a_replay_waits_for() -> None:
+    recording = Recording()
+    creates(recording, 0)
+    simulation = Simulation(recording, Target(), Options(speed=None, admin=True), cluster=one_node())
+    found: list[Counter[str]] = []
+    simulation.at(5, lambda: found.append(simulation.engine.waited_for(simulation.now)))
+    simulation.run()
+    assert found == [{"the leaders of what CreateTopics made": 1}]
 
 
 def test_a_topic_that_this_replay_has_made_may_be_deleted_and_is_forgotten() -> None:
