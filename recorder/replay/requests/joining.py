@@ -1,9 +1,10 @@
 """Joins the answers to the parts of one request, as if one node had answered.
 
 Elements of several answers are one by their name, never by their place, and come in the request's order. Topics are
-merged. Partitions, groups and transactions come from the last answer that has them: each was asked of one node, and of
-another one later if the first could not tell. All other elements are what each node says of itself: all stay. A single
-answer stays as it is.
+merged, and groups and transactions with topics: some of their partitions may have been asked for again. Partitions,
+other groups and transactions come from the last answer that has them: each was asked of one node, and of another one
+later if the first could not tell. All other elements are what each node says of itself: all stay. A single answer stays
+as it is.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _united(
     by_name: dict[Hashable, list[Any]] = {}
     for place, element in enumerate(found):
         by_name.setdefault(_identity(name, inner, element, place), []).append(element)
-    if inner.level is Level.TOPIC:
+    if inner.level is Level.TOPIC or any(each.level is Level.TOPIC for each in inner.arrays.values()):
         united = [_merged(same, inner, around, places) for same in by_name.values()]
     else:
         united = [same[-1] for same in by_name.values()]

@@ -127,6 +127,16 @@ def test_a_partition_that_is_asked_about_again_is_there_once_as_it_was_answered_
     assert joined(PRODUCE, values, [answer(6), answer(0)]) == answer(0)
 
 
+def test_a_group_of_which_some_partitions_are_asked_about_again_keeps_its_others() -> None:
+    def answer(*codes: tuple[int, int]) -> Values:
+        partitions = [{"partition_index": index, "error_code": code} for index, code in codes]
+        return {"groups": [{"group_id": "g", "error_code": 0, "topics": [{"name": "a", "partitions": partitions}]}]}
+
+    values = {"groups": [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0, 1, 2]}]}]}
+    again = [answer((0, 0), (1, 88), (2, 88)), answer((1, 0), (2, 88)), answer((2, 0))]
+    assert joined(OFFSET_FETCH, values, again) == answer((0, 0), (1, 0), (2, 0))
+
+
 def test_a_topic_that_is_asked_for_again_is_as_it_was_answered_last() -> None:
     answers = [{"topics": [{"name": "a", "error_code": code, "configs": None}]} for code in (41, 0)]
     assert joined(CREATE_TOPICS, {"topics": [{"name": "a"}]}, answers) == answers[1]
