@@ -134,7 +134,7 @@ class Progress:
 
     Attributes:
         late: requests that left later than they were due; `behind_ns`: how late the last one left.
-        position_ns: recorded time from the first request to the last one that left; `span_ns`: to the last one of all.
+        position_ns: recorded time from the first request on, up to which all have left; `span_ns`: to the last one.
     """
 
     sent: int = 0

@@ -73,6 +73,7 @@ class Engine:
     @property
     def progress(self) -> Progress:
         """How far the replay is, for the line on the terminal."""
+        self._play.look_how_far()
         return self._play.progress
 
     @property

@@ -43,6 +43,7 @@ class Play:
         awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
             which members have to leave.
         is_read: nothing more will be read of the capture.
+        farthest_ns: recorded time of the latest request that has left.
         answered_at: when the target last answered a recorded request.
         members_changed: a membership request was settled, or a request waits for a member that joins again: members may
             have something to send.
@@ -55,6 +56,7 @@ class Play:
         self.progress = Progress(span_ns=world.last_ns - world.first_ns)
         self.started, self.first_ns = now, world.first_ns
         self.is_read = False
+        self.farthest_ns = self.first_ns
         self.answered_at = now
         self.timers = Timers()
         self.links = Links(world.cluster, self._gone)
@@ -87,9 +89,16 @@ class Play:
         speed = self.options.speed
         return self.started if speed is None else self.started + round((ns - self.first_ns) / speed)
 
+    def look_how_far(self) -> None:
+        """Sets the position: up to there all requests have left. At `max` some lanes are far ahead of others."""
+        if not self.is_ending:
+            heads = (lane.queue[0].exchange.at_ns for lane in self.lanes.values() if lane.queue)
+            self.progress.position_ns = max(min([self.farthest_ns, *heads]) - self.first_ns, 0)
+
     def end(self, ending: Ending) -> None:
         """Ends the replay. The caller is in the middle of something, so the engine does the rest later."""
         if self.phase in (Phase.PLAYING, Phase.DRAINING):
+            self.look_how_far()
             self.world.result.ending = ending
             self.is_read, self.phase = True, Phase.STOPPING
 

@@ -250,7 +250,8 @@ class Sending:
         play.world.result.add_late(late, _causes(item, given, began) if late else {})
         progress = play.progress
         progress.late += late > LATE_NS
-        progress.behind_ns, progress.position_ns = max(late, 0), exchange.at_ns - play.first_ns
+        progress.behind_ns = max(late, 0)
+        play.farthest_ns = max(play.farthest_ns, exchange.at_ns)
         most = play.options.max_late
         if most is not None and late > most:
             play.end(Ending.TOO_LATE)

@@ -6,6 +6,7 @@ The caller decides when: every `EVERY_NS` on a terminal, every `EVERY_NS_IN_A_PI
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 
 from rich.console import Console, RenderableType
@@ -70,7 +71,8 @@ class Standstill:
     def lasts(self, now: Progress, at_ns: int) -> bool:
         """True once nothing was sent, answered or withheld for `STANDSTILL_NS`. `at_ns`: of any clock."""
         if now != self._last:
-            self._last, self._since = now, at_ns
+            # a copy: a replay counts on in its own
+            self._last, self._since = replace(now), at_ns
         return at_ns - self._since >= STANDSTILL_NS
 
 

@@ -313,6 +313,31 @@ def test_lateness_is_said_by_its_cause_the_replay_itself() -> None:
     assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.REPLAY: 1}
 
 
+def test_the_position_is_where_all_requests_before_have_left_though_some_are_ahead() -> None:
+    recording = Recording()
+    for at in (0, 1000, 2000, 3000):
+        reads(recording, at, 1)
+    reads(recording, 2500, 2)
+    positions: list[int] = []
+    simulation = Simulation(recording, answered, MAX, cluster=one_node(TOPICS), delay=lambda _: 100)
+    for when in (50, 150, 250):
+        simulation.at(when, lambda: positions.append(simulation.engine.progress.position_ns // 10**6))
+    simulation.run()
+    assert simulation.times() == [0, 0, 100, 200, 300]
+    assert positions == [1000, 2000, 2500]
+
+
+@pytest.mark.parametrize("until", [50, 550])
+def test_a_replay_that_is_ended_says_how_far_it_came(until: int) -> None:
+    recording = Recording()
+    for at in (0, 500, 1000):
+        reads(recording, at, 1)
+    simulation = Simulation(recording, answered, Options(), cluster=one_node(TOPICS))
+    simulation.at(until, simulation.stop)
+    simulation.run()
+    assert simulation.engine.progress.position_ns == until // 500 * 500 * 10**6
+
+
 def test_nothing_is_late_at_max() -> None:
     recording = Recording()
     reads(recording, 0, 1)

@@ -67,3 +67,10 @@ def test_a_replay_stands_still_once_nothing_has_changed_for_a_while() -> None:
     standstill = Standstill()
     times = [(NOW, 0), (NOW, STANDSTILL_NS - 1), (NOW, STANDSTILL_NS), (Progress(), STANDSTILL_NS + 1)]
     assert [standstill.lasts(now, at) for now, at in times] == [False, False, True, False]
+
+
+def test_a_replay_that_counts_on_in_the_same_progress_does_not_stand_still() -> None:
+    standstill, now = Standstill(), replace(NOW)
+    assert not standstill.lasts(now, 0)
+    now.sent += 1
+    assert not standstill.lasts(now, STANDSTILL_NS)
