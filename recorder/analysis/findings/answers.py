@@ -102,8 +102,11 @@ def login_breaks(tables: Tables) -> DataFrame:
     """Logins that failed on connections that were already in use: the client did not renew its login."""
     own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE).rowsBetween(Window.unboundedPreceding, -1)
     is_use = (~F.col(c.API_KEY).isin(*_OF_LOGINS) & (F.col(t.OUTCOME) == Outcome.ANSWERED.value)).cast("int")
-    used = tables.exchanges.withColumn("_used", F.max(is_use).over(own))
-    logins = used.filter((F.col(c.API_KEY) == keys.SASL_AUTHENTICATE) & (F.col("_used") == 1) & _is_read())
+    is_login = F.col(c.API_KEY) == keys.SASL_AUTHENTICATE
+    # connections without a login would only be sorted
+    with_logins = F.broadcast(tables.exchanges.filter(is_login).select(*_CONNECTION).distinct())
+    used = tables.exchanges.join(with_logins, _CONNECTION, "left_semi").withColumn("_used", F.max(is_use).over(own))
+    logins = used.filter(is_login & (F.col("_used") == 1) & _is_read())
     cases = counted(logins, [PEER], F.size(t.ERROR_CODES) > 0)
     return said(cases.withColumn("measure", F.col(CASES)), PEER)
 

@@ -43,8 +43,10 @@ def metadata_storm(tables: Tables) -> DataFrame:
     """How often a second a client asks for Metadata on one connection, though nothing that it was told calls for it."""
     recent = Window.partitionBy(PEER).orderBy(F.unix_micros(c.AT)).rangeBetween(-_ASKS_AGAIN_WITHIN_S * 1_000_000, 0)
     has_reason = F.coalesce(has_any(t.ERROR_CODES, _ASK_AGAIN), F.lit(False)).cast("int")
-    every = tables.exchanges.withColumn("_reason", F.max(has_reason).over(recent))
-    asked = inside(every).filter((F.col(c.API_KEY) == keys.METADATA) & (F.col("_reason") == 0))
+    is_asked = F.col(c.API_KEY) == keys.METADATA
+    # all others would only be sorted
+    every = tables.exchanges.filter(is_asked | (has_reason == 1)).withColumn("_reason", F.max(has_reason).over(recent))
+    asked = inside(every).filter(is_asked & (F.col("_reason") == 0))
     found = counted(asked, [*_CONNECTION, PEER])
     busiest = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), *_CONNECTION)
     one = found.withColumn("_rank", F.row_number().over(busiest)).filter(F.col("_rank") == 1)
