@@ -220,10 +220,26 @@ def _sunk_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder], sink: Si
     return sink(decoded_together(batches, Askers(decoders)))
 
 
+def opened_rows(captured: Captured, decoder: Decoder) -> tuple[DataFrame, Column]:
+    """The rows that the decoder makes for one question, and the condition of the frames that they come from.
+
+    By the road of Spark these are the opened frames: a table that scans the others anyway says itself why they are not
+    read. So each frame is scanned once less.
+    """
+    is_asked = asked(decoder.asked)
+    if captured.by_workers:
+        return _by_workers(captured, decoder), is_asked
+    return _opened_by_spark(captured, decoder), is_asked & is_readable(captured.largest)
+
+
 def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
-    wanted = captured.chosen.filter(asked(decoder.asked)).filter(is_readable(captured.largest))
-    read = wanted.select(*decoder.reads).mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
-    return read.unionByName(_unopened(captured, decoder))
+    return _opened_by_spark(captured, decoder).unionByName(_unopened(captured, decoder))
+
+
+def _opened_by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
+    # a filter takes null for false; told so, it would choose no row groups
+    wanted = captured.chosen.filter(_asked_any(decoder.asked)).filter(is_readable(captured.largest))
+    return wanted.select(*decoder.reads).mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
 
 
 def _unopened(captured: Captured, decoder: Decoder) -> DataFrame:
@@ -235,7 +251,11 @@ def _unopened(captured: Captured, decoder: Decoder) -> DataFrame:
 
 def asked(frames: Sequence[Asked]) -> Column:
     """The condition of frames that a decoder asks for."""
-    return F.coalesce(reduce(or_, map(_asked_one, frames)), F.lit(False))
+    return F.coalesce(_asked_any(frames), F.lit(False))
+
+
+def _asked_any(frames: Sequence[Asked]) -> Column:
+    return reduce(or_, map(_asked_one, frames))
 
 
 def _asked_one(one: Asked) -> Column:

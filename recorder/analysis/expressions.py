@@ -17,3 +17,8 @@ def ns(at: str | Column) -> Column:
 def percentile(value: str | Column, share: float) -> Column:
     """The value below which the share of a group's values lies: one that occurred (nearest rank)."""
     return F.percentile_approx(value, share, _ACCURACY)
+
+
+def percentiles(value: str | Column, shares: list[float]) -> Column:
+    """The list of several such values, for the work of one; null where there is no value."""
+    return F.percentile_approx(value, shares, _ACCURACY)

@@ -11,7 +11,7 @@ below that age would take on-time exchanges for late ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -20,8 +20,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from recorder.analysis.bodies import Captured, Road
 from recorder.analysis.output import WRITING
-from recorder.analysis.questions.windows import errors_in_windows, in_time, latency_in_windows
-from recorder.analysis.tables.exchanges import told_by_one_row
+from recorder.analysis.questions.windows import (
+    ERRORS_NEED,
+    LATENCY_NEEDS,
+    errors_in_windows,
+    in_time,
+    latency_in_windows,
+)
+from recorder.analysis.tables.exchanges import EXCHANGES, told_by_one_row
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
 
@@ -32,12 +38,25 @@ _LOOK = 1
 SETTINGS: Mapping[str, str] = {
     # a group of each window is a row of state, so there are few
     "spark.sql.shuffle.partitions": "2",
+    # as many rows at a time as Spark itself takes: a segment's row groups bound the bytes of their bodies
+    "spark.sql.parquet.columnarReaderBatchSize": "4096",
+    # row groups without a frame that Python is to open are passed over: lists of so many APIs are compared by value
+    "spark.sql.parquet.pushdown.inFilterThreshold": "200",
     # files that were removed since the checkpoint named them
     "spark.sql.files.ignoreMissingFiles": "true",
 }
-QUESTIONS: Mapping[str, Callable[..., DataFrame]] = {
-    "latency_by_api": latency_in_windows,
-    "errors_by_api": errors_in_windows,
+
+
+class Question(NamedTuple):
+    """What a stream answers, and the columns of EXCHANGES that it needs beside those that it groups by."""
+
+    answer: Callable[..., DataFrame]
+    needs: tuple[str, ...]
+
+
+QUESTIONS: Mapping[str, Question] = {
+    "latency_by_api": Question(latency_in_windows, LATENCY_NEEDS),
+    "errors_by_api": Question(errors_in_windows, ERRORS_NEED),
 }
 
 
@@ -64,11 +83,11 @@ class Progress(NamedTuple):
     watermark: str
 
 
-def exchanges_as_they_come(spark: SparkSession, folder: str) -> DataFrame:
-    """The exchanges that one row tells, of segments as they are published. The columns of EXCHANGES."""
+def exchanges_as_they_come(spark: SparkSession, folder: str, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
+    """The exchanges that one row tells, of segments as they are published: these columns of EXCHANGES."""
     frames = spark.readStream.schema(SCHEMA).option("maxFileAge", MAX_FILE_AGE)
     found = frames.parquet(f"{folder.rstrip('/')}/{c.FRAMES_FOLDER}")
-    return told_by_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM))
+    return told_by_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM), columns)
 
 
 def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iterator[Progress]:
@@ -78,8 +97,7 @@ def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iter
     Errors: Spark's StreamingQueryException.
     """
     stop = stop or Event()
-    told = in_time(exchanges_as_they_come(spark, asked.folder), asked.watermark)
-    queries = [_started(told, name, asked) for name in QUESTIONS]
+    queries = [_started(spark, name, asked) for name in QUESTIONS]
     seen: dict[str, int] = {}
     is_active = True
     while is_active and not stop.wait(_LOOK):
@@ -92,8 +110,10 @@ def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iter
         query.stop()
 
 
-def _started(exchanges: DataFrame, name: str, asked: Streamed) -> StreamingQuery:
-    found = QUESTIONS[name](exchanges, window=asked.window, by=asked.by)
+def _started(spark: SparkSession, name: str, asked: Streamed) -> StreamingQuery:
+    question = QUESTIONS[name]
+    exchanges = exchanges_as_they_come(spark, asked.folder, {*question.needs, *asked.by, c.API_KEY})
+    found = question.answer(in_time(exchanges, asked.watermark), window=asked.window, by=asked.by)
     trigger: dict[str, Any] = {"processingTime": asked.every} if asked.every else {"availableNow": True}
     writer = found.writeStream.queryName(name).outputMode("append").trigger(**trigger).format(asked.form)
     writer = writer.option("checkpointLocation", f"{asked.checkpoint}/{name}").options(**WRITING)
@@ -101,7 +121,13 @@ def _started(exchanges: DataFrame, name: str, asked: Streamed) -> StreamingQuery
 
 
 def _news(query: StreamingQuery, seen: dict[str, int]) -> Iterator[Progress]:
-    """What has become of batches since the last look."""
+    """What has become of batches since the last look.
+
+    All of Spark's latest batches come as JSON, which takes long: it is asked for them once there is a new one.
+    """
+    newest = query.lastProgress
+    if newest is None or newest["batchId"] <= seen.get(query.name, -1):
+        return
     for batch in query.recentProgress:
         # without that, it tells of a look that found nothing, under the next batch's number
         was_run = "addBatch" in batch["durationMs"]

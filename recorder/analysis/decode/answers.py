@@ -91,14 +91,26 @@ def asked() -> tuple[Asked, ...]:
 
 def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The one row of an answer."""
+    found = _found(frame, budget)
+    throttle = _throttle(frame) if found.unread is None else None
+    yield Group((), [(*_codes_and_wait(found), throttle)], found.unread and found.unread.value)
+
+
+def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The same without the throttle, which costs a projection of its own in answers that have it behind a list."""
+    found = _found(frame, budget)
+    yield Group((), [_codes_and_wait(found)], found.unread and found.unread.value)
+
+
+def _found(frame: Frame, budget: Budget) -> Reading:
     told = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
-    small = _is_small(frame)
-    found = _read_small(b"\0\0\0\0" + frame.data[4:], told) if small else _read(frame.data, told, budget)
-    wait = None if found.wait is None else found.wait.value
-    if found.unread is not None:
-        yield Group((), [(None, wait, None)], found.unread.value)
-    else:
-        yield Group((), [(found.codes, wait, _throttle(frame))])
+    if _is_small(frame):
+        return _read_small(b"\0\0\0\0" + frame.data[4:], told)
+    return _read(frame.data, told, budget)
+
+
+def _codes_and_wait(found: Reading) -> tuple[list[int] | None, str | None]:
+    return found.codes if found.unread is None else None, found.wait and found.wait.value
 
 
 def _throttle(frame: Frame) -> int | None:
@@ -138,6 +150,12 @@ _OWN = (
 
 
 @cache
-def answers() -> Decoder:
-    """The decoder; made when first asked for, because it looks at every message."""
-    return Decoder("answers", "an answer with error codes", asked(), (), _OWN, read_answer, HEADS)
+def answers(wanted: frozenset[str] | None = None) -> Decoder:
+    """The decoder; made when first asked for, because it looks at every message.
+
+    `wanted`: names of the columns that its table needs to have; None: all.
+    """
+    heads = tuple(column for column in HEADS if wanted is None or column.name in wanted)
+    has_throttle = wanted is None or t.THROTTLE_MS in wanted
+    own, read_one = (_OWN, read_answer) if has_throttle else (_OWN[:-1], read_codes)
+    return Decoder("answers", "an answer with error codes", asked(), (), own, read_one, heads)

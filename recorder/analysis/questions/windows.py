@@ -18,6 +18,17 @@ from recorder.analysis.tables.errors import each_code, looked_up
 from recorder.capture import frames as c
 
 _WINDOW = "_window"
+# columns of exchanges, beside those that are grouped by
+ERRORS_NEED = (c.AT, t.ERROR_CODES)
+LATENCY_NEEDS = (
+    *ERRORS_NEED,
+    t.ANSWERED_AT,
+    t.OUTCOME,
+    t.WAIT,
+    c.REQUEST_SIZE,
+    t.RESPONSE_SIZE,
+    c.LATENCY_NS,
+)
 
 
 def in_time(exchanges: DataFrame, watermark: str) -> DataFrame:

@@ -6,7 +6,7 @@ a fixed place, Spark's own expressions read two bytes. All others go to Python (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 
 from pyspark.sql import Column, DataFrame
@@ -18,7 +18,7 @@ from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait
 from proxy.wire.throttling import throttle_place
 from recorder.analysis import columns as t
-from recorder.analysis.bodies import Captured, asked, fresh_rows
+from recorder.analysis.bodies import Captured, opened_rows
 from recorder.analysis.decode import answers as decode
 from recorder.capture import frames as c
 
@@ -28,22 +28,23 @@ _CODES = "array<smallint>"
 # the columns of the table of places
 _PLACE, _TAGS, _THROTTLE = "_place", "_tags", "_throttle"
 _WIDTH = 3
+# what tells whether an answer that can't be read may have waited
+_TO_TELL_A_WAIT = (c.API_KEY, c.DIALECT)
 
 
-def answers(captured: Captured) -> DataFrame:
+def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFrame:
     """One row an answer: the head columns of `decode.answers.HEADS`, ERROR_CODES, WAIT, THROTTLE_MS, UNREAD.
 
     ERROR_CODES holds every code other than 0, as often as it occurs. It is null, and UNREAD says why, where the answer
     could not be read. WAIT is null but for long polls (`proxy.wire.long_polls`).
+    `wanted`: those of the columns that are needed; others cost their way to Python and back.
     """
-    decoder = decode.answers()
-    by_python = fresh_rows(captured, decoder)
-    names = [column.name for column in decode.HEADS]
+    decoder = decode.answers(None if wanted is None else frozenset({*wanted, *_TO_TELL_A_WAIT}))
+    by_python, is_by_python = opened_rows(captured, decoder)
     unread_wait = F.coalesce(t.WAIT, _unread_wait())
-    by_spark = _by_spark(told(captured.chosen).filter(~asked(decoder.asked)), captured.largest)
-    return by_python.withColumn(t.WAIT, unread_wait).unionByName(
-        by_spark.select(*names, t.ERROR_CODES, t.WAIT, t.THROTTLE_MS, t.UNREAD)
-    )
+    by_spark = _by_spark(told(captured.chosen).filter(~is_by_python), captured.largest)
+    found = by_python.withColumn(t.WAIT, unread_wait).unionByName(by_spark.select(*decoder.table.names))
+    return found if wanted is None else found.select(*(name for name in decoder.table.names if name in wanted))
 
 
 def heads(captured: Captured) -> DataFrame:
@@ -73,20 +74,19 @@ def _at(which: int) -> Column:
     """A place of the fixed table, for the row's api and version; null where there is none."""
     version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
     row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
-    found = F.ascii(F.substr(F.lit(_table()), _WIDTH * row + which + 1, F.lit(1)).cast("string"))
-    return F.when(found > 0, found - 1)
+    # a string until Spark's optimizer makes it one constant: each of its rules looks at all elements of an array
+    table = F.split(F.lit(_table()), ",").cast("array<int>")
+    found = F.get(table, _WIDTH * row + which)
+    return F.when(found >= 0, found)
 
 
 @cache
-def _table() -> bytes:
-    """Places by api key and version: one more than the code's, that of its tags and the throttle's, 0 for none.
-
-    One literal: Spark looks at each element of an array's in each of its rules, which takes longer than the scan.
-    """
+def _table() -> str:
+    """Places by api key and version, with commas between: of the code, its tags and the throttle; -1 for none."""
     found = decode.fixed()
     last = max(key for key, _ in found)
     rows = (_places(found, key, version) for key in range(last + 1) for version in range(_VERSIONS))
-    return bytes(0 if place is None else place + 1 for row in rows for place in row)
+    return ",".join("-1" if place is None else str(place) for row in rows for place in row)
 
 
 def _places(found: Mapping[tuple[int, int], decode.Fixed], key: int, version: int) -> tuple[int | None, ...]:

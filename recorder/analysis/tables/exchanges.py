@@ -12,6 +12,7 @@ on those with opaque requests. There alone both sides are joined.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -42,6 +43,14 @@ _SHARED = (
 )
 _CONNECTION = [c.SESSION, c.CONNECTION]
 _LAST, _CLOSED = "_last", "_closed"
+# of an answered exchange: the columns of its answer (`tables.answers`) that others are made of
+_MADE_OF = {
+    c.AT: (c.AT, c.AT_NS, c.LATENCY_NS, c.TRANSFER_NS),
+    t.ANSWERED_AT: (c.AT,),
+    t.RESPONSE_SIZE: (c.SIZE,),
+    t.SERVICE_NS: (c.LATENCY_NS, c.QUEUED_NS),
+    t.OUTCOME: (c.MADE_BY,),
+}
 
 EXCHANGES = Table(
     "exchanges",
@@ -102,14 +111,15 @@ def told_alone(captured: Captured) -> DataFrame:
     return _within(_told_alone(_undecoded(heads(captured.later))), captured)
 
 
-def told_by_one_row(captured: Captured) -> DataFrame:
+def told_by_one_row(captured: Captured, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
     """The exchanges that a row of `frames` tells without any other: answered ones, and those that await no answer.
 
-    One scan of frames, no join, so a stream can have them as well. The columns of EXCHANGES. An answer whose request is
-    lost counts as answered.
+    No join, so a stream can have them as well. These columns of EXCHANGES; Spark can't see which ones a question needs
+    of rows that Python makes. An answer whose request is lost counts as answered.
     """
     one_way = _requests(captured).filter(_awaits_none()).withColumn(t.OUTCOME, F.lit(Outcome.ONE_WAY.value))
-    return _told_alone(answers(captured)).unionByName(_as_exchanges(one_way))
+    wanted = {part for name in columns for part in _MADE_OF.get(name, (name,))}
+    return _told_alone(answers(captured, wanted), columns).unionByName(_as_exchanges(one_way).select(*columns))
 
 
 def both_sizes() -> Column:
@@ -178,36 +188,31 @@ def _requests(captured: Captured) -> DataFrame:
     return found.select(*t.KEYS, *_SHARED, c.AT, F.col(c.SIZE).alias(c.REQUEST_SIZE), c.AWAITS)
 
 
-def _told_alone(found: DataFrame) -> DataFrame:
-    """Exchanges of answers whose requests are in the capture, too."""
+def _told_alone(found: DataFrame, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
+    """Exchanges of answers whose requests are in the capture, too: these columns, in the order of EXCHANGES."""
     spent = F.col(c.LATENCY_NS) + F.coalesce(c.TRANSFER_NS, F.lit(0))
     # whole numbers: as a float, a time in ns is rounded to 256 of them
     asked_at = F.timestamp_micros(F.call_function("div", F.col(c.AT_NS) - spent, F.lit(1000)))
     by_proxy = F.col(c.MADE_BY) == c.BY_PROXY
-    return found.select(
-        *t.KEYS,
-        *_SHARED,
-        F.coalesce(asked_at, F.col(c.AT)).alias(c.AT),
-        F.col(c.AT).alias(t.ANSWERED_AT),
-        c.REQUEST_SIZE,
-        *_of_the_answer(),
-        F.when(by_proxy, Outcome.BY_PROXY.value).otherwise(Outcome.ANSWERED.value).alias(t.OUTCOME),
-        t.ERROR_CODES,
-        t.UNREAD,
-    )
+    made = _of_the_answer() | {
+        c.AT: F.coalesce(asked_at, F.col(c.AT)),
+        t.ANSWERED_AT: F.col(c.AT),
+        t.OUTCOME: F.when(by_proxy, Outcome.BY_PROXY.value).otherwise(Outcome.ANSWERED.value),
+    }
+    return found.select(*(made.get(name, F.col(name)).alias(name) for name in EXCHANGES.names if name in columns))
 
 
-def _of_the_answer(side: str = "") -> list[Column]:
+def _of_the_answer(side: str = "") -> dict[str, Column]:
     latency, queued = F.col(side + c.LATENCY_NS), F.col(side + c.QUEUED_NS)
-    return [
-        F.col(side + c.SIZE).alias(t.RESPONSE_SIZE),
-        latency,
-        queued,
-        F.col(side + c.TRANSFER_NS),
-        (latency - F.coalesce(queued, F.lit(0))).alias(t.SERVICE_NS),
-        F.col(side + t.WAIT),
-        F.col(side + t.THROTTLE_MS),
-    ]
+    return {
+        t.RESPONSE_SIZE: F.col(side + c.SIZE),
+        c.LATENCY_NS: latency,
+        c.QUEUED_NS: queued,
+        c.TRANSFER_NS: F.col(side + c.TRANSFER_NS),
+        t.SERVICE_NS: latency - F.coalesce(queued, F.lit(0)),
+        t.WAIT: F.col(side + t.WAIT),
+        t.THROTTLE_MS: F.col(side + t.THROTTLE_MS),
+    }
 
 
 def _without_answer(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
@@ -253,7 +258,7 @@ def _joined(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame
         *(F.coalesce(f"asked.{name}", f"told.{name}").alias(name) for name in (*_SHARED, c.AT)),
         F.col(f"told.{c.AT}").alias(t.ANSWERED_AT),
         F.coalesce(f"asked.{c.REQUEST_SIZE}", f"told.{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
-        *_of_the_answer("told."),
+        *(column.alias(name) for name, column in _of_the_answer("told.").items()),
         _outcome().alias(t.OUTCOME),
         F.col(f"told.{t.ERROR_CODES}"),
         F.col(f"told.{t.UNREAD}"),
