@@ -64,7 +64,7 @@ def rule(mark: Mark) -> Rule | None:
         return None
     kind, key, version = _MESSAGES[mark.kind], exchange.api_key, exchange.api_version
     if exchange.opaque is not None or not exchange.route.known:
-        may_hold_secret = mark.before_login or exchange.is_unidentified or catalog.may_hold_secrets(kind, key)
+        may_hold_secret = mark.may_hold_secret or exchange.is_unidentified or catalog.may_hold_secrets(kind, key)
         return _WHOLE[mark.kind] if may_hold_secret else None
     assert version is not None, "the dialect of 0.7 has no marks"
     return _SEARCHED[mark.kind] if catalog.secrets(kind, key, version) else None
