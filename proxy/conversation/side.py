@@ -13,8 +13,8 @@ from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# how many bytes of a searched frame cost as much as a whole plain frame. So few, because the search looks at each value,
-# and 8 bytes may hold two
+# how many bytes of a searched frame cost as much as a whole plain frame. So few, because the search looks at each
+# value, and 8 bytes may hold two
 SEARCHED_BYTES_PER_FRAME = 8
 
 
@@ -24,12 +24,12 @@ class Side(ABC):
     Attributes:
         offset: the stream offset up to which all bytes are classified.
         held: the bytes after `offset`, held back until all has arrived that must be read before their frame may pass:
-            mostly a head, at times more (the acks of a Produce, a whole SaslHandshake v0). `held_at`: when they arrived.
+            mostly its head, but also a Produce up to its acks, or a whole SaslHandshake v0. `held_at`: their arrival.
         bytes_left: the bytes to come of the *open frame*, in which the last chunk has ended; 0: there is none.
         open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
         without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
-        frames_allowed: what is left of the allowance, in plain frames. Steps share it; it is refilled when a step is cut
-            (`Step.leave`).
+        frames_allowed: what is left of the allowance, in plain frames. Steps share it; it is refilled when a step is
+            cut (`Step.leave`).
     """
 
     direction: Direction

@@ -147,7 +147,7 @@ def test_of_frames_that_are_searched_a_step_holds_so_many_bytes(from_client: boo
 
 
 @given(script=scripts, data=st.data(), most=st.integers(1, 40))
-def test_however_soon_a_search_stops_every_byte_is_reported_once(script: Script, data: st.DataObject, most: int) -> None:
+def test_wherever_a_search_stops_each_byte_is_reported_once(script: Script, data: st.DataObject, most: int) -> None:
     routes = Routes(mark_request=always, mark_response=always, search_request=always, search_response=always)
     run = InTurns(routes, most).feed(data.draw(schedules(script)))
     assert run.reported == {True: script.requests, False: script.responses}
