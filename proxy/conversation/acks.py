@@ -1,4 +1,4 @@
-"""Finds the acks of a Produce request, which stand behind the client id and the transactional id.
+"""Finds the acks of a Produce request, which stand after the client id and the transactional id.
 
 Used by `requests` and the recorder: with acks=0, no response comes.
 """
@@ -34,11 +34,11 @@ def acks_at(data: bytes, at: int, version: int) -> int:
     """
     end = at + 4 + int.from_bytes(data[at : at + 4], "big")
     try:
-        at = _behind_string(data, at + 12)
+        at = _after_string(data, at + 12)
         if version >= FLEXIBLE:
-            at = _behind_tags(data, at)
+            at = _after_tags(data, at)
         if version >= TRANSACTIONAL:
-            at = _behind_compact_string(data, at) if version >= FLEXIBLE else _behind_string(data, at)
+            at = _after_compact_string(data, at) if version >= FLEXIBLE else _after_string(data, at)
         if at + 2 > end:
             raise Malformed("the frame ends before its acks")
         int16(data, at)
@@ -47,20 +47,20 @@ def acks_at(data: bytes, at: int, version: int) -> int:
         raise Truncated("the acks have not come") from error
 
 
-def _behind_string(data: bytes, at: int) -> int:
+def _after_string(data: bytes, at: int) -> int:
     (length,) = int16(data, at)
     if length < -1:
         raise Malformed(f"a string of {in_bytes(length)}")
     return at + 2 + max(int(length), 0)
 
 
-def _behind_tags(data: bytes, at: int) -> int:
+def _after_tags(data: bytes, at: int) -> int:
     count, _ = read_uvarint(data, at)
     if count > MAX_TAGS:
         raise Malformed(f"a head with {count} tagged fields")
     return read_tags(data, at)[1]
 
 
-def _behind_compact_string(data: bytes, at: int) -> int:
+def _after_compact_string(data: bytes, at: int) -> int:
     length, at = read_uvarint(data, at)
     return at + max(length - 1, 0)

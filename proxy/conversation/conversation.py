@@ -38,8 +38,9 @@ class Conversation:
         routes: the treatment of each API and version; they also determine the dialect.
         limits: the longest frames that may pass.
         decides: True: the conversation decides which frames are login tokens. False: the caller does, with `follow`.
-        max_frames: the most frames that one step handles; `Step.rest` has the other bytes of its chunk. A frame of
-            which more than the head must be read counts as several.
+        max_frames: the allowance of frames, after which a step is cut: `Step.rest` has the other bytes of its chunk. A
+            frame of which more than the head must be read counts as several. Plain frames are counted only when such a
+            frame or the allowance's end follows, so a step may hold almost twice as many.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Conversation:
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
-        """The state at the start of each direction's next frame, with which a recording continues behind a gap.
+        """The state at the start of each direction's next frame, with which a recording continues after a gap.
 
         None while bytes are held back, because their frame is not understood yet. A request that is still arriving gets
         no latency, because its last byte arrives within the gap.

@@ -82,8 +82,8 @@ class Exchange:
         number: the number of the request on its connection, from 0.
         awaits: False if no response is expected, as for a Produce with acks=0.
         own_answer: the proxy's own response, its length field included; None while there is none.
-        response_at: the offset of the response in the data of the step that has its newest bytes; below 0 if the
-            response began in an earlier step. Unset until the response begins.
+        response_at: where the response begins, as an offset into the `data` of the newest step with bytes of it; below
+            0 if it began in an earlier step. Meaningless until the response begins: unset, or left from an earlier use.
         previous_last_ns: the time of the last byte of the connection's previous response.
     """
 
@@ -155,7 +155,10 @@ class Exchange:
 
     @property
     def is_unidentified(self) -> bool:
-        """True if the request's API is unknown and its head implausible: it may be no Kafka request."""
+        """True if the catalog lacks the request's API or version, and its head is implausible.
+
+        It may be no Kafka request.
+        """
         return self.opaque is OpaqueReason.UNREADABLE and not self.route.known
 
     @property

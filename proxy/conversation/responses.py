@@ -2,8 +2,8 @@
 
 A broker may leave opaque requests unanswered. So if the correlation ids differ, the opaque requests before the
 response's own request are given up. A response that fits no request ends the connection, unless the broker has been
-found to ignore opaque requests: then it passes as a late response. The proxy's own answers are inserted in the order of
-the requests.
+found to ignore opaque requests: then it passes as a late response. In both cases, the opaque requests at the head of
+the queue are given up. The proxy's own answers are inserted in the order of the requests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 from proxy.wire.keys import SASL_HANDSHAKE
 
-# the error code in the response to a SaslHandshake, behind the length field and the correlation id
+# the error code in the response to a SaslHandshake, after the length field and the correlation id
 HANDSHAKE_ERROR = slice(8, 10)
 
 
@@ -28,7 +28,7 @@ class ResponseSide(Side):
 
     def __init__(self, shared: SharedState) -> None:
         super().__init__(shared, shared.limits.response)
-        # the number of responses whose head has arrived
+        # the number of the broker's responses whose head has arrived, and of the proxy's own answers
         self.begun = 0
         # the time of the newest complete response's last byte
         self.previous_last_ns = 0
@@ -43,7 +43,7 @@ class ResponseSide(Side):
         return step
 
     def own_answers_due(self, at_ns: int) -> Step:
-        """A step with the proxy's own answers that are due; none is while a broker's response is incomplete."""
+        """A step with the proxy's own answers that are due; none are due while a broker's response is incomplete."""
         step = Step(b"", self.offset)
         if not self.bytes_left:
             self._insert_own_answers(step, 0, at_ns)
@@ -69,11 +69,12 @@ class ResponseSide(Side):
             self._begin_tokens(next_offset, step)
 
     def _begin_tokens(self, next_offset: int, step: Step) -> None:
-        """Begins the broker's tokens behind its response to a SaslHandshake v0; ends the login if that is a refusal."""
+        """Begins the broker's tokens after its response to a SaslHandshake v0; ends the login if that is a refusal."""
         login = self.shared.login
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
         elif login.decides:
+            # the compactor follows the proxy's verdict instead, and `begin` above does nothing there
             login.end((self.shared.next_frames[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
@@ -160,9 +161,11 @@ class ResponseSide(Side):
             self._length(step, at, SHORTEST_RESPONSE)
 
     def _give_up_until(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
-        """Gives up the opaque requests before the request with this correlation id.
+        """Gives up opaque requests at the head of the queue until the request with this correlation id is the oldest.
 
-        Returns True if that request is the oldest in flight then. Own answers that become due are inserted.
+        Returns True if it then is. If no request has this id, or one before it is not opaque, the opaque requests at
+        the head are given up all the same. Requests of LOGIN_APIS are not spared: a broker that answers a later request
+        has passed over them. Own answers that become due are inserted.
         """
         in_flight = self.shared.in_flight
         while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):
@@ -179,7 +182,7 @@ class ResponseSide(Side):
         return kind is FrameKind.BYTES or super()._may_hold_secret(kind)
 
     def _insert_own_answers(self, step: Step, at: int, at_ns: int) -> None:
-        """Inserts the proxy's own answers to the oldest requests before `data[at]`."""
+        """Inserts, before `data[at]`, the proxy's own answers to the requests that are now the oldest."""
         in_flight = self.shared.in_flight
         while in_flight and (answer := in_flight[0].own_answer) is not None:
             exchange = in_flight.popleft()

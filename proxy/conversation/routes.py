@@ -1,7 +1,7 @@
 """The treatment of the frames of each API and version: decided once, and looked up for every frame.
 
-A route tells whether a frame is plain (nothing but its head is read), is marked for the recorder or the relay, is
-answered by the proxy, or ends the connection. All connections of a cluster share its routes.
+A route tells whether a frame is plain (nothing but its head is read), is marked for the recorder or the relay
+(`step.Mark`), is answered by the proxy, or ends the connection. All connections of a cluster share its routes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Route:
     Attributes:
         api: the API's name; None if the catalog lacks the API.
         known: True if the catalog has this version.
-        mark_request, mark_response: True if such frames are marked.
+        mark_request, mark_response: True if each step gets a `Mark` for every piece of such a frame: the recorder may
+            mask it, or the relay rewrite it.
         search_request, search_response: True if the recorder searches such frames for secrets.
         answered_by_proxy: True if the proxy answers the request instead of the broker.
         refused: True if the request ends the connection.
@@ -108,7 +109,7 @@ class Routes:
         `rewritten`: predicate of the responses that are marked for the relay.
         """
         return cls(
-            # a handshake holds no secret, but its mechanism tells how to read the tokens behind it
+            # a handshake holds no secret, but its mechanism tells how to read the tokens after it
             mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
             mark_response=lambda key, version: rewritten(key, version) or _holds_secret("response", key, version),
             # the recorder searches known versions only; frames of unknown versions are masked whole
@@ -132,6 +133,7 @@ class Routes:
         known = apis.known(key, version)
         marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
         answered_by_proxy, refused = self._answered_by_proxy(key, version), self._refused(key, version)
+        # of a Produce request, the acks must be read: with 0, no response comes
         special = marked or answered_by_proxy or refused or not known or key in LOGIN_APIS or key == PRODUCE
         return Route(
             api_key=key,

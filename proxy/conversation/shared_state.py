@@ -21,7 +21,7 @@ class SharedState:
         spare: finished exchanges that may be reused.
         broker_ignores_opaque: True once the broker left opaque requests unanswered: no response to any is expected.
         next_frames: for each direction, the stream offset at which its next frame starts, as of its last step.
-        max_frames: the most frames of a chunk that one step handles.
+        max_frames: the allowance of frames, in plain frames; see `Side.frames_allowed`.
     """
 
     __slots__ = (

@@ -13,7 +13,8 @@ from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# bytes of a searched frame that cost as much as a plain frame: they may hold two values
+# how many bytes of a searched frame cost as much as a whole plain frame. So few, because the search looks at each
+# value, and 8 bytes may hold two
 SEARCHED_BYTES_PER_FRAME = 8
 
 
@@ -22,11 +23,13 @@ class Side(ABC):
 
     Attributes:
         offset: the stream offset up to which all bytes are classified.
-        held: the bytes behind it: the beginning of a head; `held_at`: when they arrived.
+        held: the bytes after `offset`, held back until all has arrived that must be read before their frame may pass:
+            mostly its head, but also a Produce up to its acks, or a whole SaslHandshake v0. `held_at`: their arrival.
         bytes_left: the bytes to come of the *open frame*, in which the last chunk has ended; 0: there is none.
         open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
         without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
-        frames_allowed: the number of plain frames that this step may still handle.
+        frames_allowed: what is left of the allowance, in plain frames. Steps share it; it is refilled when a step is
+            cut (`Step.leave`).
     """
 
     direction: Direction
@@ -68,8 +71,8 @@ class Side(ABC):
     def feed(self, chunk: bytes, at_ns: int) -> Step:
         """Takes a chunk that arrived at `at_ns`; returns its step."""
         data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
+        step = Step(data, self.offset, len(self.held))
         self.held = b""
-        step = Step(data, self.offset)
         at = self._resume_frame(step, at_ns) if self.bytes_left else 0
         end = len(step.data)
         while end - at >= LENGTH.size and step.cause is None:
@@ -97,13 +100,17 @@ class Side(ABC):
         """True if the recorder searches the exchange's frame of this direction for secrets."""
 
     def _charge_search(self, step: Step, exchange: Exchange, at: int, stop: int) -> None:
-        """Charges `frames_allowed` if the frame at `data[at:stop]` is searched; later steps take further bytes."""
+        """Charges `frames_allowed` for the chunk's bytes of the frame at `data[at:stop]`, if the frame is searched.
+
+        Leaves the bytes that the allowance can't pay for to later steps. Bytes that had been held back are free.
+        """
         if not self._is_searched(exchange):
             return
-        here, affordable = min(stop, len(step.data)) - at, max(self.frames_allowed, 1) * SEARCHED_BYTES_PER_FRAME
+        begin, affordable = max(at, step.chunk_at), max(self.frames_allowed, 1) * SEARCHED_BYTES_PER_FRAME
+        here = min(stop, len(step.data)) - begin
         self.frames_allowed -= here // SEARCHED_BYTES_PER_FRAME
         if here > affordable:
-            step.leave(at + affordable)
+            step.leave(begin + affordable)
             self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
@@ -120,7 +127,7 @@ class Side(ABC):
 
     @property
     def arrived(self) -> int:
-        """The stream offset behind the last byte that has arrived."""
+        """The stream offset after the last byte that has arrived."""
         return self.offset + len(self.held)
 
     @property
@@ -142,18 +149,18 @@ class Side(ABC):
     def skip(self, count: int) -> None:
         """Skips `count` bytes of the open frame, but never its last byte, with which `feed` ends the frame."""
         if count >= self.bytes_left:
-            raise ValueError(f"{count} bytes are no part of a frame of which {self.bytes_left} are to come")
+            raise ValueError(f"can't skip {count} bytes of a frame of which {self.bytes_left} are to come")
         self.offset += count
         self.bytes_left -= count
 
     def _mark(self, step: Step, kind: FrameKind, exchange: Exchange | None, at: int, stop: int) -> None:
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop
-        held = step.offset + min(stop, len(step.data))
-        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self._may_hold_secret(kind)))
+        piece_stop = step.offset + min(stop, len(step.data))
+        step.marks.append(Mark(kind, exchange, begin, end, begin, piece_stop, self._may_hold_secret(kind)))
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
-        """True if an unreadable frame of this kind may hold a secret."""
+        """True if a frame of this kind, should it be unreadable, may be a secret: while a login may be under way."""
         return self.shared.login.pending
 
     def _leave_open(
@@ -176,7 +183,7 @@ class Side(ABC):
         return here
 
     def _end_step(self, step: Step, at: int, at_ns: int) -> None:
-        """Sets the state at the end of a step: within a frame, within a head, or between two frames."""
+        """Sets the state at the end of a step: within a frame, with bytes held back, or between two frames."""
         end = len(step.data)
         if at > end:
             self.bytes_left = at - end

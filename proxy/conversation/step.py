@@ -20,8 +20,8 @@ class Mark(NamedTuple):
         exchange: None for a token, and for a frame without a readable head.
         begin, end: the stream offsets of the whole frame, its length field included.
         start, stop: the stream offsets of the piece.
-        before_login: True if unreadable bytes may be a secret, because a login may be under way or the request is
-            unknown.
+        may_hold_secret: True if the bytes, should they be unreadable, may be a secret: a login may be under way, or
+            this is a late response whose request is no longer known.
     """
 
     kind: FrameKind
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
     end: int
     start: int
     stop: int
-    before_login: bool
+    may_hold_secret: bool
 
     @property
     def first(self) -> bool:
@@ -70,14 +70,15 @@ class Step:
     Attributes:
         data, offset: the bytes that were read, and their stream offset. They begin before the chunk if bytes had been
             held back.
-        stop: the number of these bytes that may be passed on. The `unclassified` bytes behind them are an incomplete
-            head.
+        chunk_at: the offset of the chunk in `data`: the number of bytes that had been held back.
+        stop: the number of bytes of `data` that may be passed on. The bytes after them are `unclassified`.
         rest: the unread end of the chunk; feed it as the next chunk.
         cause: why the connection must end; None: it goes on.
     """
 
     __slots__ = (
         "cause",
+        "chunk_at",
         "data",
         "edits",
         "finished",
@@ -92,15 +93,16 @@ class Step:
         "verdicts",
     )
 
-    def __init__(self, data: bytes, offset: int) -> None:
+    def __init__(self, data: bytes, offset: int, chunk_at: int = 0) -> None:
         self.data = data
         self.offset = offset
+        self.chunk_at = chunk_at
         self.stop = len(data)
         self.rest = b""
         self.marks: list[Mark] = []
         # exchanges whose response is complete
         self.finished: list[Exchange] = []
-        # opaque requests from which no response is expected any more
+        # opaque requests that were given up: their responses are no longer awaited (`one_way`: were never awaited)
         self.unanswered: list[Exchange] = []
         # complete requests that await no response
         self.one_way: list[Exchange] = []
@@ -117,7 +119,11 @@ class Step:
 
     @property
     def unclassified(self) -> int:
-        """The number of bytes at the end of `data` that are held back: the beginning of a head."""
+        """The number of bytes at the end of `data` that may not be passed on.
+
+        Without `cause`, they are held back, because more must be read before their frame may pass. With `cause`, they
+        are everything from the refused frame on.
+        """
         return len(self.data) - self.stop
 
     def outgoing(self) -> list[bytes | memoryview]:

@@ -1,4 +1,4 @@
-"""The recorder as the proxy sees it: an observer to which every chunk is reported.
+"""The recorder as the proxy sees it: an observer to which every chunk is reported, except the proxy's own query.
 
 The proxy knows only these methods of the recorder. No method raises because of a disk. Only `counters` and
 `close` block, so the proxy calls them in threads.
@@ -17,7 +17,8 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 class OpenedConnection:
     """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
 
-    `tls`: whether the client speaks TLS. `principal`: the subject of the client's certificate.
+    `node`: None for a client of the bootstrap listener. `tls`: True if the client speaks TLS. `principal`: the subject
+    of the client's certificate.
     """
 
     connection: int
@@ -32,7 +33,10 @@ class OpenedConnection:
 
 
 class Observer(Protocol):
-    """Gets every chunk of a connection before the proxy sends it on."""
+    """Gets every chunk of a connection before the proxy sends it on.
+
+    Only the proxy's own query that comes back (`brokers.discovery`) is not reported: the proxy answers it.
+    """
 
     @property
     def full(self) -> bool:
@@ -57,9 +61,10 @@ class Observer(Protocol):
         """A node has a listener from now on, or its broker's address (`upstream`) has changed."""
 
     def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Returns (apply, undo): the change to the traffic selection in `recording`, the recorder's reloaded settings.
+        """Returns two functions, (apply, undo).
 
-        The recorder's other settings stay as they are.
+        `apply` selects traffic as `recording`, the recorder's reloaded settings, says; `undo` restores the present
+        selection. The recorder's other settings stay as they are.
         """
 
     def when_not_full(self, call: Callable[[], None]) -> None:

@@ -32,7 +32,8 @@ T = TypeVar("T")
 class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
-    change: a change outside `net` that the settings cause (such as the log's level), committed after all others.
+    change: a change outside `net` that the settings cause (such as the log's level). It is committed after the changes
+        of `net` in this process; with workers, before they take over the settings.
     """
 
     settings: ProxySettings
@@ -84,7 +85,10 @@ class Reloading:
         self._requested.set()
 
     async def run(self) -> None:
-        """Reloads after each request, until cancelled. Call it when all listeners are open: requests wait for it."""
+        """Reloads after each request, until cancelled. Call it when all listeners are open.
+
+        A SIGHUP before this call is handled once it runs.
+        """
         while True:
             await self._requested.wait()
             self._requested = trio.Event()

@@ -1,9 +1,9 @@
 """How a proxy ends: the meaning of each signal, and the last resort if the process does not end by itself.
 
-    first signal             exchanges in flight finish (`drain`), then the recorder writes its queue
-    second signal            the proxy waits only for the recorder, and only HURRIED_SECONDS
-    third signal, or any     the proxy waits for nothing
-    while the recorder writes
+    first signal                            exchanges in flight finish (`drain`), then the recorder writes its queue
+    second signal                           the proxy waits only for the recorder, and only HURRIED_SECONDS
+    third signal                            the proxy waits for nothing
+    any signal while the recorder writes    the proxy waits for nothing
 
 A system call that hangs (on a disk that is gone) can't be ended. So calls that may hang are made in threads, which the
 proxy abandons. If something else hangs, the process exits without Python's own clean-up (`LastResort`). Signals are
@@ -38,7 +38,8 @@ STOP_SECONDS = 30.0
 # the longest that a stop takes from a second signal on, whatever hangs
 HURRIED_STOP_SECONDS = 10.0
 
-# how long the last lines of the log may take to be written when the process exits
+# how long each of the last two steps may take when the process exits: logging the last line, and writing all log lines
+# that are still queued
 LOG_SECONDS = 1.0
 
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1

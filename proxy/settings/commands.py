@@ -38,7 +38,7 @@ def check(file: Path | None) -> None:
         result = read(file)
     except BadSetting as error:
         raise _failed(*error.lines) from error
-    wrong = [*result.wrong, *(line for tls in result.cluster_tls for line in wrong_files(*tls))]
+    wrong = [*result.error_lines, *(line for tls in result.cluster_tls for line in wrong_files(*tls))]
     loaded = result.loaded
     if wrong or loaded is None:
         raise _failed(*wrong)

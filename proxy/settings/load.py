@@ -64,12 +64,12 @@ class ReadResult(NamedTuple):
     """The result of reading all sources.
 
     Args:
-        wrong: the error lines, each once.
+        error_lines: each once.
         loaded: the settings in effect; None if there is an error.
         cluster_tls: the TLS settings of each cluster; the files that they name have not been read.
     """
 
-    wrong: Sequence[str]
+    error_lines: Sequence[str]
     loaded: Loaded | None
     cluster_tls: Sequence[ClusterTls]
 
@@ -105,7 +105,7 @@ def load(
     """
     result = read(file, flags, environment, again=again)
     if result.loaded is None:
-        raise BadSetting(*result.wrong)
+        raise BadSetting(*result.error_lines)
     return result.loaded
 
 
@@ -125,12 +125,12 @@ def read(
     cluster_tls = [
         ClusterTls(name, _if_spoken(listener), _if_spoken(upstream)) for name, listener, upstream in sections.tls_sides
     ]
-    if reader.wrong:
+    if reader.error_lines:
         # faults that concern several clusters; otherwise the constructor of ProxySettings finds them
         reader.report(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, sections.clusters)))
-        return ReadResult(reader.wrong, None, cluster_tls)
+        return ReadResult(reader.error_lines, None, cluster_tls)
     loaded = _loaded(reader, sections, environment, file)
-    return ReadResult(reader.wrong, loaded, cluster_tls)
+    return ReadResult(reader.error_lines, loaded, cluster_tls)
 
 
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
@@ -213,7 +213,7 @@ def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fau
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:
     """The ports and files that the clusters claim, as far as right values tell; also of clusters with errors."""
     for name, section in zip(names, clusters, strict=True):
-        yield demand(name, section.right, {place[2] for place in section.wrong})
+        yield demand(name, section.right, {place[2] for place in section.wrong_places})
 
 
 def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapping[str, str]) -> ClusterSettings:

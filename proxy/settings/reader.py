@@ -1,4 +1,4 @@
-"""Makes the dataclasses of the settings of raw values, and an error line for each fault.
+"""Turns raw values into the settings' dataclasses, and each fault into an error line.
 
 Used by `load`. Each dataclass is a section. Its keys are looked up below a key path, and their values read by their
 kinds; then the dataclass' constructor checks the values together. A name that no section has looked up is no setting.
@@ -50,42 +50,45 @@ class Section(NamedTuple):
         value: the dataclass; None if a value or the whole is wrong.
         draft: the dataclass, perhaps with stand-ins; None if its constructor finds a fault.
         right: field -> value, for the right values that were given.
-        wrong: the key paths of wrong and missing values.
+        wrong_places: the key paths of wrong and missing values.
     """
 
     value: Any | None
     draft: Any | None
     right: Mapping[str, Any]
-    wrong: Sequence[KeyPath]
+    wrong_places: Sequence[KeyPath]
 
 
 class _Values(NamedTuple):
-    """The values of a section while its keys are looked up: field -> value; and the key paths of wrong values."""
+    """The values of a section while its keys are looked up: field -> value; and the key paths of the wrong ones."""
 
     right: dict[str, Any]
     stand_ins: dict[str, Any]
-    wrong: list[KeyPath]
+    wrong_places: list[KeyPath]
 
 
 class SettingsReader:
-    """Reads the sections of a source, one after the other. `effective`: the keys with right values so far."""
+    """Reads the sections of a source, one after the other.
+
+    `effective`: the keys so far that have a right value or were not given; these have their default.
+    """
 
     def __init__(self, source: Source, *, in_file: bool) -> None:
         self.effective: list[Effective] = []
         self._source = source
         self._in_file = in_file
-        # the error lines, each once, in order
-        self._wrong: dict[str, None] = {}
+        # each once, in order
+        self._error_lines: dict[str, None] = {}
         self._keys: dict[KeyPath, Key] = {}
         # the paths of known tables, and the known names in each
         self._tables: set[KeyPath] = {()}
         self._names: dict[KeyPath, set[str]] = {}
-        self._add(*source.wrong)
+        self._add(*source.error_lines)
 
     @property
-    def wrong(self) -> list[str]:
+    def error_lines(self) -> list[str]:
         """The error lines so far."""
-        return [*self._wrong]
+        return [*self._error_lines]
 
     def section(self, settings: type, place: KeyPath = (), *parts: Section, **fields: Any) -> Section:
         """Reads one section.
@@ -96,22 +99,22 @@ class SettingsReader:
             fields: the values of fields that are no keys, such as drafts of `parts`.
         """
         values = self._read_keys(settings, place)
-        wrong = [*values.wrong, *(place for part in parts for place in part.wrong)]
-        draft = self.construct(settings, {**values.stand_ins, **values.right, **fields}, wrong)
-        return Section(None if wrong else draft, draft, values.right, wrong)
+        wrong_places = [*values.wrong_places, *(place for part in parts for place in part.wrong_places)]
+        draft = self.construct(settings, {**values.stand_ins, **values.right, **fields}, wrong_places)
+        return Section(None if wrong_places else draft, draft, values.right, wrong_places)
 
     def values(self, settings: type) -> Mapping[str, Any]:
-        """Field -> value, for the right values of the keys outside of tables."""
+        """Field -> value, for the right values of the keys at the top level."""
         return self._read_keys(settings, ()).right
 
-    def construct(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
-        """The dataclass of these values; None if its constructor finds a fault. `wrong`: keys with stand-ins."""
+    def construct(self, settings: type, values: Mapping[str, Any], stood_in: Sequence[KeyPath] = ()) -> Any | None:
+        """The dataclass of these values; None if its constructor finds a fault. `stood_in`: keys with stand-ins."""
         cluster = str(values.get("name", MAIN))
         try:
             return settings(**values)
         except BadSetting as error:
             self.report(
-                *(fault for fault in error.faults if not _speaks_of_any(fault, wrong, cluster)), cluster=cluster
+                *(fault for fault in error.faults if not _speaks_of_any(fault, stood_in, cluster)), cluster=cluster
             )
         except ValueError as error:
             self.report(str(error))
@@ -122,7 +125,10 @@ class SettingsReader:
         self._add(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[KeyPath]) -> None:
-        """Reports unknown names, and wrong values that were overridden. Call it after the last section.
+        """Reports what no section has read. Call it after the last section.
+
+        These are unknown names, wrong values that were overridden, values in place of tables, and tables in place of
+        values.
 
         `tables`: the key paths of tables that are known even if no section was read below them.
         """
@@ -146,7 +152,7 @@ class SettingsReader:
                 self._report_unknown(place, None)
 
     def _add(self, *lines: str) -> None:
-        self._wrong |= dict.fromkeys(cut(_one_line(line), LONGEST_LINE) for line in lines)
+        self._error_lines |= dict.fromkeys(cut(_one_line(line), LONGEST_LINE) for line in lines)
 
     def _read_keys(self, settings: type, place: KeyPath) -> _Values:
         values = _Values({}, {}, [])
@@ -160,7 +166,7 @@ class SettingsReader:
             self._add_table(place[:size])
         if field.key.name_kind is not None:
             self._add_table(place)
-            values.right[field.name] = self._read_table(field, place, field.key.name_kind, values.wrong)
+            values.right[field.name] = self._read_table(field, place, field.key.name_kind, values.wrong_places)
             return
         self._add_key(place, field.key)
         given = self._source.given.get(place)
@@ -170,7 +176,7 @@ class SettingsReader:
         try:
             values.right[field.name] = self._read_value(field.key, place, given)
         except InvalidValue:
-            values.wrong.append(place)
+            values.wrong_places.append(place)
             values.stand_ins[field.name] = _stand_in(field)
 
     def _read_value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
@@ -190,10 +196,12 @@ class SettingsReader:
             self._add(wording.wrong_value(place, key, given, str(error)))
             raise
 
-    def _read_table(self, field: KeyedField, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
+    def _read_table(
+        self, field: KeyedField, place: KeyPath, names: Kind, wrong_places: list[KeyPath]
+    ) -> dict[Any, Any]:
         """The right entries of a table such as `nodes`: name -> value.
 
-        `names`: the kind of the names; `wrong`: a list to which the paths of wrong entries are added.
+        `names`: the kind of the names; `wrong_places`: a list to which the paths of wrong entries are added.
         """
         entries: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
@@ -201,13 +209,13 @@ class SettingsReader:
             below = (*place, name)
             self._add_key(below, field.key)
             try:
-                # `finish` refuses a table in place of a value
                 given = self._source.given[below]
                 name_value = self._read_name(names, below, field.key)
                 self._check_distinct(written.setdefault(name_value, below), below)
                 entries[name_value] = self._read_value(field.key, below, given)
             except (InvalidValue, KeyError):
-                wrong.append(below)
+                # KeyError: a table in place of a value, which `finish` refuses
+                wrong_places.append(below)
         if not entries:
             self.effective.append(Effective(place, field.key, None, SourceKind.DEFAULT, ""))
         return entries

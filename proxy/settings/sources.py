@@ -54,19 +54,19 @@ class Source:
         given: key path -> value.
         tables: the key paths of all tables, also of empty ones.
         overridden: the values that lost to another source's value.
-        wrong: an error line for each misused flag.
+        error_lines: one for each misused flag.
     """
 
     given: dict[KeyPath, Given] = field(default_factory=dict)
     tables: frozenset[KeyPath] = frozenset()
     overridden: tuple[tuple[KeyPath, Given], ...] = ()
-    wrong: tuple[str, ...] = ()
+    error_lines: tuple[str, ...] = ()
 
     def over(self, other: Source) -> Source:
         """Both sources together. The values of this source win."""
         overridden = ((place, given) for place, given in other.given.items() if place in self.given)
         both = other.given | self.given, other.tables | self.tables
-        return Source(*both, (*other.overridden, *overridden), (*other.wrong, *self.wrong))
+        return Source(*both, (*other.overridden, *overridden), (*other.error_lines, *self.error_lines))
 
     @property
     def clusters(self) -> list[str]:
@@ -136,11 +136,11 @@ def variable_of(place: KeyPath) -> str:
 def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
     """The flags' source. The flags of a cluster set the only cluster of `below`, or `main` if it has none.
 
-    `Source.wrong` has a line for each wrong --node, and for each flag of a cluster if there are several clusters.
+    `Source.error_lines` has a line for each wrong --node, and for each flag of a cluster if there are several clusters.
     """
     used = {name: value for name, value in flags.items() if value not in (None, ())}
     named = below.clusters
-    wrong = list(_ambiguous_flags(used, named)) if len(named) > 1 else []
+    error_lines = list(_ambiguous_flags(used, named)) if len(named) > 1 else []
     cluster = named[0] if named else MAIN
     given: dict[KeyPath, Given] = {}
     for name, value in used.items():
@@ -150,10 +150,10 @@ def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
         if name == "node":
             nodes, bad = _nodes(value)
             given |= {(*place, number): Given(text, SourceKind.FLAG, flag) for number, text in nodes.items()}
-            wrong += bad
+            error_lines += bad
         else:
             given[place] = Given(value, SourceKind.FLAG, flag)
-    return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), wrong=tuple(wrong))
+    return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), error_lines=tuple(error_lines))
 
 
 def _ambiguous_flags(used: Mapping[str, Any], clusters: list[str]) -> Iterator[str]:
@@ -168,14 +168,14 @@ def _ambiguous_flags(used: Mapping[str, Any], clusters: list[str]) -> Iterator[s
 def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
     """Node id -> address, for each text "N=HOST:PORT"; and an error line for each wrong text."""
     nodes: dict[str, str] = {}
-    wrong = []
+    lines = []
     for text in texts:
         number, equals, rest = text.partition("=")
         number = number.strip()
         if not equals or not (number.isascii() and number.isdigit()):
-            wrong.append(f"--node {cut(text)} names no node; right would be --node 1=127.0.0.1:9094")
+            lines.append(f"--node {cut(text)} names no node; right would be --node 1=127.0.0.1:9094")
             continue
         if number in nodes:
-            wrong.append(f"--node {cut(text)} names node {cut(number)} twice; right would be one --node for each node")
+            lines.append(f"--node {cut(text)} names node {cut(number)} twice; right would be one --node for each node")
         nodes[number] = rest
-    return nodes, wrong
+    return nodes, lines

@@ -50,7 +50,8 @@
 entry          one record of the log. A *bytes entry* holds bytes of one direction of a connection. All others are
                *control entries*: an opening, a login, a gap, and so on
 segment        one file of the log; compacted as a whole
-range          the rows of one segment, and their Parquet files. A frame belongs to the segment of its last byte
+range          the rows of one segment, and their Parquet files. A frame belongs to the segment of its last byte; one
+               that is cut off, to that of its connection's end
 gap            a stretch of a connection that is not recorded. A GAP entry begins it. A RESYNC entry ends it, at a
                frame boundary in each direction
 inventory      the first entry of a segment: the open connections, and the totals of the closed ones

@@ -164,7 +164,7 @@ class Assembly:
                 conn.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     def forget(self) -> None:
-        """Forgets all connections: the log up to here has become rows, but the state behind it is lost."""
+        """Forgets all connections: the log up to here has become rows, but the state after it is lost."""
         self.connections.clear()
         self.unknown.clear()
         self.begun = True

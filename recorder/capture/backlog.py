@@ -46,7 +46,7 @@ class PendingEntry:
 
     @property
     def end(self) -> int:
-        """The stream offset behind the entry's last byte."""
+        """The stream offset after the entry's last byte."""
         return self.offset + len(self.data)
 
     @property

@@ -79,7 +79,7 @@ def _values(plain: _PlainValues, count: int, nullable: bool) -> Iterator[bytes |
 
 
 class _PlainValues:
-    """The decompressed bytes of a page, read forward: values, each behind its length."""
+    """The decompressed bytes of a page, read forward: values, each after its length."""
 
     def __init__(self, source: Read, page: Page) -> None:
         self._source, self._left = source, page.unfolded
@@ -137,7 +137,7 @@ def _present(levels: bytes, count: int) -> list[int]:
 
 
 def _run_header(levels: bytes, at: int) -> tuple[int, int]:
-    """The varint at a run's beginning, and the offset behind it."""
+    """The varint at a run's beginning, and the offset after it."""
     value = shift = 0
     for byte in levels[at : at + LONGEST_RUN_HEADER]:
         value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1

@@ -2,7 +2,7 @@
 
 Used by `ranges` and filled by `rows` and `events`. Built for many small frames: a row's numbers go into one flat list,
 and each column is a slice of that list. Values that many rows share (those of a connection, an API, a client id) stand
-once in a dictionary, and rows hold their indices. The frames' bytes stand one behind the other in a buffer that the
+once in a dictionary, and rows hold their indices. The frames' bytes stand one after the other in a buffer that the
 binary column uses without a copy.
 """
 

@@ -1,13 +1,14 @@
 """Compacts one session: makes Parquet files of the segments of its log, each frame exactly once, through any crash.
 
-Used by `compactor`. The rows of one segment are a *range*: the frames whose last byte stands in the segment. The files
-of a range are named after the segment, so a second run makes the same files. The steps have a safe order: first all
-files of the range and their folders are published, then the state from which the next range starts is written, then the
-segment is removed. After a crash before the state was written, the range is made again and replaces its files. After a
-later crash, only the removal is done again.
+Used by `compactor`. The rows of one segment are a *range*: the frames whose last byte stands in the segment, and those
+that are cut off by a connection's end that stands there. The files of a range are named after the segment, so a second
+run makes the same files. The steps have a safe order: first all files of the range and their folders are published,
+then the state from which the next range starts is written, then the segment is removed. After a crash before the state
+was written, the range is made again and replaces its files. After a later crash, only the removal is done again.
 
-A part of the log that is missing or unreadable becomes a row of `events`, with its size. `assembly` finds out what each
-connection has lost.
+A part of the log that is missing or unreadable becomes a row of `events`, with its size if that is known. Only the torn
+last write of a killed writer has no row of its own: its size is in the session's closing event. `assembly` finds out
+what each connection has lost.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Compaction:
         folder: the capture.
         session: the session's folder.
         before_step: called before each step, with the step's name.
-        idle: called when the log of a live session has been read to its end, in order to wait. None: don't wait.
+        idle: called when the log of a live session has been read to its end: waits, or uses the time to compact a
+            session that an earlier proxy has left. None: don't wait.
 
     Attributes:
         frames, bytes: the number of frames in published rows, and their bytes.
@@ -128,7 +130,7 @@ class Compaction:
             reader.close()
 
     def _begin(self, files: RangeFiles, reader: SegmentReader, before: Progress) -> None:
-        """Begins a range: adds the session's beginning, and the losses before the segment."""
+        """Begins a range, with the losses before its segment. The first range also gets the event `started`."""
         assembly, head = self._assembly, reader.head
         assembly.is_numbered = reader.start.format > 1
         assembly.begin_range(files, head.clock_ns)
@@ -148,9 +150,9 @@ class Compaction:
             return None
 
     def _next_readable(self, segment: int) -> SegmentReader | None:
-        """The reader of the first segment behind this one whose head is whole; None if there is none."""
-        behind = (number for number in segments(self._session) if number > segment)
-        return next((reader for number in behind if (reader := self._open(number)) is not None), None)
+        """The reader of the first later segment whose head is whole; None if there is none."""
+        later = (number for number in segments(self._session) if number > segment)
+        return next((reader for number in later if (reader := self._open(number)) is not None), None)
 
     def _feed(self, reader: SegmentReader, segment: int) -> bool:
         """Feeds all entries of a segment to the assembly. Returns False if its end isn't written yet."""
@@ -181,7 +183,7 @@ class Compaction:
         return self._next_segment(segment) is not None or self._writer_has_ended()
 
     def _end_of(self, segment: int) -> int | None:
-        """The offset behind a segment's last entry, if the next segment's head tells it."""
+        """The offset after a segment's last entry, if the next segment's head tells it."""
         following = self._open(segment + 1) if self._next_segment(segment) == segment + 1 else None
         if following is None:
             return None
@@ -201,7 +203,7 @@ class Compaction:
         write_progress(self._session, progress, self._assembly)
         self.frames, self.bytes = counts
         self._remove_done(segment)
-        self._report(now=True)
+        self._report(published=True)
         return progress
 
     def _publish_end(self, before: Progress) -> Progress:
@@ -262,7 +264,7 @@ class Compaction:
         """Adds the losses before this range: a lost state, and readable segments that won't be read."""
         if before.is_damaged:
             self._add_loss(
-                {"state": before.segment}, f"what was known of the connections behind segment {before.segment}"
+                {"state": before.segment}, f"what was known of the connections after segment {before.segment}"
             )
         for segment in self._unread_segments:
             self._add_lost_segments(segment, segment, self._session.size(segment_name(segment)))
@@ -271,8 +273,8 @@ class Compaction:
     def _add_loss(self, detail: dict[str, Any], description: str) -> None:
         """Adds the loss of a part of the log. `detail`: of its event; `description`: for the compactor's output."""
         # only numbered entries show whether whole connections were lost
-        whole = {} if self._assembly.is_numbered else {"connections_unknown": True}
-        self._assembly.events.log_lost(self._assembly.last_mono_ns, detail | whole)
+        unknown = {} if self._assembly.is_numbered else {"connections_unknown": True}
+        self._assembly.events.log_lost(self._assembly.last_mono_ns, detail | unknown)
         self.lost_parts.append(description)
 
     # the writer, and the status
@@ -289,13 +291,18 @@ class Compaction:
         self._idle()
         return True
 
-    def _report(self, *, now: bool = False) -> None:
+    def _report(self, *, published: bool = False) -> None:
+        """Renews the status file, if it is old enough.
+
+        `published`: True just after the range was published. `frames` and `bytes` then count its rows already, and the
+        file is renewed in any case.
+        """
         seconds = time.monotonic()
-        if not now and seconds - self._reported_at < STATUS_SECONDS:
+        if not published and seconds - self._reported_at < STATUS_SECONDS:
             return
         self._reported_at = seconds
         rows = self._assembly.rows
-        extra = (0, 0) if now else (rows.frames, rows.bytes)
+        extra = (0, 0) if published else (rows.frames, rows.bytes)
         status = Status(
             frames=self.frames + extra[0],
             bytes=self.bytes + extra[1],

@@ -83,7 +83,7 @@ def compact_session(
     """Compacts one session. `before_step`, `idle`: see `Compaction`.
 
     Raises, before anything is changed:
-        FolderError: the capture can't be written.
+        FolderError: the capture can't be written, or its file system has no locks.
         UnknownSpoolError: the spool's format is newer.
         StrangeFileError: one of the session's files is no plain file.
     """
@@ -126,7 +126,7 @@ def _take_lock(folder: Path, session: Folder) -> Lock | None:
         return None
     except OSError as error:
         raise FolderError(
-            f"the capture {folder} has a spool that isn't compacted, and can't be written: {error.strerror}"
+            f"the capture {folder} has a spool that isn't compacted, and can't be written or locked: {error.strerror}"
         ) from error
 
 

@@ -33,7 +33,7 @@ MAX_KEPT = 1024 * 1024
 MAX_SECRETS = 4096
 # bytes of a SaslHandshake request: more than a head with a client id and the name of a mechanism take
 LONGEST_HANDSHAKE = 4096
-# the cause that ends a conversation -> the kind of the entry that holds the bytes behind it
+# the cause that ends a conversation -> the kind of the entry that holds the bytes after it
 UNREADABLE = {
     Cause.BAD_LENGTH: EntryKind.BAD_LENGTH,
     Cause.UNEXPECTED_RESPONSE: EntryKind.UNEXPECTED_RESPONSE,
@@ -185,7 +185,7 @@ class ConnectionRecorder:
         return items
 
     def give_up(self) -> tuple[int, int]:
-        """Drops all kept-back bytes, for a gap. Returns the stream offset behind the written bytes, per direction."""
+        """Drops all kept-back bytes, for a gap. Returns the stream offset after the written bytes, per direction."""
         arrived = self.conversation.offsets
         self._barrier, self._secret, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
@@ -194,7 +194,7 @@ class ConnectionRecorder:
         return arrived[0] if requests is None else requests, arrived[1] if responses is None else responses
 
     def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
-        """The part of a chunk behind the last gap's end: its stream offset, and its bytes."""
+        """The part of a chunk after the last gap's end: its stream offset, and its bytes."""
         until = self.resume_at[direction]
         if offset + len(chunk) < until:
             return until, b""
@@ -263,7 +263,7 @@ class ConnectionRecorder:
         except WireError as error:
             self._mask_whole(mark, direction, rule.head)
             if mark.last and isinstance(error, Truncated):
-                # the message is longer than its frame: the bytes behind the frame may be the rest of a secret
+                # the message is longer than its frame: the bytes after the frame may be the rest of a secret
                 self._unframed_from[direction] = mark.end
             return
         self._backlog.mask(direction, secrets)
@@ -322,7 +322,7 @@ class ConnectionRecorder:
         return [item for pending in released for item in self._items(pending)]
 
     def _items(self, pending: PendingEntry) -> Iterator[Item]:
-        """The items of an entry. Bytes behind the end of framing become UNFRAMED entries."""
+        """The items of an entry. Bytes after the end of framing become UNFRAMED entries."""
         unframed_from = self._unframed_from[pending.direction] if pending.kind == EntryKind.BYTES else NOWHERE
         if pending.offset < unframed_from < pending.end:
             front, pending = pending.split(unframed_from)

@@ -347,7 +347,7 @@ def _text(raw: bytes) -> str | None:
 
 
 def _pop_spans(stretches: Stretches, start: int, stop: int) -> Spans:
-    """Removes the stretches before stream offset `stop`; returns them as spans behind `start`, merged if they touch."""
+    """Removes the stretches before stream offset `stop`; returns them as spans after `start`, merged if they touch."""
     spans: Spans = []
     while stretches and stretches[0][0] < stop:
         first, last = stretches[0]

@@ -1,4 +1,4 @@
-"""Decides which frames, or which bytes behind their heads, are left out of one connection's recording.
+"""Decides which frames, or which bytes after their heads, are left out of one connection's recording.
 
 Used by the tap if the settings leave anything out. A request is selected by its API, its client id, and its
 connection's principal; a response is selected with its request. A request is undecided until its client id is complete,
@@ -210,7 +210,7 @@ def _client_id_size(head: bytes, frame_size: int) -> int:
 
 
 def _behind_acks(exchange: Exchange, head: bytes) -> int:
-    """The offset behind `acks` in a Produce request, which pairing reads; 0 for other requests."""
+    """The offset after `acks` in a Produce request, which pairing reads; 0 for other requests."""
     version = exchange.api_version
     if version is None or exchange.api_key != PRODUCE or exchange.opaque is not None:
         return 0

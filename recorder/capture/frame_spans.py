@@ -20,7 +20,7 @@ from proxy.wire.framing import LENGTH
 class FrameSpan(NamedTuple):
     """A frame at `data[start:stop]`, its length included.
 
-    The frame began in an earlier step if `start` is below 0, and is still arriving if `stop` is behind the data. The
+    The frame began in an earlier step if `start` is below 0, and is still arriving if `stop` is after the data. The
     proxy's own answer has no bytes in the stream, so its `start` is its `stop`.
     """
 

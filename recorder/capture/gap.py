@@ -27,7 +27,7 @@ class Gap:
     """Counts the exchanges that end on a connection while nothing of it is written.
 
     Args:
-        offsets: for each direction, the stream offset behind the bytes that were written before the gap.
+        offsets: for each direction, the stream offset after the bytes that were written before the gap.
         reason: the `cause` of the gap's event, such as `frames.GAP_FULL`.
         counted_exchange: the exchange whose response the previous gap has counted already.
     """

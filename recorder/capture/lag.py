@@ -1,7 +1,7 @@
 """How far the compactor is behind the log. Computed whenever it is asked for, so the lag grows while no compactor runs.
 
 Used by the tap, for the metrics. `ArrivalTimes` knows when the log's entries arrived, in steps of a fraction of a
-second. The compactor reports the position up to which it has read (`status`); entries behind that position are unread.
+second. The compactor reports the position up to which it has read (`status`); entries after that position are unread.
 The position of a compactor that has ended is ignored: the next one reads that segment again, from its beginning.
 """
 
@@ -43,7 +43,7 @@ class ArrivalTimes:
         self._lock = threading.Lock()
         # segment -> the log offset of its beginning
         self._segments: dict[int, int] = {}
-        # for each step: the log offset behind its last entry, and when its first entry arrived
+        # for each step: the log offset after its last entry, and when its first entry arrived
         self._ends: list[int] = []
         self._arrivals: list[int] = []
         self._finest_ns = FINEST_NS
@@ -65,7 +65,7 @@ class ArrivalTimes:
                 self._thin_out()
 
     def unread(self, segment: int, position: int) -> UnreadEntries:
-        """The entries behind a position in a segment. Forgets the segments before it."""
+        """The entries after a position in a segment. Forgets the segments before it."""
         with self._lock:
             self._forget_before(segment)
             read = self._read(segment, position)
@@ -142,7 +142,7 @@ class CompactorMetrics:
         self._frames = self._bytes = 0
 
     def compactor_ended(self) -> None:
-        """Notes a restart: the next compactor begins behind the last published segment."""
+        """Notes a restart: the next compactor begins after the last published segment."""
         self._ended_ns = self._clock()
         self._restarts += 1
 

@@ -28,7 +28,10 @@ class Lock:
 
     @classmethod
     def take(cls, session: Folder, name: str) -> Lock | None:
-        """The lock of this file; None if another process holds it. Raises OSError if the folder can't be written."""
+        """The lock of this file; None if another process holds it.
+
+        Raises OSError if the folder can't be written, or its file system has no flocks.
+        """
         descriptor = session.open(name, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

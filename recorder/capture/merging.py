@@ -6,7 +6,7 @@ capture, so the result is a capture like any other.
 
 An hour is merged once it is over and nothing was published into it for QUIET_NS. Later files of the hour become a
 further large file: a gap's event, for example, is published when the gap has ended, into the hour in which it began. A
-session's segments are published in order, so all files behind the last merged segment are new.
+session's segments are published in order, so all files after the last merged segment are new.
 
 A large file is hidden until it was read back and holds as many rows and bytes as its small files. So a crash leaves
 whole files, and the next run makes the missing ones. The capture itself is not changed: a reader that lists the capture
@@ -36,7 +36,7 @@ from recorder.capture.reader import READING, CaptureFile, files, groups_between,
 from recorder.capture.remote import size_of
 from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.capture.storage import RangeFile, ignore_step, publish, remove_unpublished
+from recorder.capture.storage import TableFile, ignore_step, publish, remove_unpublished
 
 # about the bytes of small files in a large one
 FILE_BYTES = 1 << 30
@@ -117,14 +117,14 @@ def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int 
     waiting = tuple(sorted({str(session_hour) for session_hour in groups.keys() - due.keys()}))
     if not due:
         return Merged(waiting=waiting)
-    with _open_output(out) as held:
-        if not held.lock():
+    with _open_output(out) as output:
+        if not output.lock():
             raise CannotMerge(f"another process is merging into {out}")
         for session in {session_hour.session for session_hour in due}:
             # a run that was killed may have left hidden files, of other sizes and therefore with other names
             remove_unpublished(out, session, TABLES)
         ends = {session_hour: large[-1].last for session_hour, large in _by_session_hour(out).items()}
-        new = {session_hour: _files_behind(ends.get(session_hour, 0), small) for session_hour, small in due.items()}
+        new = {session_hour: _files_after(ends.get(session_hour, 0), small) for session_hour, small in due.items()}
         outcomes = [_merge_files(session_hour, small, out, file_bytes) for session_hour, small in new.items()]
     return Merged(
         small_files=sum(outcome.small_files for outcome in outcomes),
@@ -160,8 +160,8 @@ def _is_due(session_hour: SessionHour, small: Iterable[CaptureFile], now_ns: int
     return session_hour.hour < now_ns // c.HOUR_NS and newest < now_ns - QUIET_NS
 
 
-def _files_behind(end: int, small: Sequence[CaptureFile]) -> list[CaptureFile]:
-    """The files behind segment `end`. Errors: CannotMerge for a file with segments on both sides of it."""
+def _files_after(end: int, small: Sequence[CaptureFile]) -> list[CaptureFile]:
+    """The files after segment `end`. Errors: CannotMerge for a file with segments on both sides of it."""
     for file in small:
         if file.first <= end < file.last:
             raise CannotMerge(f"a part of {file.path} is merged already: choose another folder")
@@ -206,7 +206,7 @@ def _check_apart(folder: Path, out: Path) -> None:
 
 def _write_bundle(bundle: Bundle, out: Path) -> int:
     """Writes and publishes a bundle's large file. Returns the number of its frames."""
-    file = RangeFile(out, bundle.kind, bundle.hour, bundle.name, c.schema_of(bundle.kind))
+    file = TableFile(out, bundle.kind, bundle.hour, bundle.name, c.schema_of(bundle.kind))
     try:
         written = _copy_rows(bundle, file)
         file.close()
@@ -231,7 +231,7 @@ class Tally(NamedTuple):
         return Tally(self.rows + len(table), *(own + other for own, other in zip(self[1:], sums, strict=True)))
 
 
-def _copy_rows(bundle: Bundle, file: RangeFile) -> Tally:
+def _copy_rows(bundle: Bundle, file: TableFile) -> Tally:
     """Writes the rows of the bundle's small files into the large one. Returns the tally of the small files."""
     groups = _RowGroups(file)
     tally = Tally()
@@ -270,7 +270,7 @@ def split_by_records(frames: Any) -> tuple[Any, Any]:
 class _RowGroups:
     """Writes the row groups of a large file. Frames of APIs that carry records have their own, as in small files."""
 
-    def __init__(self, file: RangeFile) -> None:
+    def __init__(self, file: TableFile) -> None:
         self._file = file
         self._waiting: dict[bool, list[Any]] = {True: [], False: []}
 

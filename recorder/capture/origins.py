@@ -19,7 +19,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import Origin
 from recorder.capture.partitions import range_name
 from recorder.capture.reader import files, row_groups
-from recorder.capture.storage import RangeFile, ignore_step, publish
+from recorder.capture.storage import TableFile, ignore_step, publish
 
 # a file is written when so many rows wait, or after so many seconds
 MAX_ROWS, MAX_SECONDS = 100_000, 60.0
@@ -75,7 +75,7 @@ class Origins:
         self._write()
 
     def _write(self) -> None:
-        """Writes the rows that wait now. Rows that are added meanwhile stand behind them, and stay."""
+        """Writes the rows that wait now. Rows that are added meanwhile stand after them, and stay."""
         rows = self._rows[:]
         if not rows:
             return
@@ -89,7 +89,7 @@ class Origins:
     def _publish(self, rows: list[tuple[int, int, str, int, int]]) -> None:
         self._files += 1
         name = range_name(self._session, self._files)
-        file = RangeFile(self._folder, c.ORIGINS_FOLDER, time.time_ns() // c.HOUR_NS, name, c.origins_schema())
+        file = TableFile(self._folder, c.ORIGINS_FOLDER, time.time_ns() // c.HOUR_NS, name, c.origins_schema())
         try:
             for start in range(0, len(rows), MAX_ROWS):
                 columns = zip(*rows[start : start + MAX_ROWS], strict=True)

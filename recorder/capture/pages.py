@@ -1,8 +1,9 @@
 """Reads the page headers of a Parquet column, and checks that the pages hold no more than the file's footer says.
 
-Used by `row_group` and `body_stream`. A page decompresses to as many bytes and values as its own header claims. The
-footer has the sums of both for the column. A reader that computes its memory from the footer must know that the pages
-agree. Source: parquet-format's `parquet.thrift` (PageHeader), which is written in Thrift's compact protocol.
+A page decompresses to as many bytes and values as its own header claims. The footer has the sums of both for the
+column. `row_group` computes its memory from the footer, so it checks that the pages agree (`check_pages`).
+`body_stream` takes the positions and encodings of pages from here (`pages`). Source: parquet-format's `parquet.thrift`
+(PageHeader), which is written in Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ DATA_PAGE = 5
 DATA_PAGE_HEADERS = (DATA_PAGE, 8)
 # field ids in the structs for data pages; ENCODING is that of version 1
 NUM_VALUES, ENCODING = 1, 2
-# bytes of a header: more than one with the smallest and the largest value of its page takes
+# how many bytes of a header are read at most: more than enough, even if it holds its page's smallest and largest value
 LONGEST_HEADER = 1 << 16
-# bits of a varint, which has groups of seven
-LONGEST_VARINT = 63
+# Thrift's longest integers; a varint holds groups of seven bits
+INTEGER_BITS = 64
 # levels of nested structs, and elements of a list: real headers have two levels and no lists
 DEEPEST, MAX_ELEMENTS = 8, 1000
 
@@ -137,13 +138,13 @@ class _CompactReader:
         return value >> 1 ^ -(value & 1)
 
     def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) > 127:
+        value = 0
+        for shift in range(0, INTEGER_BITS, 7):
+            byte = self._byte()
             value |= (byte & 127) << shift
-            shift += 7
-            if shift > LONGEST_VARINT:
-                raise DamagedFileError("a page's header with a number of more than 64 bits")
-        return value | byte << shift
+            if byte < 128 and not value >> INTEGER_BITS:
+                return value
+        raise DamagedFileError(f"a page's header with a number of more than {INTEGER_BITS} bits")
 
     def _byte(self) -> int:
         byte = self._data[self.at]

@@ -48,7 +48,7 @@ class Progress:
 
     Attributes:
         segment: the last segment whose rows are published.
-        finished: True if the rows tell the session's end.
+        finished: True if the rows contain the session's end.
         cluster: the cluster in the segment's head.
         frames, bytes: the number of frames in rows so far, and their bytes.
         log_bytes: the log's length up to the end of `segment`; None: unknown.

@@ -27,7 +27,7 @@ def published_segments(folder: Path, session: str) -> set[int]:
 
 
 def has_ended(folder: Path, session: str) -> bool:
-    """True if the rows of the session's newest segment tell its end. Files that can't be read count as telling none."""
+    """True if the rows of the session's newest segment contain its end. Unreadable files count as rows without it."""
     newest = max(published_segments(folder, session), default=0)
     with Folder.at(folder) as capture:
         events = [file for file in files_of(capture, session) if file.kind == c.EVENTS_FOLDER and not file.is_hidden]

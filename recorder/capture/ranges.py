@@ -11,7 +11,7 @@ from pathlib import Path
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.partitions import range_name
-from recorder.capture.storage import RangeFile
+from recorder.capture.storage import TableFile
 
 
 class RangeFiles:
@@ -25,7 +25,7 @@ class RangeFiles:
         self._name = range_name(session, segment)
         self._groups: dict[tuple[int, bool], FrameRows] = {}
         self._events: dict[int, EventRows] = {}
-        self._files: dict[tuple[str, int], RangeFile] = {}
+        self._files: dict[tuple[str, int], TableFile] = {}
 
     def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         """The row group for a frame of `size` bytes that arrived at `at_ns` (wall clock). Writes a full one first.
@@ -53,7 +53,7 @@ class RangeFiles:
         rows = self._events[hour] = EventRows(self._session, self.cluster)
         return rows
 
-    def finish(self) -> list[RangeFile]:
+    def finish(self) -> list[TableFile]:
         """Writes the remaining rows; returns the files, for the caller to publish."""
         for (hour, _), group in self._groups.items():
             if len(group):
@@ -71,5 +71,5 @@ class RangeFiles:
         table = rows.table()
         file = self._files.get((kind, hour))
         if file is None:
-            file = self._files[kind, hour] = RangeFile(self._folder, kind, hour, self._name, table.schema)
+            file = self._files[kind, hour] = TableFile(self._folder, kind, hour, self._name, table.schema)
         file.write(table)

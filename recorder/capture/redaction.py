@@ -2,7 +2,7 @@
 
 Used by `connection_recorder`. Secrets are bare login tokens, and the fields of known messages that the `.kafka` files
 mark `secret`. Opaque frames are masked whole, except for their heads, in three cases: while a login may be under way,
-if their API may carry secrets, and if they may be no Kafka frames at all. So are bytes behind the end of framing.
+if their API may carry secrets, and if they may be no Kafka frames at all. So are bytes after the end of framing.
 Values of Kafka configs that are known to be no passwords are not masked (`proxy.wire.plain_settings`).
 
 Masking replaces values by zeros and keeps their lengths, so that a masked frame can still be decoded. A frame with more
@@ -42,7 +42,7 @@ UNFRAMED_HEADS = {Dialect.KAFKA: 0, Dialect.KAFKA_07: REQUEST_HEAD}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The bytes of a frame to mask: all behind its first `head` bytes; if `searched`, only the secrets in them."""
+    """The bytes of a frame to mask: all after its first `head` bytes; if `searched`, only the secrets in them."""
 
     head: int
     searched: bool = False
@@ -64,7 +64,7 @@ def rule(mark: Mark) -> Rule | None:
         return None
     kind, key, version = _MESSAGES[mark.kind], exchange.api_key, exchange.api_version
     if exchange.opaque is not None or not exchange.route.known:
-        may_hold_secret = mark.before_login or exchange.is_unidentified or catalog.may_hold_secrets(kind, key)
+        may_hold_secret = mark.may_hold_secret or exchange.is_unidentified or catalog.may_hold_secrets(kind, key)
         return _WHOLE[mark.kind] if may_hold_secret else None
     assert version is not None, "the dialect of 0.7 has no marks"
     return _SEARCHED[mark.kind] if catalog.secrets(kind, key, version) else None

@@ -1,4 +1,4 @@
-"""Determines the segment behind which the compaction of a session resumes, and the state with which it resumes.
+"""Determines the segment after which the compaction of a session resumes, and the state with which it resumes.
 
 Used by `compaction`. Compares the state files, the segments that still exist, and the published ranges (a range is the
 rows of one segment, and has its number). A state file may be damaged or forged, so a state that contradicts segments or
@@ -39,7 +39,7 @@ class Resuming:
         self._published = published_segments(folder, session.path.name)
 
     def resume(self) -> Resumed:
-        """Resumes with the newest consistent state; if there is none, without a state, behind the published rows.
+        """Resumes with the newest consistent state; if there is none, without a state, after the published rows.
 
         Raises:
             UnknownSpoolError: a state is of a newer format.
@@ -81,9 +81,9 @@ class Resuming:
         return True
 
     def _without_state(self) -> Resumed:
-        """Resumes behind the last finished range; its state is lost. If there is none, starts from the first segment.
+        """Resumes after the last finished range; its state is lost. If there is none, starts from the first segment.
 
-        A session is finished if its rows tell its end and none of its segments is left.
+        A session is finished if its rows contain its end and none of its segments is left.
         """
         if not self._segments and has_ended(self._folder, self._session.path.name):
             return Resumed(Progress(max(self._published), finished=True, log_bytes=None), Assembly(), [])

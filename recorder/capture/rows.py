@@ -73,7 +73,7 @@ class RowMaker:
         conn.usual_client_index = self._shared.client_ids.index_of(conn.usual_client_id)
 
     def add_run(self, conn: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
-        """Adds rows for the common case: whole frames of exchanges, one behind the other in `data`."""
+        """Adds rows for the common case: whole frames of exchanges, one after the other in `data`."""
         if len(run) == 1:  # the most frequent case; `groupby` would take half as long as the row
             self._part(conn, direction, data, run, mono_ns, _is_data(run[0]))
             return

@@ -16,7 +16,7 @@ from recorder.capture import spool
 from recorder.capture.direct_io import BUFFER, MIN_DIRECT_BYTES, DirectFile, is_cached
 from recorder.capture.spool import Entry, EntryKind, SegmentStart, UnknownSpoolError
 
-# matches where an entry is likely, at the fields behind its checksum and length: kind, direction, any number, few
+# matches where an entry is likely, at the fields after its checksum and length: kind, direction, any number, few
 # spans, and a connection that is small or -1. It is a lookahead, so that matches may overlap
 _LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(EntryKind), re.DOTALL)
 # the bytes of an entry before the fields that _LIKELY matches, and the bytes that it matches

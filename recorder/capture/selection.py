@@ -168,7 +168,7 @@ class Patterns:
 
 
 class Selection:
-    """The settings, compiled. `body_limit`: the most bytes of a frame behind its length field to keep; None: all."""
+    """The settings, compiled. `body_limit`: the most bytes of a frame after its length field to keep; None: all."""
 
     def __init__(self, settings: SelectionSettings) -> None:
         self._clusters = Patterns(settings.clusters)

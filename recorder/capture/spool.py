@@ -240,7 +240,7 @@ def size_of(entry: Entry) -> int:
 
 
 def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True) -> Iterator[tuple[Entry, int]]:
-    """The whole entries from offset `at` on, each with the offset behind it. Stops at the first entry that isn't whole.
+    """The whole entries from offset `at` on, each with the offset after it. Stops at the first entry that isn't whole.
 
     An entry with impossible fields isn't whole either. `numbered`: False for format 1.
     """

@@ -1,8 +1,9 @@
 """Writes Parquet files, and publishes them so that a crash leaves no visible file half written.
 
 Used by `ranges`, `compaction`, `merging` and `origins`. A file is hidden (its name starts with `.`) until it is whole
-and synced; then it is renamed. If a crash interrupts a range, its files are made again, with the same names. Folders
-are made and opened by `proxy.files`, which follows no links.
+and synced; then it is renamed. If a crash interrupts the files of a segment (a *range*), they are made again, with the
+same names. `merging` may choose other names, so it removes hidden files first (`remove_unpublished`). Folders are made
+and opened by `proxy.files`, which follows no links.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from proxy.files import Folder
 from recorder.capture import frames as c
 from recorder.capture.partitions import KINDS, files_of, hidden, hour_folders
 
-# called before each step of a protocol, with the step's name; tests crash there
+# called before each step of publishing, with the step's name; tests crash there
 BeforeStep = Callable[[str], None]
 
 # columns with few distinct values: dictionary encoding makes only these smaller
@@ -33,7 +34,7 @@ def ignore_step(step: str) -> None:
     """Does nothing before a step."""
 
 
-class RangeFile:
+class TableFile:
     """One Parquet file with rows of one table and hour, hidden until `storage.publish`.
 
     Resource handling: the file is open until `close`; its folder until `discard` or `storage.publish`.
@@ -81,7 +82,7 @@ class RangeFile:
         self.folder.close()
 
 
-def publish(files: Iterable[RangeFile], before_step: BeforeStep) -> None:
+def publish(files: Iterable[TableFile], before_step: BeforeStep) -> None:
     """Closes all files, then renames them to their visible names, then syncs their folders."""
     files = list(files)
     for file in files:

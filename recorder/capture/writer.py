@@ -183,7 +183,7 @@ class Log:
             self._begin(self.segment + 1)
 
     def clock_jump(self) -> Item | None:
-        """A CLOCK item if the wall clock has been set since the segment or the last CLOCK item; otherwise None."""
+        """A CLOCK item if the wall clock was set after the segment's head or the last CLOCK item; otherwise None."""
         now = self._clock()
         if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
             return None

@@ -31,7 +31,8 @@ LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# the query's correlation id is below this: an int32 that is not negative, because some brokers use negative ids
+# the query's correlation id is an int32 below this. It is not negative, like those of Kafka's own clients, which count
+# from 0
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]
@@ -113,21 +114,21 @@ async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> Dis
     # an empty list means all topics in version 0, and no topic in later ones
     fields = {"topics": [], "allow_auto_topic_creation": False}
     request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, fields)
-    frame = await _exchange(stream, framed(request))
-    nodes = addresses.nodes_in(METADATA, version, frame)
-    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, frame))
+    response = await _exchange(stream, framed(request))
+    nodes = addresses.nodes_in(METADATA, version, response)
+    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, response))
 
 
-def _metadata_version(frame: bytes) -> int:
+def _metadata_version(response: bytes) -> int:
     """Returns the newest version of Metadata that this ApiVersions response v0 offers and the catalog has."""
-    decoded = catalog.decode_response(frame, API_VERSIONS, 0)
+    decoded = catalog.decode_response(response, API_VERSIONS, 0)
     assert not isinstance(decoded, catalog.UnknownMessage)
     offered = {api["api_key"]: int(api["max_version"]) for api in decoded[1]["api_keys"]}
     return min(apis.versions(METADATA)[-1], offered.get(METADATA, 0))
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
-    """Sends a request, whose length is in front. Returns the response without its length."""
+    """Sends a request (`frame`, with its length). Returns the response without its length."""
     await stream.send([frame])
     received = b""
     while len(received) < LENGTH.size or len(received) < LENGTH.size + _size(received):

@@ -157,7 +157,7 @@ class Nodes:
 
     @property
     def known(self) -> list[int]:
-        """The ids of the nodes in the state file and of the nodes found since, sorted."""
+        """The ids of all nodes that the state file had or that were found later, sorted."""
         return sorted(self._known)
 
     @property

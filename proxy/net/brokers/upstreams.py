@@ -34,11 +34,12 @@ from proxy.net.sockets.tls import LiveCredentials, towards_broker
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
-# pauses between discoveries that fail, in seconds
+# pauses after a discovery, in seconds. With each further failure in a row, the pause doubles up to the longest
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # the shortest time between queries that clients cause, in seconds: clients may request any node id
 CLIENT_QUERY_SECONDS = 1.0
-# seconds for which an address that has led back is not dialled; its name may lead elsewhere later
+# seconds for which an address that has led back is not dialled for clients; its name may lead elsewhere later. If it
+# led straight back, the proxy's own queries don't dial it either; if through others, they do, and may clear it
 LOOP_TTL = 60.0
 # the number of open connections to an address at which it is first checked for a loop; each check after that needs
 # twice as many. A loop of so many connections costs little, and most addresses never have so many
@@ -46,7 +47,9 @@ LOOP_CHECK_FROM = 128
 
 
 class Upstreams:
-    """One cluster's brokers. `reached`: True since a broker was reached; False since no bootstrap server was.
+    """One cluster's brokers.
+
+    `reached`: True if the cluster seems up. Set when any broker is reached, cleared when no bootstrap server is.
 
     Args:
         credentials: for TLS towards brokers; None: plaintext.
@@ -70,7 +73,7 @@ class Upstreams:
         # addresses that lead straight to the proxy, and addresses that lead to it through others
         self._direct_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         self._indirect_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
-        # address -> open connections; address -> open connections when it was last checked for a loop
+        # address -> the number of open connections: now, and when the address was last checked for a loop
         self._open: Counter[str] = Counter()
         self._open_when_checked: dict[str, int] = {}
         # for the log event of unknown nodes: with `sni`, clients can make up any number of them
@@ -93,6 +96,7 @@ class Upstreams:
             endpoints: the client's, for the PROXY header; None: the header names no client.
         """
         try:
+            # the broker of `own_node` is the bootstrap server
             if node_id is None or node_id == self._settings.node_map.own_node:
                 return await self._dial_bootstrap(endpoints)
             address = await self._address_of(node_id)
@@ -158,9 +162,10 @@ class Upstreams:
             await self._discovery_requested.wait()
 
     async def discover(self) -> bool:
-        """Learns the cluster's nodes from a bootstrap server. Returns whether one has named them.
+        """Learns the cluster's nodes from a bootstrap server.
 
-        In the dialect of 0.7, returns whether a bootstrap server could be reached. Concurrent calls share one query.
+        Returns True if a server has named them and each has a listener. In the dialect of 0.7, returns True if a
+        bootstrap server could be reached. Concurrent calls share one query.
         """
         queries_before = self._queries
         async with self._query_lock:
@@ -178,7 +183,10 @@ class Upstreams:
         return self._answered
 
     def _knows_nodes(self) -> bool:
-        """True if brokers are known and reached: brokers that demand a login never answer a query."""
+        """True if brokers are known and reached.
+
+        A failed query is then not repeated: brokers that demand a login never answer one.
+        """
         return self.reached and self._nodes.has_known_broker
 
     async def _discover_once(self) -> bool:

@@ -205,7 +205,7 @@ class Rewriting:
         """Adds edits to a step, for the responses in it that name brokers. Returns False if `finish` must be awaited.
 
         Raises:
-            NotRewritable: a response can't be rewritten. Neither it nor the bytes behind it may be sent (`end_before`).
+            NotRewritable: a response can't be rewritten. Neither it nor the bytes after it may be sent (`end_before`).
         """
         self._unfinished = self._add_edits(step)
         self._wait = next(self._unfinished, None)
@@ -258,7 +258,7 @@ class Rewriting:
 def end_before(step: Step, error: NotRewritable) -> list[Exchange]:
     """Ends a step before the response that can't be rewritten, and sets the cause that ends the connection.
 
-    Returns the exchanges whose complete responses are behind that response, and so are not sent.
+    Returns the exchanges whose complete responses are after that response, and so are not sent.
     """
     number, finished = error.exchange.number, step.finished
     step.stop = error.start - step.offset

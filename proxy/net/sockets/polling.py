@@ -17,7 +17,7 @@ clock = time.monotonic
 MAX_SPIN_SECONDS = 0.0002
 # a hit earns 1 credit, so four busy polls out of five must be hits; the maximum lasts for four misses in a row
 MISS_COST, MAX_CREDIT = 4, 16
-# a pause of busy polling ends after so many waits
+# so many waits make up a pause of busy polling
 WAITS_WITHOUT_SPINNING = 64
 
 # (file descriptor, event mask), as `select.epoll.poll` returns them
@@ -37,7 +37,10 @@ class Polling:
         self._credit = 1
 
     def wait(self, seconds: float, max_events: int) -> Events:
-        """Returns at most `max_events` events; [] if none has come within `seconds`."""
+        """Returns at most `max_events` events; [] if none has come within `seconds`.
+
+        The seconds count from the end of the busy poll, so the wait may take MAX_SPIN_SECONDS longer.
+        """
         if self.busy and seconds:
             if self._credit > 0:
                 return self._spin(max_events) or self._poll(seconds, max_events)
@@ -64,5 +67,5 @@ class Polling:
                 break
         self._credit -= MISS_COST
         if self._credit <= 0:
-            self._credit = -WAITS_WITHOUT_SPINNING
+            self._credit = 1 - WAITS_WITHOUT_SPINNING
         return events

@@ -17,7 +17,7 @@ class NothingSent(Exception):
 
 
 async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
-    """Returns the client's endpoints in the header; None if it names none. Reads no byte behind the header.
+    """Returns the client's endpoints in the header; None if it names none. Reads no byte after the header.
 
     Raises:
         NoHeader: there is no whole header, or it did not come in time.

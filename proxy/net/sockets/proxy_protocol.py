@@ -1,7 +1,7 @@
 """The header in which a load balancer names the client that it connects for: PROXY protocol, versions 1 and 2.
 
 Parses a client's header and writes the header for a broker; knows no socket. `HeaderReader` must be fed no more bytes
-than surely belong to the header (`missing`): the bytes behind it, of a TLS handshake or a request, stay in the socket.
+than surely belong to the header (`missing`): the bytes after it, of a TLS handshake or a request, stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
     version 2   signature, version and command, family, length, addresses, then TLVs, which are skipped

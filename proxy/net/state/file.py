@@ -78,7 +78,7 @@ class SavedState:
     """The saved state of a cluster.
 
     Args:
-        cluster_id: the id that the cluster gives itself; None while no broker has told it.
+        cluster_id: the id that the cluster gives itself; None until a broker names it.
         owner: None if there is no file, or if it has format 1.
     """
 

@@ -234,7 +234,7 @@ class Parent(Proxy):
         return Process(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
 
     def _catch_up(self, worker: WorkerHandle) -> None:
-        """Sends everything to a worker that joins which earlier messages have told the others."""
+        """Brings a worker that joins up to date: sends it what earlier messages have told the others."""
         if worker.number <= self._outdated_up_to:
             worker.tell(self._settings_payload(self._in_effect, self._number_in_effect))
         for cluster in self._parents.values():

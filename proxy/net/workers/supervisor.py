@@ -45,7 +45,8 @@ HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
 AT_ONCE_SECONDS = 2.0
 # for killed processes to end. A process that waits for a disk that hangs does not end even when killed
 KILLED_SECONDS = 1.0
-# how often a worker sends its counts, which also shows that it is alive. A killed worker loses the counts since then
+# how often a worker sends its counts, which also shows that it is alive. A killed worker loses what it counted after
+# the last time
 BEAT_SECONDS = 1.0
 # the longest that an ended process's channel is still read: it may hold last messages
 CHANNEL_END_SECONDS = 1.0

@@ -61,16 +61,23 @@ def test_fed_whole_or_byte_by_byte_comes_to_the_same(script: Script) -> None:
 
 
 class InTurns(Run):
-    """The same, with as few frames in a step as `most` says: what is left is fed again."""
+    """The same, with as few frames in a step as `most` says: what is left is fed again.
+
+    `reported`: what a relay reports to the recorder, by `from_client`: each chunk without what its step has left.
+    """
 
     def __init__(self, routes: Routes, most: int) -> None:
         super().__init__(Conversation(routes, max_frames=most))
+        self.reported = {True: b"", False: b""}
 
-    def feed(self, chunks: list[Chunk]) -> Run:
+    def feed(self, chunks: list[Chunk]) -> InTurns:
         for chunk in chunks:
-            super().feed([chunk])
-            while rest := self.steps[-1][1].rest:
-                super().feed([replace(chunk, data=rest)])
+            data = chunk.data
+            while data:
+                super().feed([replace(chunk, data=data)])
+                rest = self.steps[-1][1].rest
+                self.reported[chunk.from_client] += data[: -len(rest)] if rest else data
+                data = rest
         return self
 
 
@@ -137,6 +144,24 @@ def test_of_frames_that_are_searched_a_step_holds_so_many_bytes(from_client: boo
             assert sum(mark.stop - mark.start for mark in step.marks) <= most * SEARCHED_BYTES_PER_FRAME + size
             assert len(step.data) <= 2 * most * SEARCHED_BYTES_PER_FRAME
     assert len(run.finished()) == 20
+
+
+@given(script=scripts, data=st.data(), most=st.integers(1, 40))
+def test_wherever_a_search_stops_each_byte_is_reported_once(script: Script, data: st.DataObject, most: int) -> None:
+    routes = Routes(mark_request=always, mark_response=always, search_request=always, search_response=always)
+    run = InTurns(routes, most).feed(data.draw(schedules(script)))
+    assert run.reported == {True: script.requests, False: script.responses}
+    assert (run.sent(True), run.sent(False)) == (script.requests, script.responses)
+
+
+@pytest.mark.parametrize("held", range(1, 12))
+def test_a_search_that_can_pay_for_nothing_leaves_no_byte_of_an_earlier_chunk(held: int) -> None:
+    routes, frame = Routes(mark_request=always, search_request=always), request(HEARTBEAT, 3, 1, bytes(60))
+    talk = Conversation(routes, max_frames=1)
+    talk.requests(frame[:held], 1)
+    step = talk.requests(frame[held:], 2)
+    assert len(step.rest) < len(frame) - held
+    assert frame.endswith(step.rest)
 
 
 class Reusing(Run):
@@ -302,7 +327,7 @@ def test_an_answer_of_our_own_never_cuts_into_a_response() -> None:
 
 
 def test_marks_say_first_and_last() -> None:
-    mark = Mark(FrameKind.REQUEST, None, begin=0, end=10, start=0, stop=4, before_login=True)
+    mark = Mark(FrameKind.REQUEST, None, begin=0, end=10, start=0, stop=4, may_hold_secret=True)
     assert (mark.first, mark.last) == (True, False)
     assert (mark._replace(start=4, stop=10).first, mark._replace(start=4, stop=10).last) == (False, True)
 

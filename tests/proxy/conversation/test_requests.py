@@ -105,7 +105,7 @@ def test_a_frame_too_short_for_a_head_passes_as_bytes(size: int) -> None:
 def test_unreadable_bytes_are_marked_until_a_request_shows_that_no_login_is_under_way() -> None:
     talk = Conversation(Routes())
     before = talk.requests(request(VENDOR, 0, 1), 10)
-    assert [mark.before_login for mark in before.marks] == [True]
+    assert [mark.may_hold_secret for mark in before.marks] == [True]
     talk.requests(request(HEARTBEAT, 3, 2), 20)
     assert talk.requests(request(VENDOR, 0, 3), 30).marks == []
 
@@ -114,7 +114,7 @@ def test_a_produce_request_that_cannot_be_read_shows_nothing_about_a_login() -> 
     talk = Conversation(Routes())
     step = talk.requests(request(0, 9, 1, b"\xff" * 20), 10)
     assert step.opaque == [OpaqueReason.UNREADABLE]
-    assert [mark.before_login for mark in step.marks] == [True]
+    assert [mark.may_hold_secret for mark in step.marks] == [True]
 
 
 @pytest.mark.parametrize("size", range(14))

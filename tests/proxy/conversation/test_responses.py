@@ -123,7 +123,7 @@ def test_what_is_answered_after_it_was_given_up_passes_and_hides_what_it_may(giv
     for chunk in (late[:5], late[5:9], late[9:] + late):
         step = given_up.responses(chunk, 30)
         assert (step.cause, step.finished, step.unanswered) == (None, [], [])
-        assert [(mark.kind, mark.exchange, mark.before_login) for mark in step.marks] in (
+        assert [(mark.kind, mark.exchange, mark.may_hold_secret) for mark in step.marks] in (
             [],
             [(FrameKind.BYTES, None, True)],
             [(FrameKind.BYTES, None, True)] * 2,

@@ -97,5 +97,5 @@ def test_bytes_that_nobody_has_are_stepped_over_as_if_they_had_come(cut: int, da
 @pytest.mark.parametrize("count", [len(FRAME) - 20, len(FRAME)])
 def test_the_end_of_a_frame_is_never_stepped_over(count: int) -> None:
     side = fed(FRAME[:20]).requests_side
-    with pytest.raises(ValueError, match="no part of a frame"):
+    with pytest.raises(ValueError, match="can't skip"):
         side.skip(count)

@@ -87,8 +87,8 @@ def outcome(file: Path | None, flags: dict[str, str], environment: dict[str, str
 
 
 def assert_sentences(reading: ReadResult) -> None:
-    assert (reading.loaded is None) == bool(reading.wrong)
-    for line in reading.wrong:
+    assert (reading.loaded is None) == bool(reading.error_lines)
+    for line in reading.error_lines:
         assert line == line.strip()
         assert "\n" not in line
         assert len(line) <= LONGEST_LINE
@@ -138,5 +138,5 @@ def test_a_number_that_nobody_needs_is_said_in_one_line(text, tmp_path):
     (tmp_path / "wiretap.toml").write_text(text)
     with suppress(BadSetting):
         reading = read(tmp_path / "wiretap.toml", None, {})
-        assert reading.wrong[0].startswith("drain = ")
-        assert reading.wrong[0].endswith('is too long; right would be drain = "10s"')
+        assert reading.error_lines[0].startswith("drain = ")
+        assert reading.error_lines[0].endswith('is too long; right would be drain = "10s"')

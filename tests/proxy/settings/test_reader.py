@@ -38,7 +38,7 @@ def read(said: Source) -> tuple[Pond | None, list[str]]:
     reader = SettingsReader(said, in_file=True)
     pond = reader.section(Pond, ("pond",)).value
     reader.finish([])
-    return pond, reader.wrong
+    return pond, reader.error_lines
 
 
 def test_what_is_given_becomes_a_value():
@@ -109,7 +109,7 @@ def test_lines_come_of_all_sections():
     reader.section(Pond, ("pond",))
     reader.section(Pond, ("lake",))
     reader.finish([("sea",)])
-    assert [line.split(";")[0] for line in reader.wrong] == [
+    assert [line.split(";")[0] for line in reader.error_lines] == [
         'pond.depth = "x" is no whole number',
         "lake.depth is missing",
         "pond.dept is no setting",

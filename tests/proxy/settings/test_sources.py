@@ -110,8 +110,8 @@ def test_with_several_clusters_a_flag_can_not_say_which():
     below = Source(tables=frozenset({("clusters", "east"), ("clusters", "west")}))
     assert raw(flag_source({"drain": "3"}, below)) == {"drain": "3"}
     source = flag_source({"upstream": "a:1", "node": ("1=a:1",), "drain": "3"}, below)
-    assert [line.split(" speaks")[0] for line in source.wrong] == ["--upstream", "--node"]
-    assert "KAFKA_WIRETAP_CLUSTERS__EAST__UPSTREAM" in source.wrong[0]
+    assert [line.split(" speaks")[0] for line in source.error_lines] == ["--upstream", "--node"]
+    assert "KAFKA_WIRETAP_CLUSTERS__EAST__UPSTREAM" in source.error_lines[0]
     # what can be understood is
     assert raw(source) == {"drain": "3"}
 
@@ -123,7 +123,7 @@ def test_nodes_are_given_by_their_number():
 
 @pytest.mark.parametrize("texts", [("a:1",), ("x=a:1",), ("=a:1",), ("-1=a:1",), ("²=a:1",), ("1=a:1", "1=b:2")])
 def test_a_node_that_is_none_is_said(texts):
-    (line,) = flag_source({"node": texts}, Source()).wrong
+    (line,) = flag_source({"node": texts}, Source()).error_lines
     assert re.match(r"--node .*; right would be", line)
 
 

@@ -114,7 +114,7 @@ def lines(names: Iterable[str]) -> list[str]:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "wiretap.toml"
         file.write_text("".join(f"{place} = {raw}\n" for place, raw in said.items() if raw is not None))
-        return [*read(file, flags, environment).wrong]
+        return [*read(file, flags, environment).error_lines]
 
 
 def test_without_a_mistake_nothing_is_wrong():
@@ -141,7 +141,7 @@ def test_names_that_clients_are_to_dial_are_missed_whatever_the_listener_is(mapp
         f'[clusters.main]\nupstream = "b:1"\nlisten = "{listen}"\nmapping = "{mapping}"\n'
         'tls.certificate = "proxy.pem"\n'
     )
-    found = read(tmp_path / "wiretap.toml", None, {}).wrong
+    found = read(tmp_path / "wiretap.toml", None, {}).error_lines
     assert [line for line in found if line.startswith("clusters.main.advertise is missing")]
     assert len(found) == 1 + (listen == "x")
 

@@ -382,7 +382,7 @@ def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path:
     assert 0 < len(before) < sum(len(traffic.expected(talk)) for talk in recorded.talks)
     spoil(recorded.spool)
     ((_, gone),) = compact(tmp_path).damaged
-    assert gone.startswith("what was known of the connections behind segment ")
+    assert gone.startswith("what was known of the connections after segment ")
     assert_rows_are_what_was_recorded(recorded)
     rows = frame_rows(tmp_path)
     assert all(row in rows for row in before)

@@ -367,7 +367,7 @@ def test_a_capture_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: p
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Lock, "take", refused)
-    with pytest.raises(FolderError, match=r"isn't compacted, and can't be written: Permission denied"):
+    with pytest.raises(FolderError, match=r"isn't compacted, and can't be written or locked: Permission denied"):
         compact_session(tmp_path, session)
 
 

@@ -15,7 +15,7 @@ from recorder.capture import frames as c
 from recorder.capture import spool, storage
 from recorder.capture.compactor import compact
 from recorder.capture.partitions import range_name
-from recorder.capture.storage import RangeFile
+from recorder.capture.storage import TableFile
 from tests.recorder.capture.looks import event_rows, frame_rows, segment_path, segments, session_folder
 
 SAMPLES = Path(__file__).parent / "format_1"
@@ -127,12 +127,12 @@ def test_of_a_flipped_bit_nothing_is_read_behind_it_and_the_rest_is_said(tmp_pat
 def test_of_a_lost_state_the_connections_are_said_to_be_unknown(tmp_path: Path) -> None:
     session = spool_of(tmp_path, "begun")
     # what had been made of the segments before
-    rows = RangeFile(tmp_path, "events", 0, range_name(session.name, 3), c.events_schema())
+    rows = TableFile(tmp_path, "events", 0, range_name(session.name, 3), c.events_schema())
     rows.write(c.events_schema().empty_table())
     storage.publish([rows], storage.ignore_step)
     (session / "00000003.state").write_bytes(b"")
     ((_, gone),) = compact(tmp_path).damaged
-    assert gone == "what was known of the connections behind segment 3"
+    assert gone == "what was known of the connections after segment 3"
     gaps = event_rows(tmp_path, "gap")
     assert (None, {"state": 3, "connections_unknown": True}) in [told(gap) for gap in gaps]
     assert {(gap["connection"], gap["frames"], gap["bytes"]) for gap in gaps} == {

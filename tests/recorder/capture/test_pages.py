@@ -87,3 +87,14 @@ def test_files_of_captures_keep_to_their_footers(tmp_path: Path) -> None:
     with path.open("rb") as file:
         for column in columns(io.BytesIO(path.read_bytes())):
             check_pages(file, column)
+
+
+@pytest.mark.parametrize(("number", "reason"), [(1 << 64, "more than 64 bits"), ((1 << 64) - 1, "without a size")])
+def test_a_number_of_a_header_has_64_bits_at_most(number: int, reason: str) -> None:
+    column = SimpleNamespace(
+        path_in_schema="x", dictionary_page_offset=None, data_page_offset=0, total_compressed_size=1 << 20
+    )
+    groups = [number >> shift & 127 for shift in range(0, 70, 7)]
+    varint = bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
+    with pytest.raises(DamagedFileError, match=reason):
+        check_pages(io.BytesIO(b"\x16" + varint + b"\0"), column)

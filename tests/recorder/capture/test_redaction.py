@@ -29,9 +29,9 @@ def response_mark(key: int, version: int, values: dict[str, object]) -> tuple[Ma
     return mark, frame
 
 
-def opaque_mark(*, before_login: bool, key: int = 10_001) -> Mark:
+def opaque_mark(*, may_hold_secret: bool, key: int = 10_001) -> Mark:
     talk = Conversation(Routes.everything())
-    if not before_login:
+    if not may_hold_secret:
         talk.requests(framed(catalog.encode_request(12, 0, 1, "c", {})), 1)
     head = catalog.encode_request(12, 0, 9, "c", {})
     step = talk.requests(framed(key.to_bytes(2, "big") + b"\x7f\x00" + head[4:]), 2)
@@ -77,9 +77,9 @@ def test_a_token_is_hidden_behind_its_length() -> None:
     assert redaction.rule(mark) == Rule(4)
 
 
-@pytest.mark.parametrize("before_login", [True, False])
-def test_what_no_frame_can_be_made_of_shows_its_length_alone(before_login: bool) -> None:
-    mark = Mark(FrameKind.BYTES, None, 0, 20, 0, 20, before_login)
+@pytest.mark.parametrize("may_hold_secret", [True, False])
+def test_what_no_frame_can_be_made_of_shows_its_length_alone(may_hold_secret: bool) -> None:
+    mark = Mark(FrameKind.BYTES, None, 0, 20, 0, 20, may_hold_secret)
     assert redaction.rule(mark) == Rule(4)
 
 
@@ -94,12 +94,12 @@ def test_what_does_not_even_begin_like_a_request_is_always_hidden_and_what_answe
 
 
 def test_an_opaque_frame_is_hidden_behind_its_correlation_id_until_a_login_has_ended() -> None:
-    assert redaction.rule(opaque_mark(before_login=True)) == Rule(12)
-    assert redaction.rule(opaque_mark(before_login=False)) is None
+    assert redaction.rule(opaque_mark(may_hold_secret=True)) == Rule(12)
+    assert redaction.rule(opaque_mark(may_hold_secret=False)) is None
 
 
 def test_an_opaque_frame_of_an_api_with_secrets_is_always_hidden() -> None:
-    assert redaction.rule(opaque_mark(before_login=False, key=SASL_AUTHENTICATE)) == Rule(12)
+    assert redaction.rule(opaque_mark(may_hold_secret=False, key=SASL_AUTHENTICATE)) == Rule(12)
 
 
 @pytest.mark.parametrize("version", apis.versions(SASL_AUTHENTICATE))

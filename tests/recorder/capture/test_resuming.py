@@ -186,7 +186,7 @@ def test_a_session_of_which_only_rows_are_left_has_died(tmp_path: Path, how: str
     before = frame_rows(tmp_path)
     lose(tmp_path, LOSSES[how])
     ((_, gone),) = compact(tmp_path).damaged
-    assert gone.startswith("what was known of the connections behind segment ")
+    assert gone.startswith("what was known of the connections after segment ")
     assert frame_rows(tmp_path) == before
     assert [event["cause"] for event in event_rows(tmp_path, "session")] == ["started", "died"]
 
@@ -212,7 +212,7 @@ def test_an_older_state_is_not_believed_once_later_rows_cannot_be_made_again(tmp
     states[1].write_bytes(b"")
     before = frame_rows(tmp_path)
     ((_, gone),) = compact(tmp_path).damaged
-    assert gone == "what was known of the connections behind segment 2"
+    assert gone == "what was known of the connections after segment 2"
     rows = frame_rows(tmp_path)
     assert all(row in rows for row in before)
     assert len(before) < len(rows) < len(traffic.expected(talk))

@@ -11,13 +11,13 @@ from proxy.files import StrangeFileError
 from recorder.capture import frames as c
 from recorder.capture import storage
 from recorder.capture.partitions import range_name
-from recorder.capture.storage import RangeFile
+from recorder.capture.storage import TableFile
 
 NOON = 13 + 24 * 20_000
 
 
-def range_file(folder: Path, kind: str = "frames", hour: int = NOON) -> RangeFile:
-    return RangeFile(folder, kind, hour, range_name("s", 1), c.events_schema())
+def table_file(folder: Path, kind: str = "frames", hour: int = NOON) -> TableFile:
+    return TableFile(folder, kind, hour, range_name("s", 1), c.events_schema())
 
 
 def rows(count: int) -> pa.Table:
@@ -30,7 +30,7 @@ def visible(folder: Path) -> list[str]:
 
 
 def test_a_file_is_invisible_until_it_is_published(tmp_path: Path) -> None:
-    file = range_file(tmp_path)
+    file = table_file(tmp_path)
     file.write(rows(2))
     file.write(rows(3))
     assert visible(tmp_path) == []
@@ -43,14 +43,14 @@ def test_a_file_is_invisible_until_it_is_published(tmp_path: Path) -> None:
 
 def test_a_rerun_replaces_what_it_made_before(tmp_path: Path) -> None:
     for count in (5, 2):
-        file = range_file(tmp_path)
+        file = table_file(tmp_path)
         file.write(rows(count))
         storage.publish([file], storage.ignore_step)
     assert pq.read_metadata(tmp_path / visible(tmp_path)[0]).num_rows == 2
 
 
 def test_no_file_is_renamed_before_all_are_whole(tmp_path: Path) -> None:
-    files = [range_file(tmp_path), range_file(tmp_path, "events")]
+    files = [table_file(tmp_path), table_file(tmp_path, "events")]
     for file in files:
         file.write(rows(1))
     steps: list[str] = []
@@ -60,10 +60,10 @@ def test_no_file_is_renamed_before_all_are_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["other", "s-2", "s-00000001"])
 def test_what_a_crash_left_is_removed_and_nothing_else(tmp_path: Path, other: str) -> None:
-    range_file(tmp_path).write(rows(1))
-    others = RangeFile(tmp_path, "frames", NOON, range_name(other, 1), c.events_schema())
+    table_file(tmp_path).write(rows(1))
+    others = TableFile(tmp_path, "frames", NOON, range_name(other, 1), c.events_schema())
     others.write(rows(1))
-    published = range_file(tmp_path, "events")
+    published = table_file(tmp_path, "events")
     published.write(rows(1))
     storage.publish([published], storage.ignore_step)
     storage.remove_unpublished(tmp_path, "s")
@@ -72,7 +72,7 @@ def test_what_a_crash_left_is_removed_and_nothing_else(tmp_path: Path, other: st
 
 
 def test_a_discarded_file_leaves_nothing(tmp_path: Path) -> None:
-    file = range_file(tmp_path)
+    file = table_file(tmp_path)
     file.write(rows(1))
     file.discard()
     assert not list(tmp_path.rglob("*.parquet"))
@@ -83,7 +83,7 @@ def test_a_file_and_its_folders_are_synced(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
     )
-    file = range_file(tmp_path)
+    file = table_file(tmp_path)
     file.write(rows(1))
     storage.publish([file], storage.ignore_step)
     assert synced == [tmp_path.name, "frames", "date=2024-10-04", ".s-00000001-00000001.parquet", "hour=13"]
@@ -96,7 +96,7 @@ def test_no_file_is_made_behind_a_link(tmp_path: Path, link: str) -> None:
         folder.mkdir(parents=True)
     (capture / link).symlink_to(elsewhere)
     with pytest.raises(StrangeFileError, match=f"{link} is a symbolic link, not a folder"):
-        range_file(capture)
+        table_file(capture)
     with pytest.raises(StrangeFileError, match=f"{link} is a symbolic link, not a folder"):
         storage.remove_unpublished(capture, "s")
     assert list(elsewhere.iterdir()) == []
@@ -113,7 +113,7 @@ def test_no_file_is_written_through_a_link_nor_takes_its_place(tmp_path: Path, n
     (folder / name).symlink_to(elsewhere)
 
     def publish() -> None:
-        file = range_file(capture)
+        file = table_file(capture)
         file.write(rows(1))
         storage.publish([file], storage.ignore_step)
 

@@ -109,6 +109,19 @@ async def test_a_large_frame_of_settings_is_searched_in_pieces_and_others_wait_f
     assert all(len(chunk) <= PIECE for chunk in log.of("flood"))
 
 
+async def test_a_head_that_is_held_back_when_a_turn_is_spent_is_recorded_once():
+    spending, frame = (request(SASL_AUTHENTICATE, 0, 1, bytes(size)) for size in (PIECE - 19, 60))
+    assert len(spending) == PIECE
+    async with relaying() as talk:
+        await talk.client.say(spending)
+        await talk.broker.hears(spending)
+        await talk.client.say(frame[:11])
+        await wait_all_tasks_blocked(0.01)
+        await talk.client.say(frame[11:])
+        await talk.broker.hears(frame)
+    assert talk.watcher.bytes[Direction.REQUEST] == spending + frame
+
+
 async def test_a_large_frame_that_nobody_searches_passes_as_it_comes():
     frame = request(HEARTBEAT, 3, 1, bytes(6 * PIECE))
     log = Log()

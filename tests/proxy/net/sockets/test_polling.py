@@ -67,6 +67,12 @@ def test_what_does_not_come_soon_is_slept_for(world, subject):
     assert 1 < looks <= MAX_SPIN_SECONDS / A_LOOK + 1
 
 
+def test_a_pause_lasts_for_as_many_waits_as_it_says(world, subject):
+    world.wait(subject)
+    tried = [world.wait(subject)[1] > 0 for _ in range(WAITS_WITHOUT_SPINNING + 1)]
+    assert tried == [False] * WAITS_WITHOUT_SPINNING + [True]
+
+
 def test_where_it_is_in_vain_it_is_tried_rarely(world, subject):
     tried = sum(world.wait(subject)[1] > 0 for _ in range(10 * WAITS_WITHOUT_SPINNING))
     assert 1 < tried <= 11
