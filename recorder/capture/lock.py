@@ -35,9 +35,11 @@ class Lock:
         descriptor = session.open(name, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(descriptor)
-            return None
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
         return cls(descriptor)
 
     def release(self) -> None:

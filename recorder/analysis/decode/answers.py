@@ -102,14 +102,14 @@ def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [_codes_and_wait(found)], found.unread and found.unread.value)
 
 
-def _found(frame: Frame, budget: Budget) -> Reading:
+def _found(frame: Frame, budget: Budget) -> ResponseErrors:
     told = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
     if _is_small(frame):
         return _read_small(b"\0\0\0\0" + frame.data[4:], told)
     return _read(frame.data, told, budget)
 
 
-def _codes_and_wait(found: Reading) -> tuple[list[int] | None, str | None]:
+def _codes_and_wait(found: ResponseErrors) -> tuple[list[int] | None, str | None]:
     return found.codes if found.unread is None else None, found.wait and found.wait.value
 
 
