@@ -24,6 +24,8 @@ class Links:
         self._actions: list[Action] = []
         self._channels: dict[int, tuple[Lane, Channel]] = {}
         self._numbers = count(1)
+        # nodes that can't be dialled -> since when
+        self._unreached: dict[int, int] = {}
 
     def actions(self) -> list[Action]:
         """The actions to take, in this order. Each is returned once."""
@@ -48,6 +50,15 @@ class Links:
             self._actions.append(Open(found.number, node, *address, principal))
         return found
 
+    def is_gone(self, node: int, now: int, wait: int) -> bool:
+        """True if a node could not be dialled for so long (ns)."""
+        return now - self._unreached.get(node, now) >= wait
+
+    def are_all_gone(self, now: int, wait: int) -> bool:
+        """True if no node could be dialled for so long (ns)."""
+        nodes = self._cluster.nodes
+        return bool(nodes) and all(self.is_gone(node, now, wait) for node in nodes)
+
     def write(self, channel: Channel, out: OutgoingRequest, now: int) -> None:
         """Sends a request now, or once its channel is open. Errors: WireError for values that can't be written."""
         action = channel.send(out, now)
@@ -68,6 +79,7 @@ class Links:
         lane, channel = self._channels[number]
         self._cluster.offered[channel.node] = offered
         lane.dials.pop(channel.node, None)
+        self._unreached.pop(channel.node, None)
         self._actions += channel.open(now)
         return lane
 
@@ -106,6 +118,7 @@ class Links:
         if not channel.is_open:
             pause = next_pause(lane.dials.get(channel.node, (0, 0))[0])
             lane.dials[channel.node] = pause, now + pause
+            self._unreached.setdefault(channel.node, now)
         self._gone(lane, channel.node)
         lost, unsent = channel.cut()
         for out in lost:

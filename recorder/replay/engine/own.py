@@ -164,7 +164,7 @@ class OwnRequests:
                 self._again(asked, now)
 
     def _again(self, asked: _Asked, now: int) -> None:
-        if now >= asked.until:
+        if now >= asked.until or self._links.are_all_gone(now, self._wait):
             self._end(asked, None, now)
             return
         asked.pause = retries.next_pause(asked.pause)

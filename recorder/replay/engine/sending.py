@@ -183,6 +183,9 @@ class Sending:
         for part in parts:
             lane = play.lanes.get(world.carrier(exchange, part.node), item.lane)
             channel = play.links.channel(lane, part.node, exchange.principal, now)
+            if channel is None and play.links.is_gone(part.node, now, play.options.wait):
+                # each that waits on its own would wait for --wait, one behind the other
+                return self._is_refused(item, Withheld(Reason.NO_NODE), now)
             if channel is None or part.node not in world.cluster.offered:
                 return self._is_refused(item, Hold(Reason.NO_NODE), now)
             piece = world.written(exchange, channel, part.values)

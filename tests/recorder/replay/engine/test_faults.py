@@ -236,6 +236,39 @@ def test_a_node_that_refuses_connections_is_dialled_with_pauses_until_wait_is_ov
     assert found.now <= 30 * SECOND
 
 
+def test_of_a_target_that_is_gone_no_request_waits_on_its_own() -> None:
+    recording = Recording()
+    for number in range(200):
+        reads(recording, 10 * number, number % 2)
+    found = Simulation(recording, answered, Options(wait=10 * SECOND), cluster=one_node(TOPICS))
+    found.refuses = lambda _: found.now >= SECOND
+
+    def dies() -> None:
+        for channel in {open.channel for _, open in found.dialled}:
+            found.cut(channel)
+
+    found.at(1000, dies)
+    found.run()
+    totals = found.world.result.totals
+    assert 90 < totals.answered < 110
+    assert totals.answered + totals.withheld.total() + totals.lost == 200
+    assert found.now <= 40 * SECOND
+
+
+def test_a_target_that_comes_back_after_long_gets_what_is_due_from_then_on() -> None:
+    recording = Recording()
+    for number in range(100):
+        reads(recording, 1000 * number, 1)
+    found = Simulation(recording, answered, Options(wait=10 * SECOND), cluster=one_node(TOPICS))
+    found.refuses = lambda _: 20 * SECOND <= found.now < 60 * SECOND
+    found.at(20_000, lambda: found.cut(1))
+    found.run()
+    totals = found.world.result.totals
+    assert totals.answered > 50
+    assert totals.answered + totals.withheld.total() + totals.lost == 100
+    assert found.asked(LIST_OFFSETS)[-1].at <= 99_500
+
+
 def test_a_node_that_is_back_gets_what_waits_for_it() -> None:
     recording = Recording()
     reads(recording, 0, 1)
