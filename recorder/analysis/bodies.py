@@ -20,16 +20,13 @@ from operator import or_
 from typing import Any
 
 from pyspark.errors import PySparkAttributeError
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis.decode import packed
 from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Askers, Decoder, decoded, decoded_together
-from recorder.analysis.decode.shelved import DDL as SHELVED
-from recorder.analysis.decode.shelved import FILE, TABLE, shelved
-from recorder.analysis.job import shared_folder
-from recorder.analysis.kept import Kept, read_files
+from recorder.analysis.kept import Kept
 from recorder.analysis.scan import (
     LARGEST_BODY,
     Piece,
@@ -45,14 +42,6 @@ from recorder.capture.remote import SCHEME
 
 # what makes a task's rows in a worker
 Read = Callable[[Sequence[Piece]], Iterator[Any]]
-# what takes the batches of a pass over all tables: `packed`, or `shelved` into a folder
-Sink = Callable[[Iterable[tuple[Decoder, Any]]], Iterator[Any]]
-
-
-# Bytes of Parquet from which on tables in files are read faster than planned: measured at 80 MB (not yet) and 240 MB
-WORTH_FILES = 150_000_000
-# tasks a core that leave none idle for long behind the last one
-_FEW_A_CORE = 4
 
 
 class Road(StrEnum):
@@ -121,60 +110,17 @@ class Captured:
         """The same capture, of which `once` keeps tables: for a table that is made of others which it reads often."""
         return self if self.kept else replace(self, kept=Kept())
 
-    def reported(self, together: tuple[Decoder, ...]) -> Captured:
-        """The same capture, of which tables are kept for a report's questions; those of `together` come of one pass."""
-        folder = shared_folder(self.spark) if self._is_worth_files else None
-        return replace(self, kept=Kept(folder), together=together)
-
-    @property
-    def _is_worth_files(self) -> bool:
-        """True if its tables are so long that they are read faster from files; where nobody knows, they may be."""
-        if self.is_tiny or self.paths is None:
-            return not self.is_tiny
-        return sum(size for _, size in within(self.paths, self.since_ns, self.until_ns)) >= WORTH_FILES
-
-    def once(self, name: str, make: Callable[[], DataFrame], *, is_long: bool = False) -> DataFrame:
-        """The table that `make` makes, of the frames of the time asked for; kept under its name in a report.
-
-        `is_long`: it has about as many rows as the capture has frames of a kind. Files are their place, if there may be
-        some: of each row a question reads the columns that it needs, and Java's heap holds none.
-        """
+    def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """The table that `make` makes, of the frames of the time asked for; kept under its name in a report."""
         if self.kept is None:
             return make()
-        key = self._key(name)
-        if is_long and self.has_shelves:
-            return self.kept.file(key, make)
+        key = name, self.since_ns, self.until_ns
         return self.kept.table(key, lambda: make().coalesce(1) if self.is_tiny else make())
-
-    def planned_once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """The same of a table that is no more than columns of files: nothing but its plan is kept."""
-        return make() if self.kept is None else self.kept.once(self._key(name), make)
-
-    def _key(self, name: str) -> tuple[Any, ...]:
-        return name, self.since_ns, self.until_ns
-
-    @property
-    def has_shelves(self) -> bool:
-        """True if the tables of a pass are files, which workers write and Spark reads."""
-        return self.kept is not None and self.kept.folder is not None
-
-    def is_shelved(self, decoder: Decoder) -> bool:
-        """True if the decoder's rows are files of a pass, and these alone."""
-        return self.has_shelves and self.by_workers and decoder in self.together
-
-    def files_of_pass(self, write: Callable[[str], DataFrame]) -> list[Row]:
-        """The files that `write` has workers write into the shared folder: by table, of the time asked for."""
-        kept = self.kept
-        if kept is None or kept.folder is None:
-            return []
-        folder = kept.folder
-        return kept.once(self._key("files of all tables"), lambda: write(folder).collect())
 
 
 def rows(captured: Captured, decoder: Decoder) -> DataFrame:
     """The table of bodies that the decoder makes, of all frames that it asks for. A report keeps it."""
-    once = captured.planned_once if captured.is_shelved(decoder) else captured.once
-    return once(f"rows of {decoder.name}", partial(fresh_rows, captured, decoder))
+    return captured.once(f"rows of {decoder.name}", partial(fresh_rows, captured, decoder))
 
 
 def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
@@ -185,39 +131,29 @@ def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
 
 
 def _of_pass(captured: Captured, decoder: Decoder) -> DataFrame:
-    found = _shelved(captured, decoder) if captured.has_shelves else _unpacked(captured, decoder)
+    every = captured.once("rows of all tables", partial(_in_one_pass, captured))
+    mine = every.filter(F.col(packed.TABLE) == decoder.name).select(packed.ROWS)
+    found = mine.mapInArrow(packed.unpacked, decoder.table.ddl)
     return found if captured.by_workers else found.unionByName(_unopened(captured, decoder))
 
 
-def _unpacked(captured: Captured, decoder: Decoder) -> DataFrame:
-    every = captured.once("rows of all tables", partial(_in_one_pass, captured, packed.packed, packed.DDL))
-    mine = every.filter(F.col(packed.TABLE) == decoder.name).select(packed.ROWS)
-    return mine.mapInArrow(packed.unpacked, decoder.table.ddl)
-
-
-def _shelved(captured: Captured, decoder: Decoder) -> DataFrame:
-    files = captured.files_of_pass(lambda folder: _in_one_pass(captured, partial(shelved, folder=folder), SHELVED))
-    found = [row[FILE] for row in files if row[TABLE] == decoder.name]
-    return read_files(captured.spark, decoder.table.ddl, found)
-
-
-def _in_one_pass(captured: Captured, sink: Sink, ddl: str) -> DataFrame:
-    """What a sink makes of the rows of all decoders of `together`; on the road of Spark of those of opened frames."""
+def _in_one_pass(captured: Captured) -> DataFrame:
+    """The rows of all decoders of `together`, packed; on the road of Spark those of opened frames."""
     decoders = captured.together
     wanted = tuple(one for decoder in decoders for one in decoder.asked)
     if captured.by_workers:
-        read = partial(_sunk_by_workers, decoders=decoders, wanted=_wanted(captured, wanted), sink=sink)
-        return scanned(captured, read, ddl, writes_files=captured.has_shelves)
+        read = partial(_packed_by_workers, decoders=decoders, wanted=_wanted(captured, wanted))
+        return scanned(captured, read, packed.DDL)
     opened = captured.chosen.filter(asked(wanted)).filter(is_readable(captured.largest)).select(*Askers(decoders).reads)
-    return opened.mapInArrow(partial(_sunk_by_spark, decoders=decoders, sink=sink), ddl)
+    return opened.mapInArrow(partial(_packed_by_spark, decoders=decoders), packed.DDL)
 
 
-def _sunk_by_workers(task: Sequence[Piece], decoders: Sequence[Decoder], wanted: Wanted, sink: Sink) -> Iterator[Any]:
-    return sink(opened_together(task, decoders, wanted))
+def _packed_by_workers(task: Sequence[Piece], decoders: Sequence[Decoder], wanted: Wanted) -> Iterator[Any]:
+    return packed.packed(opened_together(task, decoders, wanted))
 
 
-def _sunk_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder], sink: Sink) -> Iterator[Any]:
-    return sink(decoded_together(batches, Askers(decoders)))
+def _packed_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Iterator[Any]:
+    return packed.packed(decoded_together(batches, Askers(decoders)))
 
 
 def opened_rows(captured: Captured, decoder: Decoder) -> tuple[DataFrame, Column]:
@@ -284,8 +220,8 @@ def _nulls(decoder: Decoder) -> list[Column]:
 
 
 def _by_workers(captured: Captured, decoder: Decoder) -> DataFrame:
-    read = partial(opened_frames, decoder=decoder, wanted=_wanted(captured, decoder.asked))
-    return scanned(captured, read, decoder.table.ddl, writes_files=captured.has_shelves)
+    wanted = _wanted(captured, decoder.asked)
+    return scanned(captured, partial(opened_frames, decoder=decoder, wanted=wanted), decoder.table.ddl)
 
 
 def _wanted(captured: Captured, asked: tuple[Asked, ...] = ()) -> Wanted:
@@ -299,27 +235,17 @@ def whole_frames(captured: Captured, columns: Sequence[str], ddl: str) -> DataFr
     return scanned(captured, partial(plain_rows, columns=columns, wanted=_wanted(captured)), ddl)
 
 
-def scanned(captured: Captured, read: Read, ddl: str, *, writes_files: bool = False) -> DataFrame:
-    """What the workers read of the capture's files of frames. `writes_files`: each task writes some."""
+def scanned(captured: Captured, read: Read, ddl: str) -> DataFrame:
+    """What the workers read of the capture's files of frames."""
     paths = within(captured.paths or (), captured.since_ns, captured.until_ns)
-    return by_workers(captured.spark, paths, read, ddl, is_tiny=captured.is_tiny, writes_files=writes_files)
+    return by_workers(captured.spark, paths, read, ddl, is_tiny=captured.is_tiny)
 
 
 def by_workers(
-    spark: SparkSession,
-    files: Iterable[tuple[str, int]],
-    read: Read,
-    ddl: str,
-    *,
-    is_tiny: bool,
-    writes_files: bool = False,
+    spark: SparkSession, files: Iterable[tuple[str, int]], read: Read, ddl: str, *, is_tiny: bool
 ) -> DataFrame:
-    """What the workers read of these files (path, size): `read` makes Arrow batches of a task.
-
-    `writes_files`: tasks are as few as keep all cores busy to the end, since each leaves files to be opened.
-    """
-    cores = _cores(spark)
-    tasks = planned(files, 1 if is_tiny else cores, _FEW_A_CORE * cores if writes_files else None)
+    """What the workers read of these files (path, size): `read` makes Arrow batches of a task."""
+    tasks = planned(files, 1 if is_tiny else _cores(spark))
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_worked, tasks=tasks, read=read), ddl)
 

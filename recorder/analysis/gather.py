@@ -24,6 +24,7 @@ from recorder.analysis.change.facts import (
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables, family
+from recorder.analysis.kept import Kept
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
 from recorder.analysis.questions.sections.bins import firsts
@@ -44,7 +45,7 @@ def facts(
     say: Callable[[str], None] = lambda step: None,
 ) -> Facts:
     """The capture's side. `folder`: as the comparison names it; `own`: thresholds by rule; `say`: told each step."""
-    within = captured.reported(OF_FINDINGS)
+    within = replace(captured, kept=Kept(), together=OF_FINDINGS)
     within = replace(within, events=within.once("events", lambda: captured.events))
     say(f"looking at the time that {folder} spans")
     held = _held(within, folder)

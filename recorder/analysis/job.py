@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from recorder.analysis.master import is_loopback
 from recorder.analysis.ship import ship
@@ -72,8 +72,6 @@ _JVM_ENDS_WITHIN = 20
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 # pyspark's loggers that write an exception to the terminal, as JSON with its stack, before the caller can catch it.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-# our own: the folder that `shared_folder` tells
-_FOLDER = "spark.kafkaWiretap.folder"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG4J = """\
 rootLogger.level = warn
@@ -89,18 +87,6 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 def is_local(master: str) -> bool:
     """True if driver and executors of this master are all on this machine."""
     return master.startswith("local")
-
-
-def shared_folder(spark: SparkSession) -> str | None:
-    """A folder for files that live as long as the session, of a session that is all on this machine; else None."""
-    return spark.conf.get(_FOLDER, None)
-
-
-def is_known_empty(table: DataFrame) -> bool:
-    """True if Spark knows without a look that the table has no rows. False where that can't be told."""
-    plan: Any = getattr(table, "_jdf", None)
-    most = plan and plan.queryExecution().optimizedPlan().maxRows()
-    return bool(most) and most.isDefined() and most.get() == 0
 
 
 def settings(master: str, extra: Mapping[str, str]) -> dict[str, str]:
@@ -188,7 +174,7 @@ def _silence(spark: SparkSession) -> None:
 
 def _placed(chosen: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The settings, with `folder` for the files of a local Spark, and the layout of its log."""
-    local = {"spark.local.dir": str(folder), _FOLDER: str(folder)} if is_local(chosen["spark.master"]) else {}
+    local = {"spark.local.dir": str(folder)} if is_local(chosen["spark.master"]) else {}
     quiet = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'} -Djava.io.tmpdir={folder}"
     return {**local, **chosen, _JAVA_OPTIONS: f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()}
 

@@ -96,15 +96,10 @@ def is_within(file: CaptureFile, since_ns: int | None, until_ns: int | None) -> 
     return hour_may_hold(file.hour_ns, since_ns, until_ns)
 
 
-def planned(files: Iterable[tuple[str, int]], least: int, few: int | None = None) -> list[list[Piece]]:
-    """Tasks of about TASK_BYTES, in the order of the files (path, size); `least`: so many, where that can be.
-
-    `few`: of more than so many tasks, the tasks are larger instead, since each reads a row group at a time.
-    """
+def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
+    """Tasks of about TASK_BYTES, in the order of the files (path, size); `least`: so many, where that can be."""
     sizes = list(files)
-    total = sum(size for _, size in sizes)
-    usual = TASK_BYTES if few is None else max(TASK_BYTES, -(-total // few))
-    room = max(min(usual, -(-total // max(least, 1))), 1)
+    room = max(min(TASK_BYTES, -(-sum(size for _, size in sizes) // max(least, 1))), 1)
     tasks: list[list[Piece]] = []
     left = 0
     for path, size in sizes:

@@ -48,13 +48,6 @@ class Table:
         """The schema in Spark's notation."""
         return ", ".join(column.ddl for column in self.columns)
 
-    @property
-    def arrow_schema(self) -> Any:
-        """The schema as Arrow has it."""
-        import pyarrow as pa
-
-        return pa.schema([(column.name, arrow_type(column.kind)) for column in self.columns])
-
 
 @cache
 def arrow_type(kind: str) -> Any:

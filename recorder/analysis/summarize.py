@@ -20,6 +20,7 @@ from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
+from recorder.analysis.kept import Kept
 from recorder.analysis.questions.sections import cluster, groups, peers, traffic
 from recorder.analysis.questions.sections.delivery import delivery
 from recorder.analysis.questions.sections.groups import Events
@@ -126,7 +127,7 @@ def _within(captured: Captured, since_ns: int | None, until_ns: int | None, toge
         events = events.filter(ns(c.AT) >= since_ns)
     if until_ns is not None:
         events = events.filter(ns(c.AT) < until_ns)
-    found = replace(captured, since_ns=since_ns, until_ns=until_ns).reported(together)
+    found = replace(captured, since_ns=since_ns, until_ns=until_ns, kept=Kept(), together=together)
     return replace(found, events=found.once("events", lambda: events))
 
 

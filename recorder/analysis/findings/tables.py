@@ -99,7 +99,7 @@ class Tables:
     @cached_property
     def kept_errors(self) -> DataFrame:
         """The errors in answers, with HOST, PEER, FAMILY. A report keeps them."""
-        return self.captured.once("errors", lambda: with_peers(errors(self.kept)), is_long=True)
+        return self.captured.once("errors", lambda: with_peers(errors(self.kept)))
 
     @cached_property
     def too_late(self) -> DataFrame:
@@ -153,9 +153,7 @@ class Tables:
     def checked_batches(self) -> DataFrame:
         """The record batches with the offsets that they got, and frames whose batches could not be read."""
         return self.captured.once(
-            "checked batches",
-            lambda: with_offsets(named(self.captured, CHECKED_BATCHES), self.captured),
-            is_long=True,
+            "checked batches", lambda: with_offsets(named(self.captured, CHECKED_BATCHES), self.captured)
         )
 
     @cached_property
@@ -225,9 +223,7 @@ class Tables:
 
 def kept_exchanges(captured: Captured) -> DataFrame:
     """The exchanges with the columns of ASKED, HOST, PEER, FAMILY. A report keeps them."""
-    return captured.once(
-        "exchanges", lambda: with_peers(exchanges(captured, doubtful(captured)).select(*ASKED)), is_long=True
-    )
+    return captured.once("exchanges", lambda: with_peers(exchanges(captured, doubtful(captured)).select(*ASKED)))
 
 
 def with_peers_of_bodies(rows: DataFrame) -> DataFrame:

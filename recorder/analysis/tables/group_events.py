@@ -88,7 +88,7 @@ _SAME = [name for name in _ASKED if name not in (c.SEQUENCE, c.EXCHANGE, c.AT)]
 
 def group_events(captured: Captured) -> DataFrame:
     """One row a step: the columns of GROUP_EVENTS. A report keeps it."""
-    return captured.once(GROUP_EVENTS.name, partial(_group_events, captured), is_long=True)
+    return captured.once(GROUP_EVENTS.name, partial(_group_events, captured))
 
 
 def _group_events(captured: Captured) -> DataFrame:

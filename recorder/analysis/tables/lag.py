@@ -121,8 +121,8 @@ class Offsets(NamedTuple):
 def offsets(captured: Captured) -> Offsets:
     """The offsets of all groups. Needs a capture that keeps tables: each is read several times."""
     lives = captured.once("lives of topics", lambda: topic_lives(captured))
-    kept = captured.once("commits", lambda: commits(group_events(captured), lives), is_long=True)
-    ends = captured.once("ends of logs", lambda: with_life(log_ends(captured, kept), lives), is_long=True)
+    kept = captured.once("commits", lambda: commits(group_events(captured), lives))
+    ends = captured.once("ends of logs", lambda: with_life(log_ends(captured, kept), lives))
     return Offsets(kept, ends, lives, captured.once)
 
 

@@ -7,11 +7,8 @@ two clusters may both be called `main`. Where the id of a session's cluster was 
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -24,10 +21,8 @@ from recorder.analysis.schema import Table
 from recorder.capture import frames as c
 
 _ID, _CLUSTER_ID = "topic_id", "cluster_id"
-_TOPIC, _NAME, _NAMES = "topic", "_name", "_names"
+_TOPIC, _NAMES = "topic", "_names"
 _SETTINGS = [c.SESSION, c.CLUSTER]
-# Of as many sessions' clusters, and of as many topics, names stand in a plan: Spark looks them up one by one.
-_MOST_NAMES = 100
 
 CLUSTER_CALLED = Declared(c.CLUSTER, "string", "the cluster's own id; its name in the settings if the id was not told")
 TOPIC_NAMES = Table(
@@ -58,15 +53,9 @@ def first_told(captured: Captured) -> DataFrame:
 def named(captured: Captured, decoder: Decoder) -> DataFrame:
     """The decoder's table, with each cluster called by its id, and topics' names in place of nulls.
 
-    A report keeps it, unless its rows lie in files and its few names stand in each question's plan.
+    A report keeps it.
     """
-    is_stored = captured.is_shelved(decoder) and _few(captured) is not None
-    once = captured.planned_once if is_stored else captured.once
-    return once(f"named {decoder.name}", partial(_named, captured, decoder))
-
-
-def _named(captured: Captured, decoder: Decoder) -> DataFrame:
-    return with_names(captured, fresh_rows(captured, decoder))
+    return captured.once(f"named {decoder.name}", lambda: with_names(captured, fresh_rows(captured, decoder)))
 
 
 def with_names(captured: Captured, found: DataFrame, lists: Sequence[str] = ()) -> DataFrame:
@@ -75,73 +64,18 @@ def with_names(captured: Captured, found: DataFrame, lists: Sequence[str] = ()) 
     Needs SESSION, CLUSTER, `topic`, `topic_id`. `lists`: columns of partitions such as `orders-3`, in which names stand
     in place of ids too.
     """
-    few = _few(captured)
-    if few is not None and not few.clusters and not few.topics:
-        return found
-    called = few.beside(found) if few is not None else _beside(found, _told(captured), with_lists=bool(lists))
-    shown = {_TOPIC: F.coalesce(_TOPIC, _NAME)}
-    if lists:
-        shown |= {name: F.transform(name, _by_name) for name in lists}
-    return called.withColumns(shown).select(*found.columns)
-
-
-class _Few(NamedTuple):
-    """Names that are few enough to stand in a plan. `clusters`: ids by session and name in the settings; `topics`:
-    names by cluster and id.
-    """
-
-    clusters: Mapping[str, Mapping[str, str]]
-    topics: Mapping[str, Mapping[str, str]]
-
-    def beside(self, found: DataFrame) -> DataFrame:
-        """The rows, with each cluster called by its id, and _NAME and _NAMES of their topics."""
-        own = F.try_element_at(_literal(self.clusters), F.col(c.SESSION))
-        of_cluster = F.try_element_at(_literal(self.topics), F.col(c.CLUSTER))
-        called = found.withColumn(c.CLUSTER, F.coalesce(F.try_element_at(own, _settings()), F.col(c.CLUSTER)))
-        return called.withColumn(_NAMES, of_cluster).withColumn(_NAME, F.try_element_at(_NAMES, F.col(_ID)))
-
-
-def _settings() -> Column:
-    """The name in the settings as a key: of a cluster without one it is empty."""
-    return F.coalesce(F.concat(F.lit("="), F.col(c.CLUSTER)), F.lit(""))
-
-
-def _literal(names: Mapping[str, Mapping[str, str]]) -> Column:
-    return F.from_json(F.lit(json.dumps(names)), "map<string, map<string, string>>")
-
-
-def _few(captured: Captured) -> _Few | None:
-    """The names of a report's capture, if they are few; they are looked at once."""
-    if captured.kept is None or not captured.has_shelves:
-        return None
-    return captured.kept.once("few names", partial(_collected, _told(captured)))
-
-
-def _collected(told: DataFrame) -> _Few | None:
-    clusters = _clusters(told)
-    found = [table.limit(_MOST_NAMES + 1).collect() for table in (clusters, _names(_called(told, clusters)))]
-    if any(len(rows) > _MOST_NAMES for rows in found):
-        return None
-    clusters_by, topics_by = defaultdict[str, dict[str, str]](dict), defaultdict[str, dict[str, str]](dict)
-    for session, settings, cluster in found[0]:
-        clusters_by[session]["" if settings is None else f"={settings}"] = cluster
-    for cluster, topic_id, topic in found[1]:
-        if cluster is not None:
-            topics_by[cluster][topic_id] = topic
-    return _Few(clusters_by, topics_by)
-
-
-def _beside(found: DataFrame, told: DataFrame, *, with_lists: bool) -> DataFrame:
-    """As `_Few.beside`, by joins; _NAMES are there for lists alone."""
+    told = _told(captured)
     clusters = _clusters(told)
     names = _names(_called(told, clusters))
     called = _called(found, clusters).join(
-        F.broadcast(names.withColumnRenamed(_TOPIC, _NAME)), [c.CLUSTER, _ID], "left"
+        F.broadcast(names.withColumnRenamed(_TOPIC, "_name")), [c.CLUSTER, _ID], "left"
     )
-    if not with_lists:
-        return called
-    by_id = names.groupBy(c.CLUSTER).agg(F.map_from_entries(F.collect_list(F.struct(_ID, _TOPIC))).alias(_NAMES))
-    return called.join(F.broadcast(by_id), c.CLUSTER, "left")
+    shown = {_TOPIC: F.coalesce(_TOPIC, "_name")}
+    if lists:
+        by_id = names.groupBy(c.CLUSTER).agg(F.map_from_entries(F.collect_list(F.struct(_ID, _TOPIC))).alias(_NAMES))
+        called = called.join(F.broadcast(by_id), c.CLUSTER, "left")
+        shown |= {name: F.transform(name, _by_name) for name in lists}
+    return called.withColumns(shown).select(*found.columns)
 
 
 def _by_name(partition: Column) -> Column:

@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from proxy.wire import records
-from recorder.analysis import bodies
 from recorder.analysis.bodies import Captured, Road, rows
 from recorder.analysis.data_source import NAME, register
 from recorder.analysis.decode.batches import BATCHES
@@ -118,32 +117,6 @@ def test_tables_that_are_made_in_one_pass_are_those_that_are_made_alone(captured
             assert mine == theirs, (road, decoder.name)
             found += len(mine)
         assert found > 30, road
-
-
-@pytest.mark.real
-def test_tables_whose_rows_workers_write_into_files_are_those_that_are_made_alone(
-    captured: Build, complete: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "WORTH_FILES", 0)
-    frames = [complete(row) | {"at_ns": NOON_NS + number * 1000} for number, row in enumerate(some_frames(3))]
-    settings = {"largest": sorted(row["size"] for row in frames)[40], "until_ns": NOON_NS + 50_000}
-    for road in (Road.WORKER, Road.JVM):
-        alone = captured(*frames, row_group_size=7, road=road, **settings)
-        reported = alone.reported(OF_REPORT)
-        assert reported.is_shelved(TOPIC_PARTITIONS) == (road is Road.WORKER)
-        for decoder in OF_REPORT if is_thorough() else OF_REPORT[1::5]:
-            mine, theirs = (sorted(map(str, rows(capture, decoder).collect())) for capture in (reported, alone))
-            assert mine == theirs, (road, decoder.name)
-
-
-@pytest.mark.real
-def test_captures_that_are_read_before_a_file_has_paid_for_itself_are_kept_by_spark(
-    captured: Build, complete: Build
-) -> None:
-    small = captured(*map(complete, some_frames(3)))
-    assert not small.reported(OF_REPORT).has_shelves
-    assert replace(small, paths=None).reported(OF_REPORT).has_shelves
-    assert not replace(small, paths=None, is_tiny=True).reported(OF_REPORT).has_shelves
 
 
 @pytest.mark.long

@@ -28,19 +28,6 @@ def test_tasks_cover_each_byte_of_each_file_once(files: list[tuple[str, int]], l
     assert all(sum(one.end - one.start for one in task) <= scan.TASK_BYTES for task in planned(files, least))
 
 
-@given(FILES, st.integers(1, 8))
-def test_few_tasks_cover_the_same_bytes(files: list[tuple[str, int]], few: int) -> None:
-    tasks = planned(files, 1, few)
-    assert sum(one.end - one.start for task in tasks for one in task) == sum(size for _, size in files)
-    assert len(tasks) <= few + len(files)
-
-
-def test_few_tasks_of_one_file_are_no_more_than_that() -> None:
-    assert len(planned([("a", 50 * scan.TASK_BYTES)], 2, 8)) == 8
-    assert len(planned([("a", 3 * scan.TASK_BYTES)], 2, 8)) == 3
-    assert len(planned([("a", 100)], 2, 8)) == 2
-
-
 def test_a_capture_without_files_is_no_task() -> None:
     assert planned([], 4) == []
 

@@ -106,13 +106,3 @@ def test_a_capture_of_any_size_is_told_as_a_tiny_one_is(
     tiny = summary(captured(*rows, is_tiny=True), "capture")
     request.getfixturevalue("as_for_many_rows")
     assert replace(summary(captured(*rows, row_group_size=50), "capture"), method=tiny.method) == tiny
-
-
-@pytest.mark.long
-def test_a_capture_whose_tables_are_files_is_told_as_a_tiny_one_is(
-    captured: Build, rows: list[Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "WORTH_FILES", 0)
-    tiny = summary(captured(*rows, is_tiny=True), "capture")
-    request.getfixturevalue("as_for_many_rows")
-    assert replace(summary(captured(*rows, row_group_size=50), "capture"), method=tiny.method) == tiny

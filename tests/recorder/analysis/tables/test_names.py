@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.wire import uuid_text
-from recorder.analysis import bodies
-from recorder.analysis.bodies import Road
-from recorder.analysis.decode.names import NAMES_TOLD
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.tables import names
 from recorder.analysis.tables.names import TOPIC_NAMES, named, topic_names
 from tests.recorder.analysis.conftest import NOON
 from tests.recorder.analysis.decode.frames import request, response
@@ -21,8 +17,6 @@ pytestmark = pytest.mark.real
 Build = Callable[..., Any]
 NOON_NS = int(NOON.timestamp()) * 10**9
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
-# clusters' names in the settings, and sessions
-ASKED = (("main", "s1"), (None, "s1"), ("", "s2"), ("east", "s1"))
 
 
 @pytest.fixture
@@ -73,26 +67,3 @@ def test_a_cluster_whose_id_was_not_told_has_its_name_in_the_settings(captured: 
     old = response(3, 1, {})
     rows = [made(fetch(ID), cluster="east"), made(old, cluster="east"), made(fetch(ID), cluster=None)]
     assert {row.cluster for row in named(captured(*rows), TOPIC_PARTITIONS).collect()} == {"east", None}
-
-
-@pytest.mark.parametrize("most", [0, 100])
-def test_names_in_a_plan_and_names_that_are_joined_are_the_same(
-    captured: Build, made: Build, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(names, "_MOST_NAMES", most)
-    monkeypatch.setattr(bodies, "WORTH_FILES", 0)
-    rows = [
-        made(metadata("t", ID, "c1"), cluster="main", session="s1"),
-        made(metadata("u", ID, "c2"), cluster=None, session="s1"),
-        made(metadata("v", OTHER, "c3"), cluster="", session="s2"),
-        *(made(fetch(one), cluster=name, session=session) for one in (ID, OTHER) for name, session in ASKED),
-    ]
-    told = captured(*rows, road=Road.WORKER).reported((TOPIC_PARTITIONS, NAMES_TOLD))
-    assert told.has_shelves
-    found = {(row.session, row.cluster, row.topic_id, row.topic) for row in named(told, TOPIC_PARTITIONS).collect()}
-    assert found == {
-        *(("s1", "c1", uuid_text(ID), "t"), ("s1", "c2", uuid_text(ID), "u"), ("s2", "c3", uuid_text(ID), None)),
-        *(("s1", "c1", uuid_text(OTHER), None), ("s1", "c2", uuid_text(OTHER), None)),
-        *(("s2", "c3", uuid_text(OTHER), "v"), ("s1", "east", uuid_text(ID), None)),
-        ("s1", "east", uuid_text(OTHER), None),
-    }
