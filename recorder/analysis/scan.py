@@ -26,7 +26,7 @@ LARGEST_BODY = 64 << 20
 TASK_BYTES = 16 << 20
 # rows that a worker decodes at a time
 BATCH_ROWS = 4096
-# bytes of an answer within which a code of a fixed place stands: `tables.answers` keeps places as bytes
+# bytes at an answer's beginning within which all codes and throttle times of a fixed place stand
 BEGINNING = 256
 
 

@@ -104,7 +104,7 @@ def login_breaks(tables: Tables) -> DataFrame:
     is_use = (~F.col(c.API_KEY).isin(*_OF_LOGINS) & (F.col(t.OUTCOME) == Outcome.ANSWERED.value)).cast("int")
     is_login = F.col(c.API_KEY) == keys.SASL_AUTHENTICATE
     # connections without a login would only be sorted
-    with_logins = F.broadcast(tables.exchanges.filter(is_login).select(*_CONNECTION).distinct())
+    with_logins = tables.exchanges.filter(is_login).select(*_CONNECTION).distinct()
     used = tables.exchanges.join(with_logins, _CONNECTION, "left_semi").withColumn("_used", F.max(is_use).over(own))
     logins = used.filter(is_login & (F.col("_used") == 1) & _is_read())
     cases = counted(logins, [PEER], F.size(t.ERROR_CODES) > 0)

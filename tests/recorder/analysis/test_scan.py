@@ -8,7 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.wire.throttling import throttle_place
 from recorder.analysis import scan
+from recorder.analysis.decode.answers import fixed
 from recorder.analysis.scan import is_within, planned
 from recorder.capture.frames import HOUR_NS
 from recorder.capture.reader import file_at
@@ -47,3 +49,11 @@ def test_files_of_other_hours_are_not_planned() -> None:
     assert not is_within(file, None, begin - 1)
     assert is_within(file, begin + HOUR_NS - 1, None)
     assert is_within(file, None, begin)
+
+
+def test_all_that_has_a_fixed_place_stands_in_the_beginning_that_is_read() -> None:
+    codes = [place + 2 for place, _ in fixed().values()]
+    throttles = [place + 4 for api in fixed() if (place := throttle_place(*api)) is not None]
+    assert codes
+    assert throttles
+    assert max(*codes, *throttles) <= scan.BEGINNING
