@@ -137,8 +137,11 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Reads all sections. The reader then has an error line for each fault."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
-    tls_sides = [_tls_sides(reader, source, name) for name in source.clusters]
-    clusters = [_cluster(reader, *side) for side in tls_sides]
+    tls_sides, clusters = [], []
+    for name in source.clusters:
+        # cluster by cluster: in `effective`, the keys of a cluster must stand together
+        tls_sides.append(_tls_sides(reader, source, name))
+        clusters.append(_cluster(reader, *tls_sides[-1]))
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])

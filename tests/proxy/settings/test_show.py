@@ -36,6 +36,27 @@ def test_what_is_shown_as_a_file_says_the_same(flags, tmp_path):
     assert (again.proxy, again.capture) == (found.proxy, found.capture)
 
 
+TWO_WITH_TLS = """
+[clusters.a]
+upstream = "broker-a:9092"
+listen = "127.0.0.1:19092"
+tls.certificate = "a.pem"
+tls.upstream.ca = "a-ca.pem"
+[clusters.b]
+upstream = "broker-b:9092"
+listen = "127.0.0.1:29092"
+tls.certificate = "b.pem"
+tls.upstream.ca = "b-ca.pem"
+"""
+
+
+def test_each_of_two_clusters_with_tls_is_one_table_of_the_file(tmp_path):
+    (tmp_path / "wiretap.toml").write_text(TWO_WITH_TLS)
+    found = load(tmp_path / "wiretap.toml", None, {"HOME": "/home/me"})
+    (tmp_path / "shown.toml").write_text("\n".join(as_file(found.effective)))
+    assert load(tmp_path / "shown.toml", None, {}).proxy == found.proxy
+
+
 def test_a_secret_is_not_shown():
     for lines in (listing([SECRET]), as_file([SECRET])):
         text = "\n".join(lines)
