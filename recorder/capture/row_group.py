@@ -67,9 +67,11 @@ class RowGroup:
     def heads(self, names: Sequence[str]) -> Any:
         """These columns as a table; none of them may be `frame`. Errors: OverBudget, DamagedFileError, pyarrow's."""
         table = self._read(names)
-        for at, field in enumerate(table.schema):
-            if pa.types.is_dictionary(field.type):
-                table = table.set_column(at, pa.field(field.name, pa.string()), self._written_out(table[at]))
+        texts = [at for at, field in enumerate(table.schema) if pa.types.is_dictionary(field.type)]
+        # together: a row group has a dozen text columns, and each of them alone may fit
+        self._must_fit(sum(_plain_size(table[at]) for at in texts))
+        for at in texts:
+            table = table.set_column(at, pa.field(table.field(at).name, pa.string()), table[at].cast(pa.string()))
         return table
 
     def bodies(self, rows: Any) -> Any:
@@ -77,7 +79,10 @@ class RowGroup:
         column = self.stored_bodies()
         if rows is not None:
             column = column.take(rows)
-        return self._written_out(column) if pa.types.is_dictionary(column.type) else column
+        if not pa.types.is_dictionary(column.type):
+            return column
+        self._must_fit(_plain_size(column))
+        return column.cast(column.type.value_type)
 
     def stored_bodies(self) -> Any:
         """The column `frame` as it is stored: a dictionary holds each body once. Errors: as of `heads`."""
@@ -123,15 +128,6 @@ class RowGroup:
             check_pages(self._file, column)
         self._must_fit(_memory(columns))
 
-    def _written_out(self, column: Any) -> Any:
-        """A dictionary column as a plain column."""
-        kind = column.type.value_type
-        for chunk in column.chunks:
-            chunk.dictionary.validate(full=True)
-            lengths = pc.binary_length(chunk.dictionary)
-            self._must_fit(pc.sum(pc.take(lengths, chunk.indices)).as_py() or 0)
-        return column.cast(kind)
-
     def _must_fit(self, size: int) -> None:
         if size > self._allowance.left:
             self._allowance.exhaust()
@@ -140,6 +136,15 @@ class RowGroup:
 
 def _memory(columns: Sequence[Any]) -> int:
     return sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns)
+
+
+def _plain_size(column: Any) -> int:
+    """The bytes of a dictionary column's values as a plain column. Errors: pyarrow's, for a damaged dictionary."""
+    size = 0
+    for chunk in column.chunks:
+        chunk.dictionary.validate(full=True)
+        size += pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+    return size
 
 
 def _elements(column: Any) -> int:

@@ -146,6 +146,16 @@ def test_bodies_that_nobody_asks_for_cost_nothing(tmp_path: Path) -> None:
     assert sum(1 for _ in looks.rows(tmp_path, reader.HEADS, most=16 * MIB)) == 1000
 
 
+def test_all_texts_of_a_row_group_are_written_out_within_one_allowance(tmp_path: Path) -> None:
+    """Each column fits. The group is never kept, so that nothing but writing the texts out can be refused."""
+    text = once(100, "x" * 100_000)
+    written(tmp_path, repeated(100, client_id=text, principal=text))
+    nothing = pc.field(c.SEQUENCE) == 7
+    assert list(looks.rows(tmp_path, reader.HEADS, where=nothing, most=21 * MIB)) == []
+    with pytest.raises(OverBudget):
+        list(looks.rows(tmp_path, reader.HEADS, where=nothing, most=12 * MIB))
+
+
 def test_of_bodies_only_the_wanted_rows_are_paid_for(tmp_path: Path) -> None:
     table = repeated(1000, frame=once(1000, b"x" * MIB), sequence=pa.array(range(1000), pa.int64()))
     written(tmp_path, table)
