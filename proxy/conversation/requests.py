@@ -206,6 +206,7 @@ class RequestSide(Side):
         Returns the next frame's offset.
         """
         stop = at + 4 + size
+        # bytes that the recorder searches for secrets cost more of `frames_allowed`
         self._charge_search(step, exchange, at, stop)
         end = len(step.data)
         self.number += 1

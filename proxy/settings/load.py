@@ -47,7 +47,10 @@ class Loaded:
     file: Path | None
 
     def lines_of(self, error: BadSetting) -> list[str]:
-        """The lines of an error of these settings that was found later, with keys spelled as the user did."""
+        """The lines to print for an error found after loading, for example while listening.
+
+        Keys are spelled as in the file or as flags, whichever was used.
+        """
         cluster = error.cluster or self.proxy.clusters[0].name
         return [line_of(fault, cluster, in_file=self.file is not None) for fault in error.faults]
 
@@ -123,10 +126,12 @@ def read(
     reader = SettingsReader(source, in_file=file is not None)
     sections = _sections(reader, source)
     cluster_tls = [
-        ClusterTls(name, _if_spoken(listener), _if_spoken(upstream)) for name, listener, upstream in sections.tls_sides
+        ClusterTls(name, _tls_in_use(listener), _tls_in_use(upstream))
+        for name, listener, upstream in sections.tls_sides
     ]
     if reader.error_lines:
-        # faults that concern several clusters; otherwise the constructor of ProxySettings finds them
+        # with errors, ProxySettings is never constructed; so look here for the faults between clusters that its
+        # constructor would find
         reader.report(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, sections.clusters)))
         return ReadResult(reader.error_lines, None, cluster_tls)
     loaded = _loaded(reader, sections, environment, file)
@@ -180,7 +185,7 @@ def _cluster(reader: SettingsReader, name: str, listener: Section | None, upstre
     return reader.section(ClusterSettings, (CLUSTERS, name), *parts, name=name, **both)
 
 
-def _if_spoken(side: Section | None) -> Any:
+def _tls_in_use(side: Section | None) -> Any:
     """The settings of a TLS section; None if the section is not given, has an error, or switches TLS off."""
     settings = side.value if side is not None else None
     return settings if getattr(settings, "on", True) else None

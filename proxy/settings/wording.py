@@ -59,7 +59,8 @@ def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
 def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
     """The line for an unknown name that resembles a known one.
 
-    `nearest`: the path of the known name; `key`: its key, None if it is a table.
+    `given`: None for a table header, which has no value. `nearest`: the path of the known name.
+    `key`: its key, None if it is a table.
     """
     if given is not None and given.source_kind is SourceKind.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
@@ -92,5 +93,6 @@ def _example(place: KeyPath, key: Key, source_kind: SourceKind, where: str) -> s
         return as_flag(where, place[-1], key.example)
     if source_kind is SourceKind.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
+    # a key of a table ([nodes]) has the entry's name after it
     in_section = key.place if key.name_kind is None else (*key.place, place[-1])
     return f"{named(in_section)} = {toml(key.example)}"
