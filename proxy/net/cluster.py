@@ -72,7 +72,7 @@ LINGER_AT_CLIENT = frozenset(Cause) - {
 LINGER_AT_BROKER = frozenset(
     (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
 )
-# causes of the end if a client leaves a broker that accepts connections and never responds
+# causes that mean that the client left. If the broker never responded, it counts as silent (`report_silent`)
 GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
 
 
@@ -106,7 +106,8 @@ class ProxyContext:
         stopping: set once the proxy is to stop.
         accepting: the inner nursery, which is cancelled once the proxy is to stop.
         connections: the outer nursery, in which accepted connections finish.
-        seed: a number that all processes of this proxy share, and no other proxy has.
+        seed: a number that all processes of this proxy share, and no other proxy has: it marks the proxy's own
+            discovery queries, so that one that comes back is recognised (`DiscoveryQuery`).
     """
 
     numbers: Iterator[int]

@@ -78,7 +78,7 @@ class Stream:
         self._woken = False
         # bytes that have been put back
         self._pushback = b""
-        # the size of the next read: RECEIVE_SIZE once a read has filled SMALL_SIZE, until one brings less than that
+        # the size of the next read: RECEIVE_SIZE once a read has filled SMALL_SIZE, until one brings less
         self._size = SMALL_SIZE
         # bytes sent after waiting for a slow peer; grows as long as the peer reads
         self.sent_slowly = 0
@@ -101,7 +101,7 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        # not self.receive_until(): a subclass's calls `receive`
+        # not self.receive_until(): TlsStream's `receive_until` calls `receive`, which would never end
         (chunk,) = await Stream.receive_until(self, _wrapped, max_bytes)
         return chunk
 
@@ -173,7 +173,7 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        # not self.send_now(): a subclass's sends nothing
+        # not self.send_now(): TlsStream's `send_now` sends nothing
         for piece in Stream.send_now(self, list(pieces)):
             await self._send_rest(memoryview(piece))
 

@@ -29,7 +29,8 @@ FORMAT = 2
 FORMATS = (1, FORMAT)
 # 20,000 nodes take 2 MB; the proxy never writes a larger file
 MAX_BYTES = 64 * 1024 * 1024
-# broken JSON is a damaged state file if this beginning starts with it, or if it holds one of these keys
+# broken JSON counts as a damaged state file, not as a foreign one, if it is a cut-off piece of _BEGINNING or contains
+# one of _KEYS
 _BEGINNING, _KEYS = b'{\n "format"', (b'"format"', b'"nodes"')
 
 

@@ -44,8 +44,8 @@ class MirroredNodes(Nodes):
         self._table_number += 1
         self._confirmed.clear()
         self._confirmed_cluster = None
-        before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
-        self.own_listeners.add_names(*(Address.parse(row[2]) for row in table.values() if row[2]))
+        before, self._brokers = self._brokers, {int(number): broker for number, (broker, _, _) in table.items()}
+        self.own_listeners.add_names(*(Address.parse(advertised) for _, _, advertised in table.values() if advertised))
         if self._observer is None:
             return
         for number, (broker, listener, _) in table.items():

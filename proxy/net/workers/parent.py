@@ -1,7 +1,8 @@
 """The parent of workers: a proxy whose connections are in other processes. The command line calls `run_workers`.
 
 The parent binds every listener, and sends its socket to all workers. The socket listens before they accept, so no
-client is refused. A worker that names new nodes gets an answer once every worker accepts on their listeners, or hangs.
+client is refused. A worker that names new nodes gets its answer once all workers accept on their listeners. A
+worker that hangs is waited for only briefly.
 """
 
 from __future__ import annotations
@@ -209,7 +210,8 @@ class Parent(Proxy):
         self._parents: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
         self._outdated_up_to = 0
-        # numbers for settings: one for those that a reload has read, and a new one for those that an undo restores
+        # each reload takes two numbers: one for the settings it has read, and one for the old settings in case an undo
+        # restores them
         self._settings_numbers = itertools.count(1)
         self._number_in_effect = 0
 
@@ -260,7 +262,10 @@ class Parent(Proxy):
         return [*changes, change]
 
     def _tell_workers(self, settings: tuple[ProxySettings, Any], number: int) -> None:
-        """Has the workers take over settings. Workers that join later may have older ones; see `_catch_up`."""
+        """Has the workers take over settings.
+
+        A worker that has started but not joined yet may have older ones; `_catch_up` sends it these.
+        """
         self._number_in_effect, self._outdated_up_to = number, self._workers.newest
         self._workers.tell(self._settings_payload(settings, number))
 
