@@ -1,9 +1,10 @@
 """The entries of one connection that are kept back: which of their bytes to mask or leave out is not known yet.
 
-Used by `connection_recorder`. A bytes entry holds bytes of one direction; a control entry holds none, for example a
-login. Each direction has a queue of bytes entries, because unclassified bytes hold up only their own direction. A third
-queue holds control entries. Whatever a peer sends, the work grows in proportion to its bytes: entries leave at the
-front of a queue, masks apply to its end, and stretches are added in stream order.
+Used by `connection_recorder`. A bytes entry holds bytes of one direction; a control entry, for example a login, holds
+none. Unclassified bytes hold up only their own direction, so each direction has a queue of bytes entries. A frame that
+is searched for secrets holds up everything that arrived after it, in both directions (`holds_all`). A third queue holds
+control entries. Whatever a peer sends, the work grows in proportion to its bytes: entries leave at the front of a
+queue, masks apply to its end, and stretches are added in stream order.
 """
 
 from __future__ import annotations
@@ -207,8 +208,8 @@ class Backlog:
     def join(self, direction: int, start: int) -> None:
         """Joins the two newest bytes entries of a direction if both belong to the waiting frame that begins at `start`.
 
-        The joined entry has the earlier time. No time is lost that is used later: only the times of a frame's first and
-        last byte are, and the entry of the last byte is never joined.
+        Only the times of a frame's first and last byte are used later. The joined entry keeps the first, and the entry
+        with the last byte is never joined.
         """
         stream = self._streams[direction]
         if len(stream) < 2 or stream[-2].offset < start:
@@ -231,7 +232,8 @@ class Backlog:
 
         Args:
             barriers: for each direction, the stream offset from which on its bytes must wait.
-            holds_all: for each direction, True if all entries that arrived after its waiting bytes wait too.
+            holds_all: for each direction, True if its waiting bytes also hold up all later entries, of the other
+                direction and control entries too (a frame that is searched for secrets).
         """
         while (queue := self._ready(barriers, holds_all)) is not None:
             pending = queue.popleft()

@@ -64,12 +64,14 @@ class Inventory:
 
     def _special_number(self, kind: int, connection: int, data: bytes) -> int:
         if connection < 0:
+            # a gap of no connection stands for connections that were never logged
             if kind == EntryKind.GAP:
                 self._closed.add_unlogged(json.loads(data))
             return 0
         if kind == EntryKind.CHECKPOINT:
             return self._next.get(connection, 0)
         fields = json.loads(data)
+        # `sequence` is the number of complete frames
         self._closed.add_closed(fields["sequence"], fields["offsets"])
         return self._next.pop(connection, 0)
 

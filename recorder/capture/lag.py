@@ -68,13 +68,13 @@ class ArrivalTimes:
         """The entries after a position in a segment. Forgets the segments before it."""
         with self._lock:
             self._forget_before(segment)
-            read = self._read(segment, position)
-            first = bisect_right(self._ends, read)
+            read_up_to = self._log_offset(segment, position)
+            first = bisect_right(self._ends, read_up_to)
             if first == len(self._ends):
                 return UnreadEntries(0, None)
-            return UnreadEntries(self._ends[-1] - read, self._arrivals[first])
+            return UnreadEntries(self._ends[-1] - read_up_to, self._arrivals[first])
 
-    def _read(self, segment: int, position: int) -> int:
+    def _log_offset(self, segment: int, position: int) -> int:
         """The log offset of a position; the earliest known offset if the segment is forgotten (an outdated status)."""
         if segment in self._segments:
             return self._segments[segment] + position

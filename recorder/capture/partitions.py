@@ -2,7 +2,7 @@
 
     <table>/date=<date>/hour=<hour>/<session>-<first segment>-<last segment>.parquet
 
-Used by all modules that write or list Parquet files. A capture may come from anywhere, so links in the place of folders
+Used by the modules that write or list Parquet files. A capture may come from anywhere, so links in the place of folders
 are not followed (`proxy.files`).
 """
 
@@ -67,7 +67,7 @@ def hidden(name: str) -> str:
 
 
 def files_of(capture: Folder, session: str, kinds: Iterable[str] = KINDS) -> Iterator[SessionFile]:
-    """The files of a session's rows, in all partitions of these tables, by their names."""
+    """The files of a session's rows, in all partitions of these tables, recognised by their names."""
     ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
     for kind in kinds:
         for *_, hour in hours(capture, kind):

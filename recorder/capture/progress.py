@@ -1,11 +1,11 @@
 """The compactor's state files: each holds the state after one segment, from which the next segment is compacted.
 
-Used by `compaction` and `resuming`.
+Used by `compaction`, `compactor` and `resuming`.
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
 
-A file is written whole or not at all. The newest one counts if segments and rows are consistent with it (`resuming`).
-If a file is damaged, the state of the connections that were open is lost.
+A file is written whole or not at all. The newest one that is whole and consistent with segments and rows counts
+(`resuming`). If there is none, the state of the connections that were open is lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CRC = 4
 # and a kilobyte or two for each connection. A forged file may be sparse, so that it takes no room on the disk
 MAX_STATE, MAX_JSON = 1 << 30, 1 << 28
 _NAME = re.compile(rf"({NUMBER})\.state")
-_SESSION = Decoder(SavedSession)
+_STATE_DECODER = Decoder(SavedSession)
 
 State = dict[str, Any]
 
@@ -123,7 +123,7 @@ def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     text = bytes(body[_HEAD.size : _HEAD.size + length])
     for step in range(number, STATE_FORMAT):
         text = UPGRADES[step](text)
-    state_json: State = decode_checked(_SESSION, text)
+    state_json: State = decode_checked(_STATE_DECODER, text)
     if state_json["progress"]["segment"] != segment:
         raise InvalidEntryError("the state of another segment")
     blob = body[_HEAD.size + length :]

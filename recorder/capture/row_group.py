@@ -41,10 +41,10 @@ def opened(path: Place) -> Any:
         # them. It does not run for two objects, although a footer of eighty row groups takes 2 MB
         footer, present = parquet.metadata, set(parquet.schema_arrow.names)
     wanted = [*TEXTS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
-    texts = [column for column in wanted if column in present]
+    as_dictionaries = [column for column in wanted if column in present]
     # from a store, each column would be a request of its own; `pre_buffer` fetches neighbouring columns together
     remote = not isinstance(path, Path)
-    return pq.ParquetFile(name, filesystem=system, metadata=footer, read_dictionary=texts, pre_buffer=remote)
+    return pq.ParquetFile(name, filesystem=system, metadata=footer, read_dictionary=as_dictionaries, pre_buffer=remote)
 
 
 def _has_dictionary(footer: Any, name: str) -> bool:
@@ -59,7 +59,11 @@ def _columns(group: Any, names: Iterable[str]) -> list[Any]:
 
 
 class RowGroup:
-    """One row group. `allowance` pays for the tables that are kept (`keep`); all other tables must fit into it, too."""
+    """One row group.
+
+    `allowance` pays for the tables that are kept (`keep`). What is read in between takes nothing from it, but each part
+    must fit into what is left.
+    """
 
     def __init__(self, parquet: Any, file: BinaryIO, number: int, allowance: Allowance) -> None:
         self._parquet, self._file, self._number, self._allowance = parquet, file, number, allowance

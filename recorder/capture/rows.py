@@ -19,7 +19,7 @@ from recorder.capture.columns import EventRows, FrameRows, FrameType, SharedDict
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import FrameSpan
 
-# added to a route's `api_and_version` (32 bits), in keys of responses
+# the bit above `api_and_version` (32 bits) that marks responses in the keys of `_frame_types`
 _RESPONSE = 1 << 32
 # the APIs whose frames hold the records of topics
 RECORD_APIS = frozenset(
@@ -31,7 +31,7 @@ RECORD_APIS = frozenset(
         ),
     )
 )
-# peers may send any API and version; the frame types of so many routes are remembered
+# the most entries of `_frame_types`: peers may send any API and version
 MAX_FRAME_TYPES = 4096
 
 
@@ -74,7 +74,8 @@ class RowMaker:
 
     def add_run(self, conn: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
         """Adds rows for the common case: whole frames of exchanges, one after the other in `data`."""
-        if len(run) == 1:  # the most frequent case; `groupby` would take half as long as the row
+        # the most frequent case; `groupby` alone would add half the time that the row takes
+        if len(run) == 1:
             self._part(conn, direction, data, run, mono_ns, _is_data(run[0]))
             return
         for carries_records, part in groupby(run, _is_data):

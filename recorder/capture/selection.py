@@ -1,8 +1,8 @@
 """The settings that select what is recorded, and the test whether they select a connection or a name.
 
 Used by the tap and by `frame_filter`. A list of patterns selects the names that one of its patterns matches. A pattern
-that begins with `!` excludes the names that it matches, whatever the other patterns say. `*`, `?` and `[...]` work as
-in a shell.
+that begins with `!` excludes the names that it matches, whatever the other patterns say. A list of `!` patterns
+alone selects all other names. `*`, `?` and `[...]` work as in a shell.
 """
 
 from __future__ import annotations
@@ -132,15 +132,15 @@ class SelectionSettings:
         Key(
             BODIES,
             "bodies",
-            "What is kept of a frame: all of it, its head alone, or its head and this many bytes. What is left out "
-            "never reaches the disk.",
+            "What is kept of a frame: all of it, its head alone, or its first bytes up to this size (its head in any "
+            "case). What is left out never reaches the disk.",
             "head",
         ),
     ] = FULL
 
 
 class Patterns:
-    """A list of patterns, compiled. `patterns`: None matches every name; `lower`: True: case does not matter."""
+    """A list of patterns, compiled. `patterns`: None matches every name; `lower`: True if case does not matter."""
 
     def __init__(self, patterns: Iterable[str] | None, *, lower: bool = False) -> None:
         given = [pattern.lower() if lower else pattern for pattern in patterns or ()]
@@ -168,7 +168,11 @@ class Patterns:
 
 
 class Selection:
-    """The settings, compiled. `body_limit`: the most bytes of a frame after its length field to keep; None: all."""
+    """The settings, compiled.
+
+    `body_limit`: how many bytes of a frame, counted after its length field, are kept; its head is kept in any case
+    (0: the head alone; None: all).
+    """
 
     def __init__(self, settings: SelectionSettings) -> None:
         self._clusters = Patterns(settings.clusters)

@@ -13,7 +13,10 @@ from recorder.capture.frames import GAP_DAMAGE
 
 
 class _Connection(NamedTuple):
-    """The values from which the `ConnectionState` is made."""
+    """The values from which the `ConnectionState` is made.
+
+    `reached`: the furthest stream offset seen in each direction since the record broke off; None: none.
+    """
 
     next_entry: int
     since_ns: int
@@ -51,6 +54,8 @@ class UnknownConnections(dict[int, _Connection]):
         broken = conn.broken
         if conn.conversation is not None or conn.opening or conn.sequence or broken is None:
             return False
+        # `behind`: bytes recorded before the break. 0: none, so the connection is new; None: unknown; more: too much is
+        # known to be kept here
         if broken["behind"] or broken["reason"] != GAP_DAMAGE:
             return False
         reached = None if conn.reached is None else (conn.reached[0], conn.reached[1])
