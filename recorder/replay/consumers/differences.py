@@ -37,7 +37,7 @@ class Differences:
         return len(self._offsets)
 
     def add(self, recorded: int, target: int, length: int = 0) -> None:
-        """Adds the offset of batches on both sides. A later pair with the same recorded offset replaces the earlier one.
+        """Adds the offset of batches on both sides. A later pair of a recorded offset replaces the earlier one.
 
         `length`: the number of offsets that the batches take; 0: unknown.
         """
