@@ -223,7 +223,7 @@ class Recording:
 
 @dataclass
 class Client:
-    """A producer of a random history. `struct_paths`: partition -> its next sequence."""
+    """A producer of a random history. `places`: partition -> its next sequence."""
 
     recording: Recording
     random: Random
