@@ -28,6 +28,7 @@ class Differences:
     def __init__(self, beginning: tuple[int, int] | None = None) -> None:
         self._offsets: list[int] = []
         self._differences: list[int] = []
+        self._lengths: list[int] = []
         self._beginning = beginning
         if beginning:
             self.add(*beginning)
@@ -35,14 +36,18 @@ class Differences:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def add(self, recorded: int, target: int) -> None:
-        """Adds a record's offset on both sides. A later pair with the same recorded offset replaces the earlier one."""
+    def add(self, recorded: int, target: int, length: int = 0) -> None:
+        """Adds the offset of batches on both sides. A later pair of a recorded offset replaces the earlier one.
+
+        `length`: the number of offsets that the batches take; 0: unknown.
+        """
         at = bisect_left(self._offsets, recorded)
         if at < len(self) and self._offsets[at] == recorded:
-            self._differences[at] = target - recorded
+            self._differences[at], self._lengths[at] = target - recorded, length
             return
         self._offsets.insert(at, recorded)
         self._differences.insert(at, target - recorded)
+        self._lengths.insert(at, length)
         self._drop_if_same(min(at, len(self) - RECENT))
         if len(self) > MOST:
             self._sample()
@@ -56,6 +61,15 @@ class Differences:
 
     def boundary(self, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None without a pair."""
+        found = self._behind(recorded)
+        at = bisect_right(self._offsets, recorded) - 1
+        if found is None or at < 0 or recorded >= self._offsets[at] + self._lengths[at]:
+            return found
+        # inside batches, whose rest may stand before all that follow in the recording
+        return min(found, recorded + self._differences[at])
+
+    def _behind(self, recorded: int) -> int | None:
+        """The boundary, if no batch has records on both sides of the offset."""
         if self._beginning and recorded <= self._beginning[0]:
             return self._beginning[1] + recorded - self._beginning[0]
         nearest = self.target(recorded)
@@ -78,9 +92,11 @@ class Differences:
 
     def _drop_if_same(self, at: int) -> None:
         if at > 0 and self._differences[at] == self._differences[at - 1]:
-            del self._offsets[at], self._differences[at]
+            self._lengths[at - 1] = self._offsets[at] + self._lengths[at] - self._offsets[at - 1]
+            del self._offsets[at], self._differences[at], self._lengths[at]
 
     def _sample(self) -> None:
         half = MOST // 2
         self._offsets[:half] = self._offsets[:half:2]
         self._differences[:half] = self._differences[:half:2]
+        self._lengths[:half] = self._lengths[:half:2]

@@ -270,7 +270,7 @@ class Offsets:
                 continue
             self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
             if recorded_places.get(place, -1) >= 0:
-                self._pairs(place).add(recorded_places[place], base)
+                self._pairs(place).add(recorded_places[place], base, lengths.get(place, 0))
 
     def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[TopicPartition, Buffer | None]]:
         """The batches of a Produce, or batches of the same length: the recorded ones in place of large changed ones."""

@@ -55,6 +55,7 @@ class Finishing:
 
     def drain(self, now: int) -> None:
         """Polls for records that consumers lack, for `--drain` at most; then finishes."""
+        self._play.look_how_far()
         self._play.phase = Phase.DRAINING
         until = now + self._play.options.drain
         self._play.timers.at(until, self._finish)

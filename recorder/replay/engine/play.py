@@ -91,7 +91,7 @@ class Play:
 
     def look_how_far(self) -> None:
         """Sets the position: up to there all requests have left. At `max` some lanes are far ahead of others."""
-        if not self.is_ending:
+        if self.phase in (Phase.PLAYING, Phase.DRAINING):
             heads = (lane.queue[0].exchange.at_ns for lane in self.lanes.values() if lane.queue)
             self.progress.position_ns = max(min([self.farthest_ns, *heads]) - self.first_ns, 0)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from proxy.wire import Malformed
@@ -184,7 +185,9 @@ class ProduceTranslator:
         if are_repeated and all(are_repeated):
             flight.repeated.add((topic, partition))
         elif any(are_repeated):
-            flight.rest[topic, partition] = picked(data, [not each for each in are_repeated])
+            # `take` looks at the first records only
+            are_new = chain((not each for each in are_repeated), repeat(True))
+            flight.rest[topic, partition] = picked(data, are_new)
 
     def _settle_repeats(self, exchange: Exchange, flight: _Flight) -> None:
         """Looks whether the recorded cluster took a retry, now that its answer is at hand, if it was read."""

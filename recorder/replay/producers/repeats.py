@@ -65,6 +65,8 @@ class Repeats:
     def take(self, key: Key, data: Buffer, exchange: Exchange, *, may_be_some: bool) -> list[bool]:
         """For each record of an exchange's batches: True if it is a retry of one that the target has.
 
+        The records behind the returned ones are new: a batch may have more than this room looks at.
+
         Args:
             may_be_some: a batch may have new records beside those that are retried.
         """

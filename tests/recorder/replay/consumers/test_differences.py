@@ -42,14 +42,27 @@ def test_behind_a_boundary_the_target_has_all_that_the_recording_has(batches: li
     in_order = sorted(batches)
     recorded = {number: sum(size for _, size in in_order[:number]) for number, _ in batches}
     target = {number: sum(size for _, size in batches[:at]) for at, (number, _) in enumerate(batches)}
-    length = sum(size for _, size in batches)
+    sizes = dict(batches)
+    length = sum(sizes.values())
     found = Differences()
     for number in target:
-        found.add(recorded[number], target[number])
+        found.add(recorded[number], target[number], sizes[number])
     for number, offset in recorded.items():
         assert found.target(offset) == target[number]
-        assert found.boundary(offset) == min(target[behind] for behind in range(number, len(batches)))
+        rest = [target[number] + each for each in range(sizes[number])]
+        behind = [target[each] for each in range(number + 1, len(batches))]
+        assert [found.boundary(offset + each) for each in range(sizes[number])] == [
+            min(at, *behind, length) for at in rest
+        ]
     assert found.boundary(length) == length
+
+
+def test_a_boundary_inside_a_batch_is_not_behind_its_rest_on_the_target() -> None:
+    # recorded A0-2 B3-5 C6-8, on the target B A C
+    found = Differences()
+    for recorded, target in ((0, 3), (3, 0), (6, 6)):
+        found.add(recorded, target, 3)
+    assert [found.boundary(each) for each in (4, 5, 6, 7)] == [1, 2, 6, 7]
 
 
 def test_the_beginning_stays_a_boundary_whichever_record_came_first() -> None:

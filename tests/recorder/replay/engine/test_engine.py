@@ -338,6 +338,19 @@ def test_a_replay_that_is_ended_says_how_far_it_came(until: int) -> None:
     assert simulation.engine.progress.position_ns == until // 500 * 500 * 10**6
 
 
+def test_an_ended_replay_of_two_connections_stays_where_it_was_when_it_was_stopped() -> None:
+    recording = Recording()
+    for at in (0, 1000, 2000, 3000):
+        reads(recording, at, 1)
+    for at in (0, 3500):
+        reads(recording, at, 2)
+    simulation = Simulation(recording, answered, MAX, cluster=one_node(TOPICS), delay=lambda _: 100)
+    simulation.at(150, simulation.stop)
+    simulation.run()
+    assert simulation.engine.finished
+    assert simulation.engine.progress.position_ns == 2000 * 10**6
+
+
 def test_nothing_is_late_at_max() -> None:
     recording = Recording()
     reads(recording, 0, 1)

@@ -38,6 +38,7 @@ from recorder.replay.plan import (
     Values,
     Withheld,
 )
+from recorder.replay.producers import repeats
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
 from tests.recorder.replay.simulated import Broker, Place, exchange, names, passed, prefixed
@@ -222,7 +223,7 @@ class Recording:
 
 @dataclass
 class Client:
-    """A producer of a random history. `struct_paths`: partition -> its next sequence."""
+    """A producer of a random history. `places`: partition -> its next sequence."""
 
     recording: Recording
     random: Random
@@ -528,6 +529,14 @@ def test_of_a_retry_that_was_filled_up_only_the_new_records_are_sent(codec: Comp
     target.play(recorded_produce(3, batch(b"1", b"2", b"3", b"4", codec=codec)))
     target.play(recorded_produce(4, batch(b"2", b"4")))
     assert log(target) == [b"1", b"2", b"3", b"4", b"2", b"4"]
+
+
+def test_of_a_retry_that_was_filled_up_beyond_what_is_looked_at_all_new_records_are_sent(monkeypatch: Any) -> None:
+    monkeypatch.setattr(repeats, "_MOST_RECORDS", 3)
+    target = Target(Broker(other))
+    target.play(recorded_produce(1, batch(b"1", b"2"), code=6))
+    target.play(recorded_produce(2, batch(*[b"%d" % number for number in range(1, 10)])))
+    assert log(target) == [b"%d" % number for number in range(1, 10)]
 
 
 def test_a_repeated_partition_is_left_out_and_the_rest_is_sent() -> None:
