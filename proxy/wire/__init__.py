@@ -2,13 +2,13 @@
 
 Words of this room:
 
-    frame       what stands behind the 4-byte length: a head and a body (`framing` knows the length)
-    head        api key, api version, correlation id, client id; a response's has only the correlation id
-    message     a request or response of an api in all its versions, as a `.kafka` file says (`messages/README.md`)
-    codec       the functions of one message in one version, compiled when first asked for
-    projection  asked fields alone, each with value and byte span; everything else is stepped over
-    walk        a projection's little sister for bytes that arrive in pieces: where does a field begin?
-    opaque      what the catalog lacks: `UnknownMessage`, a value and no error
+    frame       a head and a body: the bytes behind the 4-byte length (`framing` knows the length)
+    head        api key, api version, correlation id, client id; a response's head has only the correlation id
+    message     a request or response of an api in all its versions, defined by a `.kafka` file (`messages/README.md`)
+    codec       the functions of one message in one version; each is compiled on its first use
+    projection  the chosen fields alone, each with value and byte span; all others are stepped over
+    walk        finds the offset where one field begins, in a message that arrives in pieces
+    opaque      a frame that the catalog lacks: `UnknownMessage`, a value and no error
 
 What others use:
 
@@ -24,10 +24,9 @@ What others use:
     >>> wire.kafka_error(6)
     KafkaError(code=6, name='NOT_LEADER_OR_FOLLOWER', retriable=True)
 
-Bytes that can't be read raise `WireError` (`Truncated`, `Malformed`), with api, version and offset, and nothing else;
-bytes that come to more than a `Budget` allows raise one, too (`OverBudget`).
-A caller that asks for a message or a field that does not exist gets a plain ValueError. Buffers are bytes, bytearray or
-memoryview.
+Bytes that can't be read raise a `WireError` and nothing else: `Truncated` or `Malformed`, with api, version and offset.
+Bytes that would exceed a `Budget` raise `OverBudget`, a `WireError` too. A message or a field that does not exist is
+the caller's fault and raises a plain ValueError. Buffers are bytes, bytearray or memoryview.
 """
 
 from proxy.wire.apis import api_key, api_keys, api_name, is_flexible, known, versions

@@ -35,7 +35,7 @@ class Allowance:
             raise OverBudget(f"{self.making} makes more than {in_bytes(self.size)}")
 
     def allows(self, size: int) -> bool:
-        """True if `size` bytes were left, and takes them. Otherwise the allowance is used up for good."""
+        """Takes `size` bytes and returns True if they are left. Otherwise the allowance is used up for good."""
         if size > self.left:
             self.exhaust()
         if self.is_used_up:

@@ -40,7 +40,7 @@ from proxy.wire.primitives import Buffer
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]
 Spend = Callable[[int], None]
-# a module's function and its arguments, which a pickle of the codec holds
+# a module's function and its arguments: all that a pickle of the codec holds
 Recipe = tuple[Callable[..., "Codec"], tuple[Any, ...]]
 # more than there are messages, and a bound: a peer can send 2**32 combinations of key and version
 CACHE_SIZE = 4096
@@ -74,7 +74,9 @@ class Walk:
         next(pieces)
 
     def feed(self, chunk: Buffer) -> int | None:
-        """The offset in `chunk` where the field begins: len(chunk) if at the next chunk's first byte. None: feed on.
+        """The offset in `chunk` where the field begins; None if the walk needs the next chunk.
+
+        The offset is len(chunk) if the field begins with the next chunk's first byte.
 
         Errors: Malformed, its offset counted over all chunks; ValueError once the walk has answered.
         """
@@ -107,7 +109,7 @@ class Search:
     def feed(self, piece: Buffer) -> None:
         """Searches the next piece.
 
-        Errors: Malformed if the frame can't be that message, or holds more: bytes behind it, or unknown tagged fields.
+        Errors: Malformed if the frame can't be that message, has unknown tagged fields, or goes on behind the message.
         """
         self.base, self._fed = self._fed, self._fed + len(piece)
         try:
@@ -138,7 +140,7 @@ class Codec:
     """
 
     def __init__(self, message: Message, version: int, recipe: Recipe | None = None):
-        """`recipe`: how another process gets this codec."""
+        """`recipe`: the call that gets this codec in another process."""
         self.message, self.version = message, version
         self._recipe: Recipe = recipe or (Codec, (message, version))
         self._projections: dict[tuple[str, ...], Callable[[Buffer, int], Spans]] = {}
@@ -223,8 +225,8 @@ class Codec:
         of the encoded value, its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading
         stops behind the last of the fields.
 
-        Errors: ValueError for a path that no version has; TypeError for one path alone; the function raises Truncated,
-        Malformed.
+        Errors: ValueError for a path that no version has; TypeError if `paths` is a string. The function raises
+        Truncated and Malformed.
         """
         if isinstance(paths, str):
             raise TypeError(f"paths stand in a tuple: ({paths!r},)")
@@ -386,5 +388,5 @@ def secrets(kind: MessageKind, key: int, version: int) -> tuple[str, ...]:
 
 @lru_cache(CACHE_SIZE)
 def may_hold_secrets(kind: MessageKind, key: int) -> bool:
-    """True if any version of the message has secrets: decides for frames that can't be read."""
+    """True if any version of the message has secrets; the answer for a frame that can't be read."""
     return any(secrets(kind, key, version) for version in versions(key))

@@ -1,5 +1,5 @@
-"""Kafka's two protocols. They share nothing but the length in front of a frame. No frame says which one it is in; a
-setting does, for all connections of a cluster.
+"""Kafka's two protocols. They share nothing but the length in front of a frame. No frame names its protocol; a setting
+names it for all connections of a cluster.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What each of Kafka's error codes means, in the words of Kafka's own exceptions: the text that a Java client logs.
+"""The text of each of Kafka's error codes, in the words of Kafka's own exceptions: the text that a Java client logs.
 
 A table that a person can read: a code and its text, which may take several lines. Not imported with `proxy.wire`.
 

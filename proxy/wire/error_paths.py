@@ -6,7 +6,7 @@ One function serves Spark's executors and `kafka-wiretap inspect`.
 Masked bytes are zeros, and a zero also means "no error" and "no elements". If only values are masked, the codes can
 still be read; a response that is masked from its body's start has none.
 
-0.7's responses have their codes elsewhere. The codes mean what they mean in later versions.
+Kafka 0.7's responses hold their codes elsewhere; the codes have the same meaning as in later versions.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MAX_ELEMENTS = 64
 _CODE = Struct(">h")
 _read_code = _CODE.unpack_from
 
-# codes other than 0, and whether these are all of the frame's
+# the codes other than 0; True if these are all of the frame's codes
 Answer = tuple[list[int], bool]
 Whole = Callable[[bytes, int, int], Answer]
 Pieces = Generator[Answer | None, Buffer, None]
@@ -45,7 +45,7 @@ Pieces = Generator[Answer | None, Buffer, None]
 class FoundErrors(NamedTuple):
     """The error codes of some responses: code other than 0 -> number of occurrences.
 
-    beyond: the number of responses that have more elements than are read. malformed: of those that can't be read.
+    beyond: the number of responses with more elements than a probe reads. malformed: that of unreadable responses.
     """
 
     codes: Mapping[int, int] = MappingProxyType({})
@@ -63,11 +63,11 @@ class Functions(Protocol):
 
     @property
     def whole(self) -> Whole:
-        """Reads the frame at `data[start:end]`. It raises WireError."""
+        """The function that reads the frame at `data[start:end]`. It raises WireError."""
 
     @property
     def pieces(self) -> Callable[[], Pieces]:
-        """Makes a generator that is sent the frame's pieces; None from it asks for the next. It raises WireError."""
+        """Makes a generator that is sent the frame's pieces; it yields None for the next piece. It raises WireError."""
 
 
 class ErrorProbe:
@@ -177,7 +177,7 @@ class _Readers07:
         self.pieces = partial(code_pieces, request_type, MAX_ELEMENTS)
 
     def whole(self, data: bytes, start: int, end: int) -> Answer:
-        """The whole frame is its only piece."""
+        """Reads the whole frame as a single piece. Errors: WireError."""
         pieces = self.pieces()
         next(pieces)
         answer = pieces.send(memoryview(data)[start:end])
@@ -188,7 +188,10 @@ class _Readers07:
 
 @lru_cache(CACHE_SIZE)
 def error_probe(api_key: int, api_version: int | None) -> ErrorProbe | None:
-    """The probe of responses to such requests; None for an unknown request. Without a version: 0.7's."""
+    """The probe of the responses to such requests. `api_version` None: a request of Kafka 0.7.
+
+    None if the request is unknown, or if 0.7 has no response to it.
+    """
     if api_version is None:
         return _probe_07(RequestHead(0, api_key).type)
     if api_key == API_VERSIONS and not apis.known(api_key, api_version):
@@ -215,10 +218,10 @@ def _probe(codec: Codec, header: int) -> ErrorProbe:
 
 
 def fixed_place(api_key: int, api_version: int) -> tuple[int, int | None] | None:
-    """Where the only error code of such a response stands; None if there are more, or none, or its place varies.
+    """The fixed offset of such a response's only error code, and the offset of the header's tag buffer.
 
-    Two offsets in a frame without its length: the code's, and that of the header's tag buffer (None: it has none). The
-    code's is right where that buffer is empty.
+    Both offsets count from behind the frame's length. The second is None if the header has no tag buffer; the first is
+    right only if that buffer is empty. None if the response has several codes or none, or if the code's offset varies.
     """
     codec = catalog.codec("response", api_key, api_version)
     place = None if codec is None else _place_in_body(codec)
@@ -229,7 +232,7 @@ def fixed_place(api_key: int, api_version: int) -> tuple[int, int | None] | None
 
 
 def _place_in_body(codec: Codec) -> int | None:
-    """The offset of the only code in the body; None if there are more, or a field before it varies in size."""
+    """The offset of the body's only code; None if there are several or none, or a field before it varies in size."""
     place = 0
     for slot in layout(codec.message, codec.version).slots:
         if is_error_code(slot.name):

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class WireError(ValueError):
-    """Bytes and message don't fit. `offset` is that in the buffer that was read; None if encoding failed."""
+    """Bytes and message don't fit. `offset`: in the buffer that was read; None if unknown, or if encoding failed."""
 
     def __init__(self, reason: str, *, api: str | None = None, version: int | None = None, offset: int | None = None):
         super().__init__(reason)
@@ -48,10 +48,10 @@ def in_bytes(size: int) -> str:
 
 
 class naming:  # noqa: N801  # a context, as those of contextlib are named
-    """Adds the message's name and version to errors raised within, where they lack them.
+    """A context that adds the message's name and version to each WireError raised within that lacks them.
 
-    `offset`: for errors without one. A class, for each batch of records is read within one: a generator takes four
-    times as long.
+    `offset`: for errors without one. This is a class because every batch of records is read within such a context: a
+    generator with `contextmanager` takes four times as long.
     """
 
     __slots__ = ("_api", "_offset", "_version")
@@ -60,7 +60,7 @@ class naming:  # noqa: N801  # a context, as those of contextlib are named
         self._api, self._version, self._offset = api, version, offset
 
     def __enter__(self) -> None:
-        """Nothing is done before an error."""
+        """Does nothing; `__exit__` handles the errors."""
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None

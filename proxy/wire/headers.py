@@ -51,14 +51,14 @@ _response_head: Callable[[type[ResponseHead], tuple[object, ...]], ResponseHead]
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2."""
+    """The version of the request's header: 0, 1 or 2."""
     if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
     return 2 if api_version >= first_flexible(api_key) else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """0 or 1."""
+    """The version of the response's header: 0 or 1."""
     return 1 if api_key != API_VERSIONS and api_version >= first_flexible(api_key) else 0
 
 
@@ -89,7 +89,7 @@ def _text(data: Buffer) -> str:
 
 
 def _short_head(frame: Buffer) -> RequestHead:
-    """The head of 8 bytes that ControlledShutdown v0 has."""
+    """Reads the head of 8 bytes, which only ControlledShutdown v0 has. Errors: Truncated, also for all other heads."""
     if len(frame) < _FIXED.size:
         raise Truncated(f"no request's head: {in_bytes(len(frame))}", offset=len(frame))
     api_key, api_version, correlation_id = _read_fixed(frame)

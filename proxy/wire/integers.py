@@ -1,10 +1,9 @@
 """The integer types of the message language: how wide a value is, and how it is written.
 
 A type is a width and an encoding, and its name says both: int32 is 32 bits in the fixed encoding, varint32 in the
-signed one, unsigned_varint32 in the unsigned one. The values are the same in all three, -2**31 to 2**31 - 1: "signed"
-and "unsigned" say which numbers are short, not which there are (KAFKA-9927). The document's second form names the
-encoding alone, with the width: fixed32, signed32, unsigned32.
-Knows names, no bytes: `varints.py` reads and writes them.
+signed one, unsigned_varint32 in the unsigned one. All three hold the same values, -2**31 to 2**31 - 1: "signed" and
+"unsigned" say which numbers are short, not which are allowed (KAFKA-9927). The language's modifier `encoding` has names
+of its own: fixed32, signed32, unsigned32. This module knows names, no bytes; `varints.py` reads and writes the bytes.
 """
 
 from enum import StrEnum
@@ -37,19 +36,19 @@ class Integer(NamedTuple):
 
 
 _PREFIXES = {Encoding.FIXED: "int", Encoding.SIGNED: "varint", Encoding.UNSIGNED: "unsigned_varint"}
-WIDTHS = (16, 32, 64)  # those with three encodings; a byte gains nothing
+WIDTHS = (16, 32, 64)  # the widths with three encodings; a single byte can't get shorter
 
 # type -> width and encoding
 INTEGERS = {one.name: one for one in (Integer(bits, encoding) for encoding in Encoding for bits in WIDTHS)}
 INTEGERS["int8"] = Integer(8, Encoding.FIXED)
 VARINT_TYPES = tuple(name for name, one in INTEGERS.items() if one.encoding is not Encoding.FIXED)
 
-# The names of the document's second form: "unsigned32" -> width and encoding.
+# The names behind the modifier `encoding`: "unsigned32" -> width and encoding.
 ENCODINGS = {f"{one.encoding}{one.bits}": one for one in INTEGERS.values() if one.bits in WIDTHS}
 
 
 def widest(types: list[str]) -> str:
-    """The fixed type that holds the values of all of them."""
+    """The fixed type that holds the values of all these integer types."""
     return Integer(max(INTEGERS[one].bits for one in types), Encoding.FIXED).name
 
 

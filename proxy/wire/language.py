@@ -19,12 +19,12 @@ OPEN_END = 32768  # versions are int16 on the wire
 NEVER = range(0)
 FIXED_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid")
 SIZED_TYPES = ("string", "bytes", "records")
-MASKED = ("secret", "sensitive")  # in captures: credentials; config values, among which may be credentials
+MASKED = ("secret", "sensitive")  # masked in captures: credentials, and config values, which may be credentials
 NAMING = ("address", "node_id", "topic_name", "topic_id", "group_id", "producer_id", "transactional_id")
-# The value may be lost where a version has no such field; a value of any other field only if it is the default.
+# An ignorable value may be dropped if the version lacks the field. Of any other field, only the default may be dropped.
 IGNORABLE = "ignorable"
 MARKS = frozenset((*MASKED, *NAMING, IGNORABLE))
-# Projections ask for the tag buffer by the one name, dicts keep unknown tags under the other.
+# A projection's name for the tag buffer, and the name of unknown tags in a dict.
 RESERVED_NAMES = frozenset(["tags", "_tags"])
 
 Default = int | float | str | bool | None
@@ -32,7 +32,7 @@ SchemaKind = Literal["request", "response", "data"]
 
 
 class LanguageError(ValueError):
-    """A line that breaks the language; the message file's author is at fault."""
+    """A line that breaks the language's rules. The author of the `.kafka` file is at fault."""
 
     def __init__(self, line: int, reason: str):
         super().__init__(f"line {line}: {reason}")
@@ -52,7 +52,7 @@ class Field:
     versions: range
     nullable: range = NEVER
     tag: int | None = None
-    default: Default = None  # null only where `has_default`; otherwise the type's zero is meant
+    default: Default = None  # None means null if `has_default`, otherwise the type's zero
     has_default: bool = False
     fields: tuple["Field", ...] = ()
     marks: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Field:
 
     @property
     def element(self) -> str:
-        """The type of the value or of the array's elements; "struct" where `fields` say what is in it."""
+        """The type of the value or of the array's elements; "struct" for a struct."""
         return "struct" if self.fields else self.type.removeprefix("[]")
 
     def element_at(self, version: int) -> str:
@@ -230,7 +230,7 @@ def _field(line: _Line, body: list[_Line], block: _Block) -> Field:
 
 
 def _inner(match: re.Match[str], body: list[_Line], block: _Block, line: _Line) -> tuple[Field, ...]:
-    """The fields of a struct, given below it or by its name."""
+    """The fields of a struct, from the lines below it or from the shared struct that it names; () for other types."""
     element = match["type"].removeprefix("[]")
     if element in ("", "{}"):
         return _fields(body, line.depth + 1, block, line)
@@ -315,7 +315,7 @@ def _changes(type_: str, stated: range, modifiers: _Modifiers, line: _Line) -> l
 
 
 def _encoded(type_: str, name: str, line: _Line) -> str:
-    """The type that stands for an encoding of `type_`."""
+    """The name of `type_` in the given encoding: "unsigned_varint32" for int32 and "unsigned32"."""
     fixed = INTEGERS.get(type_.removeprefix("[]"))
     if name not in ENCODINGS:
         raise LanguageError(line.number, f"unknown encoding {name!r}: {', '.join(ENCODINGS)}")
@@ -325,7 +325,7 @@ def _encoded(type_: str, name: str, line: _Line) -> str:
 
 
 def _check_changes(changes: list[tuple[range, str]], line: _Line) -> None:
-    """All types are integers, or all arrays of integers, and their versions follow each other."""
+    """Requires integers only, or arrays of integers only, in versions that follow each other."""
     first = changes[0][1]
     for _, type_ in changes:
         if type_.removeprefix("[]") not in INTEGERS or type_.startswith("[]") != first.startswith("[]"):

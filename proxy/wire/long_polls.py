@@ -1,8 +1,9 @@
-"""Long polls: requests whose answer a broker may delay on purpose, and whether an answer shows that it was delayed.
+"""Long polls: requests that a broker may answer late on purpose, and whether an answer shows such a wait.
 
-Their latency says nothing of the broker's speed: a consumer at the end of a log asks to wait (`max_wait_ms`), a joining
-member waits for the others. Only a Fetch that finds its data at once measures the broker's work, and the answer shows
-that: it stops before the log's end. The request holds the longest wait that it allows.
+The latency of a long poll does not measure the broker's speed: a consumer at the end of a log asks to wait
+(`max_wait_ms`), and a joining member waits for the others. Only a Fetch that finds its data at once measures the
+broker's work. Its answer shows that, because it stops before the log's end. The request holds the longest wait that
+it allows.
 
     api                    what the answer shows
     Fetch                  full, tail, empty, error
@@ -41,9 +42,9 @@ _ENDS = ("high_watermark", "last_stable_offset", "aborted_transactions")
 
 
 class Wait(StrEnum):
-    """What the answer to a long poll shows of a wait. The value is that of columns and of JSON."""
+    """Whether the answer to a long poll may include a wait. The value is that of columns and of JSON."""
 
-    FULL = "full"  # stops before the end of what the reader may see: the data was there, no wait
+    FULL = "full"  # stops before the end of the records that the reader may see: the data was there, no wait
     TAIL = "tail"  # records up to the log's end: maybe after a wait
     EMPTY = "empty"  # no records
     ERROR = "error"  # maybe after a wait
@@ -75,7 +76,7 @@ def waited(answer: Buffer, api_key: int, api_version: int | None, *, budget: Bud
 
 
 def allowed_ms(request: Buffer, api_key: int, api_version: int | None) -> int | None:
-    """The longest wait that the request allows, in milliseconds; None if it has none or can't be read."""
+    """The longest wait that the request allows, in milliseconds; None if it has no such field or can't be read."""
     project = None if api_version is None else _asked(api_key, api_version)
     if project is None:
         return None

@@ -1,7 +1,7 @@
-"""Bytes that stand in several buffers: what was made anew, and what stays where it is.
+"""Bytes in several buffers, so that large parts of a message need not be copied.
 
-A request of a megabyte leaves with another head and the records that it came with; copying these takes longer than
-everything else that is done to it.
+A request of a megabyte may get a new head and keep its records; copying the records would take longer than all other
+work on the request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LARGE = 16 << 10
 
 
 class Pieces:
-    """Buffers of bytes, one behind the other. `bytes()` copies them; its length is that of all bytes."""
+    """Buffers of bytes, one behind the other. `bytes()` joins them in a copy; `len()` is the number of all bytes."""
 
     __slots__ = ("_size", "buffers")
 

@@ -36,7 +36,10 @@ def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_groups(bits: int, buf: Buffer, start: int) -> tuple[int, int]:
-    """`bits` bits in groups of 7, from 0 on, and the offset behind them. Errors: Malformed; IndexError at the end."""
+    """An integer of `bits` bits in groups of 7, not below 0, and the offset behind it.
+
+    Errors: Malformed; IndexError if the buffer ends inside it.
+    """
     value, max_bytes = 0, -(-bits // 7)
     for place in range(max_bytes):
         byte = buf[start + place]
@@ -49,10 +52,12 @@ def read_groups(bits: int, buf: Buffer, start: int) -> tuple[int, int]:
 
 
 def uvarint(value: int, width: int = 0) -> bytes:
-    """`value` (0 to 2**32 - 1) as an unsigned varint of at least `width` bytes; readers take up to 5.
+    """`value` (0 to 2**32 - 1) as an unsigned varint of at least `width` bytes, at most 5.
 
-    Padding is done with bytes of value 0 whose "more follows" bit is set, which every reader seen (Java, librdkafka,
-    kafka-python) takes.
+    A padded varint sets the "more follows" bit and adds groups of zeros. The readers of Java, librdkafka and
+    kafka-python accept it.
+
+    Errors: Malformed for a value or a width out of range.
     """
     if not 0 <= value <= UVARINT_MAX:
         raise Malformed(f"{value} is no unsigned varint of 32 bits")

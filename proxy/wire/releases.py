@@ -1,8 +1,8 @@
 """The versions of each api in some releases of Kafka, by Kafka's own definitions; requests and responses alike.
 
 Four releases: the last one with ZooKeeper's apis and the old floors, one of 4.0, one of 4.3, and the newest. A test
-compares the table with their `kafka-clients` jars. The table does not say when an api came: one that 3.9.2 has may be
-older. Versions still in development are included.
+compares the table with their `kafka-clients` jars. The table does not say in which release an api appeared: an api of
+3.9.2 may be older. Versions still in development are included.
 """
 
 from functools import cache
@@ -116,7 +116,7 @@ def releases() -> tuple[str, ...]:
 
 
 def versions_in(release: str, key: int) -> range:
-    """The versions of that api that the release has; empty where it lacks the api, or the catalog does.
+    """The versions of that api in the release; empty if the release or the catalog lacks the api.
 
     Errors: ValueError for a release that the table lacks; as `apis.checked`, for the key.
     """

@@ -1,8 +1,7 @@
-"""Kafka's former names, and those of its protocol guide: each leads to today's name.
+"""Kafka's former names, and the names of its protocol guide, with today's name for each.
 
-APIs kept their keys and errors their codes, but some changed their names. Any spelling is found: case, `_`, `-` and
-spaces are ignored, and so are the endings `Request` and `Response` of an API and `Code` of an error. Today's names lead
-to themselves.
+APIs kept their keys and errors their codes, but some changed their names. A lookup ignores case, `_`, `-` and spaces,
+and the endings `Request` and `Response` of an API and `Code` of an error. Today's names map to themselves.
 
 Sources: the protocol guide; `ApiKeys` and `Errors` of the releases from 0.8.2 to 3.9; 0.8's `RequestKeys` and
 `ErrorMapping` (a test compares them).
@@ -52,17 +51,17 @@ FORMER_ERRORS = {
 
 
 def api_today(name: str) -> str | None:
-    """Today's name of an API: "FindCoordinator" for "consumer_metadata_request". None for no API's name."""
+    """Today's name of an API: "FindCoordinator" for "consumer_metadata_request"; None if no API has or had the name."""
     return _found(name, _apis(), ("request", "response"))
 
 
 def message_today(name: str) -> str | None:
-    """Today's name of an embedded message: "ConsumerProtocolAssignment" for "MemberAssignment"; or None."""
+    """Today's name of an embedded message: "ConsumerProtocolAssignment" for "MemberAssignment"; None if unknown."""
     return _found(name, _messages(), ())
 
 
 def error_today(name: str) -> str | None:
-    """Today's name of an error: "NOT_LEADER_OR_FOLLOWER" for "NotLeaderForPartitionCode"; or None."""
+    """Today's name of an error: "NOT_LEADER_OR_FOLLOWER" for "NotLeaderForPartitionCode"; None if unknown."""
     return _found(name, _errors(), ("code",))
 
 

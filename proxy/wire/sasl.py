@@ -1,4 +1,4 @@
-"""SASL tokens: the type of each, whose login it is, and a text without secrets.
+"""SASL tokens: the type of each, the user who logs in, and a text without secrets.
 
 Knows the mechanisms' messages, not where a login begins or ends (`proxy.conversation` does). No value of this module
 holds a secret. Its texts show only the attributes listed here as harmless; everything else that a peer writes is
@@ -9,8 +9,8 @@ KIP-48 (SCRAM with delegation tokens), RFC 7628 (OAUTHBEARER), RFC 2743 (GSSAPI)
     PLAIN          authzid NUL authcid NUL        an empty token
                    password
     SCRAM-*        client-first, client-final     server-first, server-final
-    OAUTHBEARER    the token; 0x01 once it has    an empty token, or JSON with the error
-                   been refused
+    OAUTHBEARER    the token; 0x01 after a        an empty token, or JSON with the error
+                   refusal
     GSSAPI         opaque                         opaque
 """
 
@@ -68,7 +68,7 @@ class Token:
 
 
 def read(mechanism: str | None, token: Buffer, sender: Sender) -> Token:
-    """Reads the token that `sender` sent. Without a mechanism, its shape decides; in doubt it is opaque.
+    """Reads the token that `sender` sent. If `mechanism` is None, the token's shape decides; if in doubt, it is OPAQUE.
 
     Errors: none, whatever the bytes are.
     """
@@ -87,9 +87,9 @@ def principal(mechanism: str | None, token: Buffer) -> str | None:
 
 
 def is_accepted(mechanism: str | None, token: Buffer) -> bool:
-    """True if this token of the server's, which came without an error, ends the login successfully.
+    """True if this token, which the server sent without an error, ends the login successfully.
 
-    False for a mechanism whose tokens don't show that.
+    False for a mechanism whose tokens don't show the success.
     """
     data = bytes(token)
     if mechanism is not None and mechanism.startswith("SCRAM-"):
@@ -108,7 +108,10 @@ def handshake_mechanism(frame: Buffer) -> str | None:
 
 
 class _Reader(NamedTuple):
-    """`mechanism`: that which the token's shape shows; None for SCRAM, whose shape doesn't show the hash."""
+    """Reads one side's tokens of one family. `read` is for a known mechanism, `recognise` for an unknown one.
+
+    `mechanism`: the one that the token's shape shows; None for SCRAM, because its tokens don't show the hash.
+    """
 
     family: str
     sender: Sender
@@ -192,7 +195,7 @@ def _scram_server(data: bytes) -> Token | None:
 
 
 def _attributes(text: str) -> dict[str, str] | None:
-    """SCRAM's list of attributes without repetitions; None for anything else."""
+    """SCRAM's list of attributes; None for any other text, and for a repeated attribute."""
     found = [_ATTRIBUTE.fullmatch(part) for part in text.split(",")]
     attributes = {one[1]: one[2] for one in found if one}
     return attributes if len(attributes) == len(found) else None

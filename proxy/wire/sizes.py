@@ -1,8 +1,8 @@
 """The size of a message with its integers in other encodings: fixed, signed, unsigned, or the best for each field.
 
 Sizes are computed from the values; nothing is encoded. All integers of 16, 32 and 64 bits count in the given encoding,
-elements of arrays too. Other types (int8, uint16, uint32), lengths and counts keep their size. `reencoded` is the
-message with those types: its encoder writes exactly as many bytes.
+elements of arrays too. Other types (int8, uint16, uint32), lengths and counts keep their size. `reencoded` gives the
+message with its integers in these encodings; its encoder writes exactly as many bytes as `sizes` computes.
 Source: KAFKA-9927; `docs/encodings.md` is the study.
 """
 
@@ -49,7 +49,7 @@ def sizes(message: Message, version: int, values: Mapping[str, Any], encoding: s
 
 
 class Sizer:
-    """`sizes` of one message in one version, for many of its values: what depends on these alone is looked up once."""
+    """`sizes` for many values of one message in one version: the message's layout is looked up once."""
 
     def __init__(self, message: Message, version: int) -> None:
         """Errors: ValueError for a version that the message lacks."""
@@ -59,7 +59,7 @@ class Sizer:
         self._types = dict(_types(self._struct, ""))
 
     def sizes(self, values: Mapping[str, Any], encoding: str) -> Sizes:
-        """As the function. Errors: ValueError for an unknown encoding."""
+        """As the function `sizes`. Errors: ValueError for an unknown encoding."""
         if encoding != BEST:
             return self._measured(values, Encoding(encoding))
         preferred = (Encoding.FIXED, Encoding.UNSIGNED, Encoding.SIGNED)
@@ -117,7 +117,7 @@ def _chosen(type_: str, encodings: Encodings, path: str) -> Integer | None:
 
 
 class _Counter:
-    """Adds up the bytes of one message; every method returns those of its own part. `fields`: 0 for absent ones."""
+    """Adds up the bytes of one message; every method returns the bytes of its part. `fields`: 0 for absent fields."""
 
     def __init__(self, encodings: Encodings, paths: Iterable[str]):
         self._requested = encodings
@@ -149,7 +149,7 @@ class _Counter:
         return self._all(slot, [value], path)
 
     def _all(self, slot: Slot, values: Sequence[Any], path: str) -> int:
-        """Values of one type, without their count."""
+        """The bytes of values of one type, without their count."""
         if slot.struct:
             struct, below = slot.struct, path + "."
             return sum([self.struct(struct, value, below) for value in values])
@@ -169,7 +169,7 @@ def _integers(integer: Integer, values: Sequence[int]) -> int:
 
 
 def _length(slot: Slot, value: Sequence[Any] | None) -> int:
-    """The count or length before a value, which may be null."""
+    """The bytes of the count or length before a value, which may be null."""
     if slot.compact:
         return _varint(0 if value is None else len(value) + 1)
     return 2 if slot.type == "string" and not slot.array else 4

@@ -31,14 +31,14 @@ MAX_PER_BYTE = 80
 def decode(push: Mapping[str, Any], *, limit: int = LIMIT, budget: Budget | None = None) -> Values:
     """The metrics in a decoded PushTelemetry request, unfolded to at most `limit` bytes.
 
+    Returns a dict with OTLP's own names: {"resource_metrics": [{"resource": {"attributes": ...}, "scope_metrics":
+    [{"metrics": [{"name": ..., "sum": {"data_points": [...]}}]}]}]}. Attributes are a dict by key, enums their names,
+    times nanoseconds since 1970; absent fields are left out.
+
     `budget`: replaces `limit`; it must have room for the largest values that the unfolded bytes can hold.
 
-    A dict of OTLP's own names: {"resource_metrics": [{"resource": {"attributes": ...}, "scope_metrics": [{"metrics":
-    [{"name": ..., "sum": {"data_points": [...]}}]}]}]}. Attributes are a dict by key, enums their names, times
-    nanoseconds since 1970; absent fields are left out.
-
-    Errors: Malformed (damaged, of an unknown codec), OverBudget; ModuleNotFoundError names the missing
-    extra or package.
+    Errors: Malformed for damaged metrics or an unknown codec; OverBudget; ModuleNotFoundError, which names the missing
+    package.
     """
     codec, data = codec_of(push["compression_type"]), push["metrics"]
     metrics, broken = _otlp()

@@ -1,7 +1,7 @@
-"""How long a response has its client wait for a quota: `throttle_time_ms`, read without a decode.
+"""How long a response makes its client wait for a quota: `throttle_time_ms`, read without a decode.
 
-It stands first in most bodies, where two offsets tell it. In those of Produce and ApiVersions lists stand before it,
-which a projection steps over.
+In most bodies the field comes first, at a fixed offset. In the bodies of Produce and ApiVersions, arrays come before
+it; a projection steps over them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _NO_TAGS = b"\0"
 
 @cache
 def throttle_place(api_key: int, api_version: int) -> int | None:
-    """The offset of the field in a frame without its length, if the header has no tags; None if its place varies."""
+    """The field's offset in a frame without its length, if the header has no tags.
+
+    None if the offset varies, or if the response is unknown or lacks the field.
+    """
     codec = catalog.codec("response", api_key, api_version)
     place = _HEAD + response_header_version(api_key, api_version)
     for slot in layout(codec.message, codec.version).slots if codec else ():
@@ -39,7 +42,10 @@ def throttle_place(api_key: int, api_version: int) -> int | None:
 
 
 def throttle_ms(frame: Buffer, api_key: int, api_version: int) -> int | None:
-    """The wait in ms; None where the response has none, or it can't be read. `frame`: whole, without its length."""
+    """The wait in milliseconds; None if the response lacks the field or can't be read.
+
+    `frame`: the whole response, without its length.
+    """
     place = throttle_place(api_key, api_version)
     has_tags = response_header_version(api_key, api_version) and frame[_HEAD : _HEAD + 1] != _NO_TAGS
     if place is None or has_tags:
@@ -51,7 +57,7 @@ def throttle_ms(frame: Buffer, api_key: int, api_version: int) -> int | None:
 
 
 def _projected(frame: Buffer, api_key: int, api_version: int) -> int | None:
-    """The same by stepping over what stands before the field."""
+    """As `throttle_ms`, by a projection that steps over everything before the field."""
     project = _projection(api_key, api_version)
     if project is None:
         return None

@@ -1,10 +1,10 @@
 """Integers in groups of 7 bits, signed (zigzag) and unsigned, of 16, 32 and 64 bits: single ones and whole arrays.
 
-The lowest group comes first; every byte but the last has its top bit set. At most 3, 5 or 10 bytes. Values are Java's
-shorts, ints and longs in both encodings, so a negative one has an unsigned encoding too: that of its two's complement
-in the type's own width, as Kafka's `ByteUtils.writeUnsignedVarint` does: -1 takes 3, 5 or 10 bytes. Readers take
-encodings that are longer than need be, but not more bytes than the type can need, nor bits beyond its width (Kafka's
-readers drop such bits in silence).
+The lowest group comes first; every byte but the last has its top bit set. An integer takes at most 3, 5 or 10 bytes.
+Values are Java's shorts, ints and longs in both encodings. The unsigned encoding of a negative value is that of its
+two's complement in the type's own width, as in Kafka's `ByteUtils.writeUnsignedVarint`: -1 takes 3, 5 or 10 bytes.
+Readers accept encodings that are longer than necessary, but refuse more bytes than the type can need, and bits beyond
+its width (Kafka's readers drop such bits in silence).
 Offsets in and out, as in `primitives`. Source: KAFKA-9927, Kafka's `ByteUtils`.
 """
 
@@ -74,7 +74,7 @@ def read_many_signed(bits: int, count: int, buf: Buffer, at: int) -> tuple[list[
 
 
 def _all_short(count: int, buf: Buffer, at: int) -> bytes:
-    """The bytes of `count` elements, if each takes one byte; otherwise none."""
+    """The bytes of `count` elements if each takes one byte, otherwise b""."""
     short = bytes(buf[at : at + count])
     return short if len(short) == count and short.isascii() else b""
 
@@ -88,7 +88,7 @@ def _read_many(read: VarintReader, bits: int, count: int, buf: Buffer, at: int) 
 
 
 def skip(max_bytes: int, buf: Buffer, at: int) -> int:
-    """The offset behind an integer of at most `max_bytes` bytes. Errors: Malformed."""
+    """The offset behind an integer of at most `max_bytes` bytes. Errors: Malformed; IndexError at the buffer's end."""
     for end in range(at, at + max_bytes):
         if buf[end] < 0x80:
             return end + 1
@@ -98,7 +98,7 @@ def skip(max_bytes: int, buf: Buffer, at: int) -> int:
 def split(max_bytes: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
     """Steps over an integer that several chunks may share, from its second byte on.
 
-    Returns the chunk, the offset in it behind the integer, and its size. Errors: Malformed, at the end.
+    Returns the chunk, the offset in it behind the integer, and the chunk's size. Errors: Malformed.
     """
     for _ in range(max_bytes - 1):
         while at >= size:

@@ -1,6 +1,6 @@
 """The memory of decoded values, in bytes: CPython's own sizes, rounded up, and doubled for showing them.
 
-Prices come on top of the bytes that were read: those are paid for as a whole when a body is begun.
+These prices come on top of the body's own bytes, which are paid for as a whole before the first value.
 """
 
 from proxy.wire.budget import DEFAULT_BUDGET

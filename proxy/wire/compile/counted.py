@@ -18,9 +18,9 @@ from proxy.wire.language import Message
 
 
 def counted_decoder(message: Message, version: int, *, views: bool = False) -> Callable[..., int]:
-    """`decode(buf, at, spend, message)`: the offset behind. `spend`: what raises where so many bytes are too many.
+    """`decode(buf, at, spend, message)` fills `message` and returns the offset behind it.
 
-    `views`: records are memoryviews of `buf`.
+    `spend(size)` is called with each price, and raises if it is too much. `views`: records are memoryviews of `buf`.
     """
     source = Source(f"decode {message.name} v{version} counted", "def decode(buf, at, spend, message):")
     with reading(source, message, version):
@@ -32,7 +32,7 @@ def counted_decoder(message: Message, version: int, *, views: bool = False) -> C
 
 
 class CountedDecoder(Decoder):
-    """Writes the reading of values into places that are there already."""
+    """Writes lines that read each value straight into its place in a dict or list that exists already."""
 
     def struct(self, struct: Struct, target: str, items: str | None = None) -> str:
         """Reads a struct into the empty dict `target`."""

@@ -14,7 +14,7 @@ from proxy.wire.compile.source import Source
 
 @dataclass(frozen=True, slots=True)
 class _Detour:
-    """A detour that begins behind so many codes, targets and bytes of the pending fields."""
+    """A detour, which begins behind this many codes, targets and bytes of the pending fields."""
 
     when: str
     write: Callable[[], None]
@@ -55,10 +55,10 @@ class Cursor:
         self._before_step.append(write)
 
     def detour(self, code: str, size: int, count: str, when: str, write: Callable[[], None]) -> None:
-        """Reads a count into the variable `count`, and the fields behind it as if the count were followed by nothing.
+        """Reads a count into the variable `count`, and the fields behind it as if there were no counted values.
 
-        If the condition `when` holds, the counted values stand between: `write` writes the reading of these, and the
-        fields behind them are read again. The first reading stays within the buffer, because the values only add bytes.
+        If the condition `when` holds, counted values stand in between: `write` writes the lines that read them, and the
+        fields behind them are read again. The first read stays within the buffer, because the values only add bytes.
         """
         if self._detour:
             self.flush()
@@ -109,7 +109,7 @@ class Cursor:
 
     @contextmanager
     def present(self, slot: Slot) -> Iterator[None]:
-        """The lines written within read a struct; if it is nullable, only where it is not null."""
+        """A context for lines that read a struct; if the struct is nullable, they run only if it is not null."""
         if not slot.nullable:
             yield
             return

@@ -7,10 +7,10 @@ may stay a view of the buffer.
 The written functions are fast because:
 
 - adjacent fixed fields are one `unpack_from`, with the first byte of the length behind them
-- a dict of many fields begins as a copy of one that holds all names, defaults and nulls; values are read into it,
-  in arrays as attributes of an object whose `__dict__` it is: the interpreter remembers where in the dict each stands
+- a dict of many fields begins as a copy of a dict with all names, defaults and nulls, and values are read into it; in
+  arrays the dict is the `__dict__` of an object, and values are set as attributes: the interpreter caches their places
 - structs of fixed size in an array are one `iter_unpack`, if all their tag counts are 0
-- the value of an absent struct is shared: a partition of Fetch has three that nearly always are absent
+- the value of an absent struct is shared: a partition of Fetch has three structs that are nearly always absent
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,8 +25,8 @@ from proxy.wire.compile.runtime import READY, READY_BY_CODE, Absent
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
 
-# From so many fields on, copying a dict and setting its values is faster than a display; in arrays from fewer fields
-# on, because the elements share the object that sets the values.
+# From this number of fields on, copying a dict and setting its values is faster than a dict display; in arrays the
+# number is lower, because the elements share the object that sets the values.
 COPIED, COPIED_IN_ARRAY = 8, 5
 
 # A nullable value is often empty: metadata of offsets, records of a partition without new ones.
@@ -281,7 +281,7 @@ class Decoder:
 
     @contextmanager
     def _each(self, slot: Slot, target: str, loop: str) -> Iterator[tuple[str, str | None]]:
-        """The lines written within read one element. Gives its variable, and that of the `Items` of a wide struct."""
+        """A context for lines that read one element. Gives its variable, and that of the `Items` of a wide struct."""
         self.source.line(f"{target} = []")
         element, items = self.source.fresh(slot.name), None
         if slot.struct and _width(slot.struct) >= COPIED_IN_ARRAY:
@@ -327,14 +327,14 @@ class Decoder:
 
 
 def _long(slot: Slot) -> str:
-    """The expression for length and offset, if `n` has only the first of several bytes, or a forbidden 0."""
+    """The expression for length and offset, if `n` is only the first of several bytes, or a forbidden 0."""
     if slot.type == "string" and not slot.array:
         return "long_text_or_null(buf, at)" if slot.nullable else "long_text(buf, at)"
     return "read_uvarint(buf, at - 1)" if slot.nullable else "long(buf, at)"
 
 
 def _is_usually_null(slot: Slot) -> bool:
-    """True for arrays of structs that are null if empty, like a fetched partition's aborted transactions."""
+    """True for nullable arrays of structs, such as a fetched partition's aborted transactions: they are mostly null."""
     return slot.array and slot.nullable and slot.struct is not None and slot.tag is None
 
 

@@ -19,7 +19,7 @@ from proxy.wire.language import Message
 
 
 def encoder(message: Message, version: int, *, pieces: bool = False) -> Callable[..., Any]:
-    """`encode(values) -> bytes`. `pieces`: -> `Pieces`, with the records uncopied."""
+    """`encode(values) -> bytes`. `pieces`: the function returns `Pieces`, and does not copy the records."""
     source, struct = Source(f"encode {message.name} v{version}", "def encode(values):"), layout(message, version)
     source.constant("misfit", partial(misfit, struct))
     with source.block("try:"):
@@ -36,7 +36,7 @@ class Encoder:
     """Writes the lines that encode values; adjacent fixed fields are packed together."""
 
     def __init__(self, source: Source, *, pieces: bool = False):
-        """`pieces`: records may be `Pieces`, and stay so."""
+        """`pieces`: records may be `Pieces`, which are not joined."""
         self.source, self._pieces = source, pieces
         self._put = ""
         self._codes: list[str] = []
@@ -44,7 +44,7 @@ class Encoder:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """The bytes of the lines written within go to a list of that name."""
+        """A context: the lines written within append their bytes to a list of that name."""
         before, self._put = self._put, self.source.fresh(f"put_{name}")
         self.source.line(f"{name} = []")
         self.source.line(f"{self._put} = {name}.append")

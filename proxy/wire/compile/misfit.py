@@ -1,6 +1,6 @@
 """Finds the value that does not fit its field, after an encoder has failed; so speed does not matter here.
 
-The text names types, and numbers that are out of range, but no other value: it may be a secret.
+The text names types, and numbers that are out of range, but no other value, because a value may be a secret.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from proxy.wire.integers import limits
 
 
 def misfit(struct: Struct, values: Any, path: str = "") -> str | None:
-    """The path of the first value that does not fit, and why: "topics[3].name: int is no string"; or None."""
+    """The path of the first value that does not fit, and why: "topics[3].name: int is no string"; None if all fit."""
     if not isinstance(values, Mapping):
         return f"{path or 'the message'}: {type(values).__name__} is no mapping"
     if unknown := values.keys() - struct.names - {"_tags"}:

@@ -2,8 +2,8 @@
 
 There are two forms, over a frame from its length on. The form for a whole frame takes the frame's start and end. The
 form for pieces is a generator like that of a walk (`walker`): it is sent pieces, keeps none of them, and yields None
-to ask for the next. Both answer (codes other than 0 in wire order, whether these are all), and how a frame is cut does
-not change the answer.
+to ask for the next. Both answer with the codes other than 0 in wire order, and with True if these are all codes. The
+cuts of a frame do not change the answer.
 
 All elements of arrays and entries of tag buffers are counted; after `max_elements` of them reading stops, so that an
 invented count takes no time. Reading also stops behind the last code of the last element, if only a group's members or
@@ -25,7 +25,7 @@ from proxy.wire.language import Message
 
 
 def prober(message: Message, version: int, header: int, max_elements: int) -> Callable[..., Any]:
-    """`probe(buf, at, size)` -> (codes, whether all), for a whole frame at `buf[at:size]`.
+    """`probe(buf, at, size)` -> (codes, True if these are all), for a whole frame at `buf[at:size]`.
 
     `header` is the response header's version. The function raises Truncated and Malformed.
     """
@@ -40,7 +40,7 @@ def prober(message: Message, version: int, header: int, max_elements: int) -> Ca
 
 
 def prober_in_pieces(message: Message, version: int, header: int, max_elements: int) -> Callable[..., Any]:
-    """`probe() -> generator`. A frame that ends before the answer is truncated."""
+    """`probe() -> generator`. The frame was truncated if it ends before the generator answers."""
     source = Source(f"probe {message.name} v{version} in pieces", "def probe():")
     source.line("buf = yield")
     source.line("at, size = 0, len(buf)")
@@ -98,7 +98,7 @@ class _Prober:
         self.source.line(f"{self._how} codes, {is_all}")
 
     def _struct(self, struct: Struct, is_last: bool) -> None:
-        """`is_last`: behind this struct, only further elements of its array can have codes."""
+        """Writes the lines for a struct. `is_last`: only further elements of its array can have codes behind it."""
         self._slots(struct, struct.slots, is_last)
         if any(map(_leads, struct.tagged)):
             self._tags(struct)

@@ -24,7 +24,7 @@ TAGS = "tags"
 
 @dataclass(slots=True)
 class _Wanted:
-    """A chosen field, with `found` as the list of its finds, or a field on the way to one."""
+    """A chosen field, or a field on the way to one. `found`: the variable of a chosen field's list of finds."""
 
     found: str | None = None
     below: dict[str, "_Wanted"] = field(default_factory=dict)

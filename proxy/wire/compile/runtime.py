@@ -40,7 +40,7 @@ READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s
 SHORT = [bytes([value]) for value in range(128)]
 
 
-# What an encoder of pieces takes as it is.
+# The types of records that an encoder of pieces uses as they are.
 WHOLE = frozenset({bytes, Pieces})
 
 
@@ -169,7 +169,7 @@ def unfit(fault: Exception, api: str, version: int, misfit: str | None) -> WireE
 
 
 def plain(value: Buffer | Pieces) -> Buffer:
-    """Any buffer as bytes: the length of a memoryview counts items, which may be wider than a byte."""
+    """The value as a buffer of single bytes: the `len()` of a memoryview counts items, which may be wider."""
     if isinstance(value, Pieces):
         return bytes(value)
     view = memoryview(value)
@@ -177,7 +177,7 @@ def plain(value: Buffer | Pieces) -> Buffer:
 
 
 def uuid(value: Buffer) -> bytes:
-    """Checks the length: `struct` would silently pad or cut the value."""
+    """The 16 bytes of an id. Errors: Malformed for another length, which `struct` would silently pad or cut."""
     if type(value) is not bytes:
         value = bytes(plain(value))
     if len(value) != 16:
@@ -213,7 +213,7 @@ def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, Buffer] | N
 
 
 def unknown_tag(tag: int) -> WireError:
-    """The error of a search for an unknown tagged field, or one that holds more than its value."""
+    """A search's error for an unknown tagged field, or for a tagged field whose size is not its value's."""
     return Malformed(f"tag {tag} holds what its message does not have")
 
 
@@ -222,7 +222,7 @@ SplitRead = tuple[int, Buffer, int, int]
 
 
 def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, SplitRead]:
-    """The rest of a varint of several bytes, of which `n` is the first. Errors: Malformed, at the end."""
+    """Completes a varint of several bytes whose first byte is `n`. Errors: Malformed, with the offset behind it."""
     first = bytes([n])
     while first[-1] > 0x7F and len(first) < 5:
         while at >= size:

@@ -20,7 +20,7 @@ from proxy.wire.plain_settings import PLAIN_SETTINGS
 
 NAME, FLAG = "name", "is_sensitive"
 SECRET, SENSITIVE = "secret", "sensitive"
-# longer names are never plain settings'
+# no plain setting has a longer name
 LONGEST_NAME = max(map(len, PLAIN_SETTINGS))
 # a frame's length and its correlation id; before the latter, a request has its api's key and version
 REQUEST_HEAD, RESPONSE_HEAD = 12, 8

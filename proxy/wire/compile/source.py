@@ -14,7 +14,7 @@ from typing import Any
 from proxy.wire import varints
 from proxy.wire.compile import runtime
 
-# Names that the written functions use themselves; a field of such a name gets another variable.
+# Names that the written functions use themselves; the variable of a field with such a name gets a number.
 TAKEN = frozenset(
     {"at", "buf", "codes", "decode", "encode", "end", "fault", "left", "misfit", "n", "probe", "project", "row", "rows"}
     | {"bytes", "len", "list", "range", "size", "spans", "spend", "start", "str", "type", "values", "walk", "whole"}
@@ -61,7 +61,7 @@ class Source:
         return found
 
     def constant(self, name: str, value: object) -> str:
-        """The name of `value` in the function; equal values share a name."""
+        """Makes `value` known to the function as `name`; returns the name."""
         self.constants[name] = value
         return name
 

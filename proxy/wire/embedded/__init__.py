@@ -1,4 +1,4 @@
-"""Messages inside messages: those in bytes fields, internal topics and control batches.
+"""Messages inside messages: in bytes fields, internal topics and control batches.
 
 Imported only when needed. The `.kafka` files beside this one hold the layouts, in the language of `messages/README.md`,
 grouped by container. An embedded message's bytes begin with a version, which belongs to the container. Words of this
@@ -19,7 +19,7 @@ room:
     >>> embedded.codec("PartitionRecord", 2)
     <Codec PartitionRecord v2>
 
-Bytes that can't be read raise `WireError`, as everywhere in `wire`.
+Bytes that can't be read raise `WireError`, as elsewhere in `wire`.
 """
 
 from proxy.wire.embedded.blobs import Embedded, Unknown, decode_blob, encode_blob

@@ -27,7 +27,7 @@ ONLY_GROW = frozenset(
     {"ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ConnectWorkerState", "ConnectAssignment"}
     | {"ControlRecordTypeSchema", "EndTxnMarker"}
 )
-# Fields that may be missing at the end: the first of them, and the bytes of the defaults from there on. Connect's
+# Fields that may be missing at the end: the first missing field, and the bytes of the defaults from it on. Connect's
 # readers "tolerate missing fields with defaults".
 NULL, NO_DELAY = b"\xff\xff\xff\xff", b"\0\0\0\0"
 MISSING = {
@@ -89,7 +89,7 @@ def decode_at(name: str, version: int, data: Buffer, at: int, budget: Budget | N
 
 
 def _decode_short(found: Codec, data: bytes, at: int, *, budget: Budget | None) -> tuple[Values, int]:
-    """Decodes a message that may lack its last fields, but no part of a field."""
+    """Decodes a message that may lack whole fields at its end. Errors: Truncated if it ends inside a field."""
     try:
         return found.decode(data, at, budget=budget)
     except Truncated:

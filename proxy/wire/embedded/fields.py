@@ -85,9 +85,10 @@ STREAMS_DATA = {Content.SUBSCRIBED_DATA: "SubscriptionInfoData", Content.ASSIGNE
 
 
 class Around(NamedTuple):
-    """Facts about a blob from the message around it. `asked`: api key and version of a forwarded response's request.
+    """Facts about a blob from the message around it.
 
-    `budget`: pays for the values; None: a new one for each blob.
+    `protocol`: the assignor's name. `asked`: api key and version of the request that a forwarded response answers.
+    `budget`: pays for the values; None means a new one for each blob.
     """
 
     protocol_type: str | None = None

@@ -1,12 +1,12 @@
-"""Records of internal topics and of control batches: the messages in their keys and values, and how these are numbered.
+"""Records of internal topics and of control batches: the messages in their keys and values, and their type numbers.
 
     log                                          key                     value
     __consumer_offsets, __transaction_state,     int16 type, its body    int16 version, its body
     __share_group_state
     __cluster_metadata, __remote_log_metadata    none                    unsigned varints: frame version 1, type,
                                                                          version; then its body
-    control batches of any partition             int16 version, type     its body; where a version is no field of it,
-                                                                         behind an int16 version
+    control batches of any partition             int16 version, type     its body, which begins with its version;
+                                                                         EndTxnMarker: int16 version, its body
 
 Key and value have the same type number. A value of null is a tombstone: it deletes the key's entry. Bytes behind a
 body are kept in `Embedded.rest`. Source: Kafka's `CoordinatorRecordSerde`, `AbstractApiMessageSerde`,
@@ -23,9 +23,9 @@ from proxy.wire.errors import naming
 from proxy.wire.primitives import Buffer, read_uvarint
 
 INT16_SIZE = 2
-# the only one; another version would have another layout
+# the only frame version; another one would have another layout
 FRAME_VERSION = 1
-# `EndTxnMarker` stands for both: only the type shows how the transaction ended
+# `EndTxnMarker` is the value of types 0 and 1: only the type shows how the transaction ended
 CONTROL_TYPES = {
     0: "EndTxnMarker",
     1: "EndTxnMarker",
@@ -40,7 +40,7 @@ MARKER = "EndTxnMarker"
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record's key and value. `key` is None where the log has none, `value` None for a tombstone."""
+    """A record's key and value. `key` is None if the log has no keys, `value` None for a tombstone."""
 
     key: Embedded | Unknown | None
     value: Embedded | Unknown | None

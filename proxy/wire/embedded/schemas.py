@@ -24,7 +24,7 @@ def _by_name() -> dict[str, Message]:
 
 
 def names() -> tuple[str, ...]:
-    """All embedded messages by Kafka's names, grouped by where they live: "ConsumerProtocolSubscription", ..."""
+    """Kafka's names of all embedded messages, grouped by container: "ConsumerProtocolSubscription", ..."""
     return tuple(_by_name())
 
 

@@ -1,13 +1,13 @@
-"""Kafka 0.7's dialect. Only the length in front of a frame is that of later versions.
+"""Kafka 0.7's dialect. It shares only the length in front of a frame with later versions.
 
     messages    the log's messages: magic 0 and 1, compressed ones, those that a fetch has cut; offsets are bytes
     requests    PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS
-    responses   the three types, read by their requests
+    responses   the responses to FETCH, MULTIFETCH and OFFSETS, each read by its request
     zookeeper   brokers' registrations, clients' watches, the assignment of partitions
 
-A proxy reads `request_head` and `response_head` of bytes that are still arriving (None: too few), then only frames.
-PRODUCE and MULTIPRODUCE are never answered; responses to the rest come in the order of their requests, so pairing is a
-queue of the requests whose `awaits_response` is true:
+A proxy reads `request_head` and `response_head` from bytes that are still arriving (None means too few bytes), and
+everything else from whole frames. PRODUCE and MULTIPRODUCE are never answered. Responses to the others come in the
+order of their requests, so pairing is a queue of the requests whose `awaits_response` is true:
 
     >>> from proxy.wire import kafka07
     >>> head = kafka07.request_head(b"\\0\\0\\0\\x19\\0\\1\\0")

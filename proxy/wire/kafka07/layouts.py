@@ -10,8 +10,10 @@ from proxy.wire.kafka07.requests import RequestType
 
 
 class Field(NamedTuple):
-    """`type`: "int16" and so on, "string" (UTF-8, behind its length as an int16), "[]" for an array, which has `fields`
-    or elements of that type. `size`: how the end of an array is found. `about`: the meaning of the value.
+    """One field of a request, a response or a message.
+
+    `type`: "int16" and so on; "string" (UTF-8, behind its length as an int16); "[]" for an array of structs, whose
+    fields are `fields`; "[]int64" for an array of integers. `size`: where an array ends. `about`: the value's meaning.
     """
 
     name: str

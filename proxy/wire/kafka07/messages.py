@@ -11,11 +11,11 @@
 - A fetch ends where `max_size` bytes end: in the middle of a message, of its header, of its length. That is no error:
   `read` and `shallow` yield the whole messages, `tail` describes the cut one. A fetch never crosses into the next
   segment of the log, so few messages don't mean the end of the log.
-- A nested message has no position of its own in the log: its offset is the wrapper's, and a consumer that goes on
-  behind any but the last nested message fetches the wrapper again. So `next_offset` is the wrapper's own offset for all
-  nested messages but the last, whose `next_offset` is the one behind the wrapper. Consumers of 0.7 see only
-  `next_offset`, and call it the message's offset.
-- Wrappers may hold wrappers: a broker takes them as they are, and consumers read them. Producers write one level.
+- A nested message has no position of its own in the log; its offset is the wrapper's. A consumer that continues behind
+  a nested message fetches the wrapper again, unless that message was the last one. So the `next_offset` of the last
+  nested message is the offset behind the wrapper, and that of all others is the wrapper's own offset. Consumers of 0.7
+  see only `next_offset`, and call it the message's offset.
+- Wrappers may hold wrappers: a broker accepts them as they are, and consumers read them. Producers write one level.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,8 +38,10 @@ _HEADS = (Struct(">bI"), Struct(">bbI"))
 
 
 class LogMessage(NamedTuple):
-    """`offset`: of the message in the log; `next_offset`: where reading goes on; `checksum` as sent, 0 to 2**32 - 1;
-    `attributes` is 0 with magic 0; `payload` as in the log.
+    """A message of the log.
+
+    `offset`: of the message in the log. `next_offset`: where a consumer continues. `checksum`: as sent, 0 to 2**32 - 1.
+    `attributes`: 0 with magic 0. `payload`: as in the log.
     """
 
     offset: int
@@ -71,11 +73,13 @@ class Cut(Enum):
 
 
 class Tail(NamedTuple):
-    """The end of a stretch of the log. `whole`: bytes of whole messages, so the next fetch begins at the stretch's
-    offset plus `whole`; `cut`: the place where the message behind them is cut; `needs`: the size of that message with
-    its length, None if its length is cut.
+    """The end of a stretch of the log.
 
-    A fetch that has only a cut message was too small: it needs `needs` bytes at least.
+    `whole`: the bytes of whole messages; the next fetch begins at the stretch's offset plus `whole`. `cut`: the place
+    where the message behind them is cut. `needs`: the size of that message, its length included; None if there is no
+    cut message or its length is cut.
+
+    A fetch that has only a cut message was too small: it needs at least `needs` bytes.
     """
 
     whole: int
@@ -84,7 +88,7 @@ class Tail(NamedTuple):
 
 
 def shallow(buf: Buffer, offset: int = 0) -> Iterator[LogMessage]:
-    """The whole messages of a stretch of the log, wrappers as wrappers; checksums are not checked.
+    """The whole messages of a stretch of the log. Wrappers are not unfolded, and checksums are not checked.
 
     `offset`: of the stretch's first byte in the log. Errors: Malformed.
     """
@@ -109,12 +113,12 @@ def read(
 ) -> Iterator[LogMessage]:
     """The whole messages of a stretch of the log as consumers see them: the nested messages instead of wrappers.
 
-    `offset`: of the stretch's first byte in the log; `limit`: bytes to which one wrapper may unfold, with all nested
-    in it; `budget`: pays for all wrappers instead. The nested messages' offsets: see above. An empty wrapper yields
-    nothing; `tail` counts it as whole.
+    `offset`: of the stretch's first byte in the log. `limit`: the bytes to which one wrapper may unfold, nested
+    wrappers included. `budget`: pays for all wrappers, in place of `limit`. The module's text explains the offsets of
+    nested messages. An empty wrapper yields nothing; `tail` counts it as whole.
 
-    Errors: OverBudget, Malformed (also for a checksum that doesn't fit, unless `check_crc` is off); `offset` of the
-    error is the message's or the wrapper's place in `buf`.
+    Errors: OverBudget, Malformed (also for a checksum that doesn't fit, unless `check_crc` is off). The error's
+    `offset` is the position of the message or its outermost wrapper in `buf`.
     """
     for message in shallow(buf, offset):
         try:
@@ -128,7 +132,7 @@ def read(
 
 
 def _placed(message: LogMessage, contents: Iterator[LogMessage]) -> Iterator[LogMessage]:
-    """The nested messages with the wrapper's offset; `next_offset` is the wrapper's too, but for the last of them."""
+    """The nested messages with the wrapper's offset, which is also the `next_offset` of all but the last of them."""
     latest = None
     for content in contents:
         if latest is not None:
@@ -195,8 +199,9 @@ def _magic(magic: int, at: int) -> int:
 
 
 def message(payload: bytes, *, magic: int = 1, codec: Compression = Compression.NONE) -> bytes:
-    """One message of a log, its length in front. With a codec, `payload` must be compressed already (`compressed` does
-    both).
+    """One message of a log, with its length in front.
+
+    With a codec, `payload` must be compressed already; `compressed` compresses messages and writes the wrapper.
 
     Errors: ValueError for a magic or a codec that 0.7 doesn't have, Malformed for a payload too long.
     """
@@ -205,7 +210,7 @@ def message(payload: bytes, *, magic: int = 1, codec: Compression = Compression.
 
 
 def message_set(payloads: Iterable[bytes], *, magic: int = 1) -> bytes:
-    """Messages one behind the other, as in a PRODUCE."""
+    """The messages with these payloads, one behind the other, as in a PRODUCE. Errors: as `message`."""
     return b"".join(message(payload, magic=magic) for payload in payloads)
 
 
@@ -216,7 +221,7 @@ def compressed(messages: bytes, codec: Compression) -> bytes:
 
 
 def _attributes(magic: int, codec: Compression) -> tuple[int, ...]:
-    """The attributes byte, which only magic 1 has."""
+    """The attributes byte of magic 1, () for magic 0. Errors: ValueError, as `message`."""
     if not 0 <= magic < len(_HEADS) or codec not in CODECS[: COMPRESSION_MASK if magic else 1]:
         raise ValueError(f"no message of 0.7 has magic {magic} and is compressed with {codec.value}")
     return (CODECS.index(codec),) if magic else ()

@@ -1,4 +1,4 @@
-"""Error codes of 0.7's responses as they arrive, in bounded time, as `compile.prober` finds those of later versions.
+"""Finds the error codes of 0.7's responses as they arrive, in bounded time. `compile.prober` serves later versions.
 
 A response begins with its code; a MULTIFETCH response has one more in front of each part's messages.
 """
@@ -15,8 +15,8 @@ from proxy.wire.primitives import Buffer
 def code_pieces(request_type: RequestType, max_parts: int) -> Generator[tuple[list[int], bool] | None, Buffer, None]:
     """A generator that is sent a response's pieces, from its length on.
 
-    It yields None to ask for the next piece, and finally the codes other than 0 and whether these are all: only
-    `max_parts` of a MULTIFETCH's parts are read. Errors: Malformed.
+    It yields None for the next piece, and finally the codes other than 0, with True if these are all codes: it reads at
+    most `max_parts` parts of a MULTIFETCH response. Errors: Malformed.
     """
     buf = yield None
     at, size = 0, len(buf)

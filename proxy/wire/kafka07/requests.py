@@ -109,10 +109,10 @@ class MultiProduce:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Up to `max_number` offsets at which a segment of the log begins, those from before `time`, latest first.
+    """Asks for up to `max_number` offsets where segments of the log begin: those from before `time`, latest first.
 
-    `time`: milliseconds since the epoch, LATEST or EARLIEST. A segment's time is its file's last change, and that of
-    the log's end is now (s), so the answer is as coarse as the segments.
+    `time`: milliseconds since the epoch, LATEST or EARLIEST. A segment's time is the last change of its file, and the
+    time of the log's end is now (s), so the answer is as coarse as the segments.
     """
 
     type: ClassVar = RequestType.OFFSETS
@@ -124,7 +124,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRequest:
-    """A request of no type that 0.7 has: a value, not an error. A 0.7 broker closes the connection."""
+    """A request of a type that 0.7 doesn't have: a value, not an error. A 0.7 broker closes the connection."""
 
     number: int
     body: bytes
@@ -147,7 +147,7 @@ class RequestHead(NamedTuple):
 
     @property
     def awaits_response(self) -> bool | None:
-        """True if a response will come; None for an unknown type: later responses can't be paired any more."""
+        """True if a response will come; None for an unknown type, after which no response can be paired."""
         return None if self.type is None else self.type.awaits_response
 
 

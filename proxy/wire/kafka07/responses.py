@@ -51,7 +51,7 @@ def error_name(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """`messages`: a stretch of the log, its end cut anywhere (`messages.read`, `messages.tail`)."""
+    """`messages`: a stretch of the log, which may end inside a message (`messages.read`, `messages.tail`)."""
 
     error_code: int
     messages: bytes = b""
@@ -67,7 +67,7 @@ class MultiFetchResponse:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsResponse:
-    """`offsets`: latest first; None if the response ends behind its error code."""
+    """The response to OFFSETS. `offsets`: latest first; None if the response ends behind its error code."""
 
     error_code: int
     offsets: tuple[int, ...] | None = None
@@ -107,7 +107,7 @@ def decode_response(frame: Buffer, request: Request | UnknownRequest) -> Respons
 
 
 def decode_response_to(frame: Buffer, request_type: RequestType) -> Response:
-    """The response to a request of this type; a MULTIFETCH's parts are those in the frame.
+    """The response to a request of this type. Of a MULTIFETCH, all parts in the frame are read.
 
     Errors: as `decode_response`.
     """
@@ -117,7 +117,7 @@ def decode_response_to(frame: Buffer, request_type: RequestType) -> Response:
 
 
 def _decoded(frame: Buffer, request_type: RequestType, count: int | None) -> Response:
-    """`count`: the number of the request's fetches, if known."""
+    """Reads a response. `count`: the number of the request's fetches; None if unknown."""
     with naming(f"0.7 {request_type.name} response"):
         (error_code,) = take(INT16, frame, 0)
         if request_type is RequestType.MULTIFETCH:
@@ -130,7 +130,7 @@ def _decoded(frame: Buffer, request_type: RequestType, count: int | None) -> Res
 def error_codes(frame: Buffer, request_type: RequestType, *, budget: Budget | None = None) -> list[int] | None:
     """The codes other than 0 in a response, in wire order, those of a MULTIFETCH's parts included.
 
-    None if the response can't be read, or the type has none. `budget`: pays for the codes.
+    None if the response can't be read, or if requests of this type have no response. `budget`: pays for the codes.
 
     Errors: OverBudget.
     """
@@ -164,7 +164,7 @@ def _ends_with_error(frame: Buffer, error_code: int) -> bool:
 
 
 def _parts(frame: Buffer, count: int | None, error_code: int) -> Iterator[FetchResponse]:
-    """`count`: the number of the request's fetches, if known."""
+    """The parts of a MULTIFETCH response. `count`: the number of the request's fetches; None: up to the frame's end."""
     if _ends_with_error(frame, error_code):
         return
     at, number = INT16.size, 0

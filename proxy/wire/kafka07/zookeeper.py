@@ -1,4 +1,4 @@
-"""How brokers, producers and consumers of 0.7 find each other: paths and values in ZooKeeper, and rules, all pure.
+"""How brokers, producers and consumers of 0.7 find each other: paths, values and rules of ZooKeeper, as pure functions.
 
     path                                                   value                        lives as long as
     /brokers/ids/[broker]                                  creator:host:port            the broker's session
@@ -14,7 +14,7 @@ ids are integers, not necessarily consecutive, and a broker keeps its id when it
 broker that has died may stay registered for some seconds.
 
 Clients dial the address in `/brokers/ids/[broker]`, so a proxy must put its own there.
-(s): see `proxy.wire.kafka07`. Everything else is the page's and brod's.
+(s): see `proxy.wire.kafka07`. Everything else comes from the page and from brod.
 """
 
 from collections.abc import Iterable, Mapping
@@ -135,20 +135,21 @@ def producer_watches(topic: str) -> tuple[str, ...]:
 def consumer_watches(group: str, topic: str) -> tuple[str, ...]:
     """The nodes whose children a consumer watches; with each change the partitions are split again.
 
-    They are: the group's members, the brokers, the topics, and the brokers of this topic, as in brod (the page has lost
-    the passage). 0.7's own consumer watches only the first and the last (s). The last node exists only once the topic
-    does, hence the watch on the topics.
+    They are the group's members, the brokers, the topics, and the brokers of this topic, as in brod (the page lacks the
+    passage). 0.7's own consumer watches only the first and the last of them (s). The last node does not exist before
+    the topic does, hence the watch on the topics.
     """
     return consumer_ids_path(group), BROKER_IDS, BROKER_TOPICS, topic_path(topic)
 
 
 def producer_pool(brokers: Iterable[int], partitions: Mapping[int, int]) -> tuple[BrokerPartition, ...]:
-    """All partitions that a producer may send a topic's messages to, sorted by broker and partition. Producers choose
-    one at random, or by a hash as the index into this order.
+    """All partitions to which a producer may send a topic's messages, sorted by broker and partition.
 
-    `brokers`: the children of `/brokers/ids`; `partitions`: for each child of `/brokers/topics/[topic]` its number of
-    partitions. A broker without the topic is sent to at partition 0, which every broker has: the first message makes it
-    create the topic and publish its number of partitions. A broker that is registered only for the topic has no
+    Producers choose one at random, or use a hash as the index into this order.
+
+    `brokers`: the children of `/brokers/ids`. `partitions`: for each child of `/brokers/topics/[topic]` its number of
+    partitions. A broker without the topic counts with partition 0, which every broker has: on the first message it
+    creates the topic and publishes its number of partitions. A broker that is registered only for the topic has no
     address, and is left out.
 
     brod applies this rule to each broker, as the page says; 0.7's own producer takes partition 0 of all brokers, but
@@ -164,8 +165,8 @@ def producer_pool(brokers: Iterable[int], partitions: Mapping[int, int]) -> tupl
 class Order(Enum):
     """The order of partitions before they are split. The two orders differ from ten brokers or partitions on.
 
-    All consumers of a group must agree: NUMBER is brod's and what the page's examples show (0-2 before 0-10), TEXT is
-    that of 0.7's own consumer (0-10 before 0-2; s).
+    All consumers of a group must use the same order. NUMBER is that of brod and of the page's examples (0-2 before
+    0-10), TEXT that of 0.7's own consumer (0-10 before 0-2; s).
     """
 
     NUMBER = "number"

@@ -22,9 +22,9 @@ Words of this room:
 `batches` reads only headers; `read` all records; `read_batch` those of one batch. Bytes that can't be read raise
 `Malformed` with its offset, `api` "records" and the magic as `version`, and no other error. A batch that would unfold
 to more than `limit` bytes, or all batches to more than a `Budget` allows, raise `OverBudget`. A batch of magic 2 is
-unfolded piece by piece while its records are iterated. Memory: one such piece, a few hundred records, and at most 2**20
-headers of a record; but for a wrapper all its messages, up to ten times the bytes that it unfolds to. Not imported with
-`proxy.wire`, and codec libraries only when their codec is met.
+unfolded piece by piece while its records are iterated, and takes the memory of one such piece, a few hundred records,
+and at most 2**20 headers of a record. A wrapper takes the memory of all its messages: up to ten times the bytes that it
+unfolds to. `proxy.wire` does not import this room; a codec's library is imported on its first use.
 """
 
 from proxy.wire.records.batch import Batch, batches, partial

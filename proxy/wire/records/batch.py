@@ -30,7 +30,7 @@ from proxy.wire.records.kinds import (
 NAME = "records"
 # offset, size: the bytes before those that the size counts
 LOG_OVERHEAD = 12
-# the first place from which the format is known
+# the offset of the magic, which names the format
 MAGIC_AT = 16
 # base offset, size, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id and
 # epoch, base sequence, count
@@ -52,8 +52,7 @@ INT64_END = 1 << 63
 
 
 class Batch(NamedTuple):
-    """A batch's header; for a message (magic 0 and 1) those fields that it has. Positions count from the buffer's
-    start.
+    """A batch's header; for a message (magic 0 and 1) the fields that it has. Positions count from the buffer's start.
 
     Lists of batches are long, so this is a tuple; rarer values are properties.
     """
@@ -81,19 +80,19 @@ class Batch(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The source of the records' time: LOG_APPEND is `max_timestamp`, for all of them. Magic 0 has none."""
+        """The source of the records' timestamps. With LOG_APPEND, `max_timestamp` is that of every record."""
         if self.magic == 0:
             return TimestampType.NONE
         return TimestampType.LOG_APPEND if self.attributes & LOG_APPEND_BIT else TimestampType.CREATE
 
     @property
     def transactional(self) -> bool:
-        """True if the records count only once their producer's transaction is committed."""
+        """True if the records are part of a transaction, and count only once it is committed."""
         return self.magic > 1 and bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def control(self) -> bool:
-        """True if the records are the brokers' own and no user data."""
+        """True if brokers wrote the records for themselves; they are no user data."""
         return self.magic > 1 and bool(self.attributes & CONTROL_BIT)
 
     @property
@@ -121,7 +120,7 @@ def partial(buf: Buffer, at: int = 0, end: int | None = None) -> int:
 
 
 def whole(buf: Buffer, at: int, end: int) -> int | None:
-    """The end of the batch at `at`; None if it is incomplete."""
+    """The end of the batch at `at`; None if it is incomplete. Errors: Malformed."""
     if end - at < LOG_OVERHEAD:
         return None
     (size,) = SIZE.unpack_from(buf, at + 8)

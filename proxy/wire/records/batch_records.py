@@ -17,8 +17,8 @@ from proxy.wire.records.kinds import TimestampType
 from proxy.wire.records.record import CHUNK, Headers, Raw, int64, with_control
 from proxy.wire.varints import read_signed
 
-# Tables by a varint's first byte, because CPython looks a number up in a third of the time of shifting it. Here: the
-# value of a one-byte varint that is not negative, otherwise None
+# Tables by a varint's first byte, because CPython looks a number up in a third of the time that a shift takes. SHORT
+# has the value of a one-byte varint that is not negative, otherwise None
 SHORT = tuple(byte >> 1 if not byte & 129 else None for byte in range(256))
 # the distance from a one-byte length to the end of its value
 AHEAD = tuple(None if size is None else 1 + size for size in SHORT)
@@ -36,22 +36,22 @@ TAME = 1 << 62
 MAX_HEADERS = 1 << 20
 
 
-# A record of more headers begins a chunk, and is paid for. A chunk full of records with fewer fits the memory.
+# A record with more headers begins a chunk, and the allowance pays for it. Records with fewer never make a large chunk.
 FEW_HEADERS = 100
 # The memory of a header: a pair, its name and its value.
 HEADER_COST = 160
 
 
 class _ManyHeaders(Exception):
-    """A record of many headers follows others: it begins the next chunk."""
+    """A record of many headers follows other records; it must begin the next chunk."""
 
 
 def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Iterator[list[Raw]]:
-    """The records in `pieces`, a few hundred at a time; records before damage come before its error.
+    """The records in `pieces`, a few hundred at a time. Records in front of damaged data come before its error.
 
     `allowance`: pays for records of many headers.
 
-    Errors: Malformed, its offset counted in the data that the pieces make; OverBudget; those of the pieces.
+    Errors: Malformed, its offset counted over all pieces; OverBudget; the errors of the iterator `pieces`.
     """
     # the window: plain data from `start` on, as far as it has been unfolded
     data, start = next(pieces, b""), 0
@@ -73,9 +73,9 @@ def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Itera
 
 
 def _moved(data: bytes, at: int, pieces: Iterator[bytes]) -> bytes | None:
-    """The next window: the record at `at`, and as many bytes as this window held.
+    """The next window: it begins with the record at `at`, and adds at least as many bytes as this window held.
 
-    None if the record was whole already, or there are no more pieces.
+    None if the record was whole already, or if there are no more pieces.
     """
     missing = _missing(data, at)
     if missing <= 0:
@@ -101,7 +101,7 @@ def _missing(data: bytes, at: int) -> int:
 
 
 def _with_header(raw: list[Raw], batch: Batch) -> list[Raw]:
-    """Applies the batch's header to its records: control types, log append time; and wraps extreme timestamps."""
+    """The records with their control types and log append time, from the batch's header; extreme timestamps wrap."""
     if batch.last_offset >= TAME and any(one[0] > batch.last_offset for one in raw):
         raise Malformed("an offset beyond the batch's last", offset=0)
     if batch.timestamp_type is TimestampType.LOG_APPEND:
@@ -114,7 +114,10 @@ def _with_header(raw: list[Raw], batch: Batch) -> list[Raw]:
 def _fill(
     out: list[Raw], data: bytes, at: int, count: int, batch: Batch, allowance: Allowance
 ) -> tuple[int, Malformed | None]:
-    """Up to `count` records from `at` on added to `out`; the offset behind them, and why it isn't the last one's."""
+    """Adds up to `count` records from `at` on to `out`; returns the offset behind them, and the error of the next one.
+
+    The error is None if the next record has not been read, or has so many headers that it must begin a chunk.
+    """
     base_offset, base_timestamp = batch.base_offset or 0, batch.base_timestamp
     append, create = out.append, TimestampType.CREATE
     ahead, short, low, high, zigzag = AHEAD, SHORT, LOW, HIGH, ZIGZAG

@@ -1,4 +1,4 @@
-"""Helpers of all codecs: import a library when it is first needed, and feed the input in pieces."""
+"""Helpers for all codecs: they import a library on its first use, and feed the input in pieces."""
 
 from importlib import import_module
 from typing import Any

@@ -1,11 +1,11 @@
 """Compressed records <-> plain ones, in pieces, within an allowance.
 
-A bomb is stopped while it unfolds: each codec unfolds a little at a time, or states its output's size first (snappy),
-and takes that from an `Allowance`. A reader of the first records alone never unfolds the later ones. An allowance
-limits bytes, not a ratio: a batch of equal records really shrinks to a thousandth.
+A bomb is stopped while it unfolds: each codec unfolds a little at a time, or states the size of its output first
+(snappy), and takes that size from an `Allowance`. A reader of only the first records never unfolds the later ones. An
+allowance limits bytes, not a ratio: a batch of equal records really shrinks to a thousandth.
 
-Payloads may consist of several members or frames, as clients that flush within a batch write them. Libraries
-are imported when their codec is first met. Errors carry no offset here: the caller knows which batch it is.
+A payload may consist of several members or frames, because some clients flush within a batch. A codec's library is
+imported on its first use. Errors carry no offset here: the caller knows the batch.
 Source: Kafka's `Compression` classes, KIP-57 (lz4), KIP-110 (zstd).
 """
 
@@ -36,7 +36,7 @@ def unfold(codec: Compression, data: Buffer, allowance: Allowance, *, magic: int
 
     `magic`: of the batch, since lz4 in magic 0 has a header checksum of its own.
 
-    Errors: Malformed (damaged or cut off), OverBudget, ModuleNotFoundError; when the piece is reached.
+    Errors, each raised at its piece: Malformed (damaged or cut off), OverBudget, ModuleNotFoundError.
     """
     view = memoryview(data)
     match codec:
@@ -62,9 +62,9 @@ def joined(pieces: Iterator[bytes]) -> bytes:
 
 
 def compress(codec: Compression, data: bytes, level: int | None = None, *, magic: int = 2) -> bytes:
-    """`data` as Kafka's own clients would write it. `level`: the codec's own measure, None for its default.
+    """`data` as Kafka's own clients would compress it. `level`: on the codec's own scale, None for its default.
 
-    Errors: ValueError for UNKNOWN; the codec library's own for a wrong level; ModuleNotFoundError.
+    Errors: ValueError for UNKNOWN; the codec library's own error for a wrong level; ModuleNotFoundError.
     """
     match codec:
         case Compression.NONE:

@@ -18,7 +18,7 @@ class Compression(Enum):
 
 
 class TimestampType(Enum):
-    """The setter of a record's timestamp: its producer, or the broker that appended it. Magic 0 has none."""
+    """The source of a record's timestamp: its producer, or the broker that appended it. Magic 0 has no timestamp."""
 
     NONE = "none"
     CREATE = "create"

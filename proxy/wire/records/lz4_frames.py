@@ -1,8 +1,8 @@
 """LZ4 frames as Kafka writes them: independent blocks of up to 64 KiB, no content size, no content checksum.
 
-Kafka's first lz4 writer wrongly included a frame's magic in its header checksum. Messages of magic 0 kept that: Java
-writes and expects the wrong checksum there, and the right one from magic 1 on (KIP-57). This reader accepts both in
-magic 0; the checksum is corrected before the library sees it.
+Kafka's first lz4 writer wrongly included a frame's magic in its header checksum. In messages of magic 0, Java still
+writes and expects that wrong checksum; from magic 1 on it uses the right one (KIP-57). This reader accepts both in
+magic 0: it corrects the checksum before the library sees it.
 """
 
 from collections.abc import Generator, Iterator

@@ -1,8 +1,8 @@
 """Message sets of magic 0 and 1: a run of messages, each a record or the wrapper of a compressed set.
 
-A wrapper's messages have its magic. Their offsets are absolute in magic 0; in magic 1 they count from 0, and the
-wrapper's offset is that of the last one. (Some versions of librdkafka produce wrappers with offset 0: then the inner
-offsets are absolute.) If a broker stamped a wrapper (log append time), its time is that of all its messages.
+A wrapper's messages have the wrapper's magic. Their offsets are absolute in magic 0. In magic 1 they count from 0, and
+the wrapper's offset is that of its last message. (Some versions of librdkafka produce wrappers with offset 0: then the
+inner offsets are absolute.) If a broker stamped a wrapper (log append time), that is the time of all its messages.
 
 In magic 0 wrappers may nest: the protocol guide allows it, and the readers of 0.8 unfold them. Brokers never wrote
 nested wrappers, and every reader since 0.10, which introduced magic 1, refuses them. This reader follows 0.8.
@@ -78,7 +78,7 @@ def _crc32_of(buf: Buffer, batch: Batch) -> int:
 def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tuple[list[Raw], int]:
     """The plain messages of `magic` from `at` on, some hundreds at most, and the offset behind them.
 
-    A fast path. It stops before any message that is a wrapper or not in order; read that one by `message`.
+    A fast path. It stops before a wrapper, and before a damaged or incomplete message; `message` reads that one.
     """
     out: list[Raw] = []
     head = PLAIN_HEADS[magic]
@@ -108,7 +108,9 @@ def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tu
 def unwrapped(
     wrapper: Batch, value: bytes | None, to_unfold: Allowance, values: Allowance, check_crc: bool
 ) -> list[Raw]:
-    """The records in a wrapper's value. `to_unfold`: pays for the unfolded bytes, nested wrappers' included.
+    """The records in a wrapper's value.
+
+    `to_unfold`: pays for the unfolded bytes, also of nested wrappers. `values`: pays for the messages.
 
     Errors: OverBudget, Malformed, its offset counted in the plain set.
     """
@@ -146,9 +148,9 @@ class _Unfolding:
         return joined(unfold(wrapper.codec, value, self._to_unfold, magic=wrapper.magic))
 
     def _nested(self, wrapper: Batch, plain: bytes, at: int, depth: int) -> tuple[list[Raw], int]:
-        """The records of the wrapper at `at`, where a run of plain messages stopped, and the offset behind it.
+        """The records of the nested wrapper at `at`, where `plain_run` stopped, and the offset behind the wrapper.
 
-        Errors: OverBudget, Malformed (also for a message there that is no wrapper but damaged).
+        Errors: OverBudget; Malformed, also if `plain_run` stopped at a damaged message.
         """
         inner = next(batches(plain, at), None)
         if inner is None:

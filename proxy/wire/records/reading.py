@@ -1,4 +1,4 @@
-"""Reads records of any format from a buffer: those of one batch, or of all.
+"""Reads records of any format from a buffer: the records of one batch, or of all batches.
 
 Offsets of errors count in the given buffer. An error inside compressed records has the batch's offset; its text has
 the offset in the unfolded data.
@@ -28,14 +28,14 @@ def read(
     check_crc: bool = True,
     budget: Budget | None = None,
 ) -> Iterator[Record]:
-    """The records of all whole batches in `buf[at:end]`, control records among them; lazily, in their order.
+    """Iterates over the records of all whole batches in `buf[at:end]`, in order, control records included.
 
     A compressed batch is unfolded only as far as its records are iterated.
 
-    Args: limit: bytes that one batch may unfold to; check_crc: False saves about a tenth of the time; budget: pays for
+    Args: limit: bytes that one batch may unfold to. check_crc: False saves about a tenth of the time. budget: pays for
     all batches together, in place of `limit`.
-    Errors: Malformed and OverBudget, with the offset, after the records before it; ModuleNotFoundError for a missing
-    codec package.
+    Errors: Malformed and OverBudget, with the offset; the records before it come first. ModuleNotFoundError for a
+    missing codec package.
     """
     end = len(buf) if end is None else min(end, len(buf))
     return as_records(_all_chunks(buf, at, end, _Options(limit, check_crc, budget)))
@@ -67,7 +67,7 @@ class _Options(NamedTuple):
 
     @property
     def values(self) -> Allowance:
-        """The allowance for records of many headers; without a budget, MAX_HEADERS bounds them."""
+        """The allowance for records of many headers and for wrappers' messages; unlimited without a budget."""
         return FREE if self.budget is None else self.budget.values
 
 
@@ -127,7 +127,7 @@ def _messages(buf: Buffer, batch: Batch, options: _Options) -> list[Raw]:
 
 
 def _placed(error: WireError, batch: Batch, payload_from: int) -> WireError:
-    """The error, whose offset counts in the plain records, with an offset in the buffer."""
+    """The error with an offset in the buffer; the given error's offset counts in the plain records."""
     if batch.codec is Compression.NONE:
         kind, inside = kind_of(error), error.offset or 0
         return kind(error.reason, api=NAME, version=batch.magic, offset=batch.start + payload_from + inside)

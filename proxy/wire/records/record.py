@@ -1,4 +1,4 @@
-"""One record of any format, and the types of control records. `embedded` decodes the latter's values.
+"""One record of any format, and the types of control records. `embedded` decodes the values of control records.
 
 Source: Kafka's `DefaultRecord`, `ControlRecordType`; KIP-82 (headers), KIP-98 (control).
 """
@@ -20,9 +20,9 @@ CONTROL_KEY = Struct(">hh")
 
 
 class Record(NamedTuple):
-    """`timestamp` in ms since 1970, -1 for none. A `value` of None is a tombstone. `control` of None is user data.
+    """A record. `timestamp`: ms since 1970, -1 for none. `value`: None is a tombstone. `control`: None for user data.
 
-    Header names are text; bytes that are no UTF-8 become U+FFFD, as in Java.
+    Header names are text; bytes that are not UTF-8 become U+FFFD, as in Java.
     """
 
     offset: int
@@ -36,7 +36,7 @@ class Record(NamedTuple):
 
 Raw = tuple[int, int, bytes | None, bytes | None, Headers, TimestampType, ControlType | None]
 
-# A tuple -> a record: takes an eighth of calling the class.
+# A tuple -> a record, in an eighth of the time of a call of the class.
 _record: Callable[[Raw], Record] = partial(tuple.__new__, Record)
 
 

@@ -1,8 +1,8 @@
 """Snappy as Kafka uses it: blocks in snappy-java's framing (Java, Python clients) or one bare block (librdkafka, Go).
 
-The framing: 8 bytes of magic, version and compatible version (int32 each), then blocks with an int32 length before
-each. Streams may be concatenated: then the 16 bytes stand where a length is expected. The magic tells a framed stream
-from a bare block, as in snappy-java.
+The framing has 8 bytes of magic, version and compatible version (int32 each), then blocks with an int32 length before
+each. Streams may be concatenated: then these 16 bytes stand where a length is expected. As in snappy-java, the magic
+distinguishes a framed stream from a bare block.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _block(block: memoryview, allowance: Allowance) -> bytes:
 
 
 def compress(data: bytes) -> bytes:
-    """`data` in snappy-java's framing, which every reader takes."""
+    """`data` in snappy-java's framing, which every client's reader accepts."""
     snappy = library("snappy")
     pieces = [HEADER]
     for at in range(0, len(data), BLOCK):

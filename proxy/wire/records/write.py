@@ -1,8 +1,8 @@
 """Records -> the bytes of a batch or a message set; and changes to a batch that leave its records alone.
 
-The bytes are those of Kafka's Java clients, apart from differences of compression libraries. Checksums are computed
-only here. Changes that a broker or client makes to a whole batch (base offset and leader epoch on append, producer
-fields before sending) are made in its header: no record is read.
+The bytes are those that Kafka's Java clients write, apart from differences of compression libraries. Some changes
+concern a whole batch: base offset and leader epoch when a broker appends it, producer fields before a client sends it.
+They are made in the batch's header, and no record is read.
 Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `LegacyRecord`, `MemoryRecordsBuilder`.
 """
 
@@ -88,10 +88,11 @@ def write_batch(
     """A batch of magic 2.
 
     Args: records: in the order of their offsets, which may have holes; an empty batch needs `base_offset` and
-    `last_offset`. base_offset, last_offset: the batch's range, None for the first and last record's. level: the
-    codec's own measure. timestamp_type: with LOG_APPEND every record's time is `max_timestamp`. max_timestamp: None for
-    the largest (ms). delete_horizon: ms. control: `records` are control records (`end_marker_batch` writes markers).
-    Errors: Malformed for values that the format can't hold; those of `compress`.
+    `last_offset`. base_offset, last_offset: the batch's range; None means the offset of the first or last record.
+    level: on the codec's own scale. timestamp_type: with LOG_APPEND every record's time is `max_timestamp`.
+    max_timestamp: in ms; None means the records' largest. delete_horizon: in ms. control: `records` are control records
+    (`end_marker_batch` writes the ends of transactions).
+    Errors: Malformed for values that the format can't hold; the errors of `compress`.
     """
     with _fitting(2):
         base = base_offset if base_offset is not None else records[0].offset if records else 0
@@ -179,7 +180,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """A number that is not negative as a zigzag varint."""
+    """A number from 0 on as a zigzag varint."""
     return SMALL[value] if value < len(SMALL) else uvarint(value << 1)
 
 
@@ -195,9 +196,9 @@ def _summed(batch: bytearray) -> bytes:
 
 @_fitting(2)
 def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None = None) -> bytes:
-    """One whole batch of magic 2, appended by a broker at `base_offset`. The checksum doesn't cover what changes.
+    """One whole batch of magic 2 as a broker appends it at `base_offset`. `leader_epoch`: None leaves it unchanged.
 
-    Errors: Malformed.
+    The checksum stays, because it does not cover these fields. Errors: Malformed.
     """
     out = _one(batch)
     OFFSET.pack_into(out, 0, base_offset)
@@ -236,7 +237,8 @@ def write_message_set(
 ) -> bytes:
     """A message set of magic 0 or 1: a message for each record, in a wrapper if `codec` compresses them.
 
-    Args: log_append_time: ms, every record's time if `timestamp_type` is LOG_APPEND; None for the largest.
+    Args: log_append_time: in ms, the time of the wrapper or of every message if `timestamp_type` is LOG_APPEND; None
+    means each message's own time, in a wrapper the records' largest.
     Errors: Malformed for values that the format can't hold: headers, zstd, a compressed empty set; ValueError for any
     other magic.
     """

@@ -1,9 +1,9 @@
 """Zstandard frames, often without a content size, one behind another, fed block by block.
 
 A block unfolds to 128 KiB at most, so the output is counted before the next block is unfolded; the library's own reader
-would unfold a whole input at once. Walking the blocks also finds a frame's end: a cut frame is an error, while the
-library would return less. The window's limit is the library's, 128 MiB, as in Java; the window takes memory only as
-output fills it.
+would unfold the whole input at once. Walking over the blocks also finds a frame's end: a cut frame is an error here,
+while the library would return less data. The largest window is the library's 128 MiB, as in Java; the window takes
+memory only as output fills it.
 Source: RFC 8878, section 3.1.
 """
 
@@ -54,7 +54,7 @@ def _frame(data: memoryview, at: int, allowance: Allowance, context: Any) -> Gen
 
 
 def _pieces(data: memoryview, at: int) -> Iterator[int]:
-    """The ends of the header and of each block, that of the last one behind the checksum."""
+    """The ends of the header and of each block; the last block's end is behind the checksum, if there is one."""
     if _number(data, at, 4) != MAGIC:
         raise Malformed("no zstd frame: its magic is missing")
     flags = _number(data, at + 4, 1)
