@@ -1,7 +1,7 @@
-"""A command's text from the shell, and its end when its output can't be written.
+"""A command's arguments from the shell, and its end when its output can't be written.
 
-A shell hands over bytes, in any locale: text is read as UTF-8, and what is none gets a sentence. Whoever reads the
-output may leave at any byte: the command then ends as other tools do, by the same signal, without a word.
+A shell passes bytes, in any locale. They are read as UTF-8; other bytes are an error in one sentence. The reader of the
+output may close the pipe at any byte. The command then ends as other tools do: by the same signal, without a message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def text(value: str) -> str:
-    """An argument as text. In a locale without UTF-8, Python passes the bytes of other letters as surrogates."""
+    """An argument as text. In a locale without UTF-8, Python passes the bytes of non-ASCII letters as surrogates.
+
+    Errors: click.BadParameter for an argument that is not UTF-8.
+    """
     try:
         return os.fsencode(value).decode()
     except UnicodeError:
@@ -34,12 +37,12 @@ def text(value: str) -> str:
 
 
 def folders(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Has the shell complete folders' names."""
+    """Makes the shell complete the names of folders."""
     return [CompletionItem(begun, type="dir")]
 
 
 def beginning_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
-    """The names that begin so, in any case."""
+    """The names that begin with `begun`, in any case."""
     return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
 
 
@@ -55,14 +58,14 @@ def width() -> int | None:
 
 
 def folded(line: str, width: int | None) -> list[str]:
-    """A line that is too long goes on below, indented; nothing is cut."""
+    """The line in parts of at most `width`: a line that is too long continues below, indented. None: no limit."""
     if width is None or len(line) <= width:
         return [line]
     return textwrap.wrap(line, width, subsequent_indent=INDENT, break_on_hyphens=False)
 
 
 def write_any_text() -> None:
-    """From here on whatever is printed can be: in UTF-8 where the locale has ASCII alone, else with escapes."""
+    """Makes any text printable from now on: in UTF-8 if the locale has only ASCII, otherwise with escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8" if _is_ascii(stream) else None, errors="backslashreplace")
@@ -75,7 +78,8 @@ def _is_ascii(stream: TextIO) -> bool:
 def end_as_other_tools(error: BaseException) -> NoReturn:
     """Ends a command that is interrupted or can't write its output; raises any other error again.
 
-    The reader has gone: by SIGPIPE. Ctrl-C: by SIGINT, so that a shell's loop ends too. A disk that is full: one line.
+    If the reader is gone, the command ends by SIGPIPE. After Ctrl-C it ends by SIGINT, so that a shell's loop ends too.
+    A full or broken disk raises a ClickException, whose text is one line.
     """
     if isinstance(error, BrokenPipeError):
         _end_by(signal.SIGPIPE)

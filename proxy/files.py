@@ -1,9 +1,9 @@
-"""Files of this program in a folder that may come from anywhere: no link is followed, no FIFO waited for.
+"""Files of this program in a folder that may come from anywhere: it follows no link, and waits for no FIFO.
 
-A folder is held open, and its files are named relative to it, so that no path changes between two calls. Only regular
-files and folders, as this program makes them, are opened, replaced or removed. Anything else of that name (a symbolic
-link, a FIFO, a device) raises StrangeFileError and stays as it is. Only the path of a folder that the user has named is
-followed as usual.
+A folder is held open, and its files are named relative to it, so that no path changes between two calls. This module
+opens, replaces and removes only regular files and folders, because the program makes nothing else. Any other entry (a
+symbolic link, a FIFO, a device) raises StrangeFileError and stays as it is. Links are followed only in the path of a
+folder that the user has named.
 
 Knows nothing of the files' content. All calls block.
 """
@@ -31,12 +31,12 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# errors for a name of another kind than was to be opened: a link, no folder, a FIFO or a socket, a folder
+# errors of opening an entry of the wrong kind: a link, no folder, a FIFO or a socket, a folder
 _STRANGE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR})
 
 
 class StrangeFileError(OSError):
-    """An entry is of another kind than this program makes. The message names its path and kind, in one line."""
+    """An entry is of a kind that this program does not make. The message names its path and kind, in one line."""
 
     def __init__(self, path: Path, mode: int, wanted: int) -> None:
         kind, right = (_KINDS.get(stat.S_IFMT(one), "something else") for one in (mode, wanted))
@@ -49,8 +49,8 @@ class StrangeFileError(OSError):
 class Folder:
     """A folder that is held open until `close`. `path`: its path when it was opened, for messages.
 
-    Every `name` is the name of an entry of the folder itself; a name that leads elsewhere is a ValueError. All calls
-    raise OSError, among them StrangeFileError.
+    Every `name` is that of an entry of the folder itself; a name that leads elsewhere raises ValueError. All calls may
+    raise OSError, which includes StrangeFileError.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -69,7 +69,7 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Closes the folder; nothing happens the second time."""
+        """Closes the folder. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -89,11 +89,11 @@ class Folder:
 
     @property
     def is_writable(self) -> bool:
-        """True if this process may make and remove entries in it."""
+        """True if this process may create and remove entries in the folder."""
         return os.access(".", os.W_OK | os.X_OK, dir_fd=self._descriptor, effective_ids=True)
 
     def lock(self) -> bool:
-        """Locks the folder itself, until `close`. False: another has it. True also where folders have no locks."""
+        """Locks the folder itself until `close`. False if it is locked already. True if folders have no locks here."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -114,7 +114,7 @@ class Folder:
             os.close(descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """The status of the entry itself, of any kind; None if there is none."""
+        """The status of an entry of any kind, links not followed; None if there is none."""
         try:
             return os.stat(_entry(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -126,7 +126,7 @@ class Folder:
         return found is not None and stat.S_ISREG(found.st_mode)
 
     def is_folder(self, name: str) -> bool:
-        """True if a folder has this name, not just a link to one."""
+        """True if a folder, not a link to one, has this name."""
         found = self.stat(name)
         return found is not None and stat.S_ISDIR(found.st_mode)
 
@@ -146,7 +146,7 @@ class Folder:
         return Folder(self.path / name, descriptor)
 
     def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False) -> Folder:
-        """A folder in this one, made and synced if it is missing. `is_new`: FileExistsError if it is not missing."""
+        """A folder in this one, created and synced if it is missing. `is_new`: raises FileExistsError if it exists."""
         try:
             os.mkdir(_entry(name), mode, dir_fd=self._descriptor)
             self.sync()
@@ -156,7 +156,7 @@ class Folder:
         return self.folder(name)
 
     def remove_folder(self, name: str) -> None:
-        """Removes an empty folder; nothing happens if there is none."""
+        """Removes an empty folder; does nothing if there is none."""
         if self._ours(name, stat.S_IFDIR) is not None:
             with suppress(FileNotFoundError):
                 os.rmdir(name, dir_fd=self._descriptor)
@@ -186,9 +186,9 @@ class Folder:
             return file.read(max_bytes)
 
     def replace(self, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
-        """Replaces a file in one step: readers find the old content or the new one.
+        """Replaces a file atomically: readers find the old content or the new one.
 
-        `sync`: even after a crash of the machine. The new file is written under its name with a `.` in front.
+        `sync`: also after a crash of the machine. The new content is first written to a file named with a `.` in front.
         """
         hidden = "." + _entry(name)
         try:
@@ -206,20 +206,20 @@ class Folder:
             self.sync()
 
     def rename(self, name: str, new: str) -> None:
-        """Gives a file or a folder another name. A file takes the place of a file, a folder that of an empty one."""
+        """Renames a file or a folder. A file may replace a file, a folder an empty folder."""
         found = self.stat(name)
         if found is not None:
             self._ours(new, stat.S_IFMT(found.st_mode))
         os.rename(_entry(name), new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
-        """Removes a file; nothing happens if there is none."""
+        """Removes a file; does nothing if there is none."""
         if self._ours(name, stat.S_IFREG) is not None:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """Syncs the folder itself, that is its entries' names, to the disk."""
+        """Syncs the folder itself to the disk: the names of its entries."""
         os.fsync(self._descriptor)
 
     def _ours(self, name: str, wanted: int) -> os.stat_result | None:
@@ -236,7 +236,7 @@ class Folder:
 
 
 def _entry(name: str) -> str:
-    """Returns the name if it is a mere entry's name; else raises ValueError."""
+    """Returns `name` if it is the name of an entry. Errors: ValueError for a path."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"not the name of a file: {name!r}")
     return name

@@ -1,6 +1,7 @@
-"""Files of settings that a user names: no more of one is read than settings take, and no TOML takes long to parse.
+"""Files of settings that a user names: the size of a file is limited, and so is the time to parse its TOML.
 
-Whatever stands there (a device that never ends, a capture, a key of a million names), the worst outcome is a sentence.
+The path may lead to anything: a device that never ends, a capture, a key of a million names. The worst outcome is an
+error in one sentence.
 """
 
 from __future__ import annotations
@@ -12,26 +13,27 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-# thousands of clusters take less; what is longer is a mistake, such as a device that never ends
+# thousands of clusters take less; a longer file is a mistake, such as a device that never ends
 MAX_BYTES = 16 * 1024 * 1024
-# names that a key may have between its dots: settings have five. For each more the parser remembers all before it
+# The most names in a dotted key; settings have five. The parser keeps all names before each, so many take long
 MAX_NAMES = 32
 _NAME = rb"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-# begins where a name does, so that each is looked at once
+# matches only from the first name of a key, so that each name is looked at once
 _TOO_MANY_NAMES = re.compile(
     rb"(?<![A-Za-z0-9_.\"'-])" + _NAME + rb"(?:[ \t]*+\.[ \t]*+" + _NAME + rb"){%d}" % MAX_NAMES
 )
 
 
 class UnusableFile(ValueError):
-    """A file can't be used as settings. The text says why, and stands behind the file's name: "is no TOML (...)"."""
+    """A file can't be used as settings. The text gives the reason, and follows the file's name: "is no TOML (...)"."""
 
 
 def content_of(path: Path, most: int | None = None, *, refusal: str | None = None) -> bytes:
-    """The bytes of the file at `path`, `most` of them (by default `MAX_BYTES`). Blocks.
+    """The bytes of the file at `path`. Blocks.
 
-    `refusal`: what is said of a file that is no regular one, such as a pipe; None: any is read.
-    Errors: UnusableFile; ValueError for a path that can't be.
+    `most`: the largest size in bytes, by default `MAX_BYTES`. `refusal`: the error's text for a file that is not a
+    regular one, such as a pipe; None means that any file is read.
+    Errors: UnusableFile; ValueError for a path that can't exist.
     """
     most = MAX_BYTES if most is None else most
     try:
@@ -44,7 +46,7 @@ def content_of(path: Path, most: int | None = None, *, refusal: str | None = Non
 
 
 def _begin_of(path: Path, most: int, refusal: str | None) -> bytes:
-    # to open a pipe that nobody writes into would wait
+    # without O_NONBLOCK, opening a pipe waits for its writer
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if refusal else 0))
     try:
         if refusal and not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -64,7 +66,7 @@ def text_of(path: Path) -> str:
 
 
 def tables(content: bytes) -> dict[str, Any]:
-    """What TOML says. Errors: UnusableFile."""
+    """The tables of a TOML text. Errors: UnusableFile."""
     found = _TOO_MANY_NAMES.search(content)
     if found is not None:
         line = content.count(b"\n", 0, found.start()) + 1
@@ -76,5 +78,5 @@ def tables(content: bytes) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UnusableFile(f"is no TOML ({error})") from error
     except ValueError:
-        # the error of Python's own limit of 4300 digits
+        # Python's own limit of 4300 digits raises it
         raise UnusableFile("is no TOML (a number of very many digits)") from None

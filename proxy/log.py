@@ -1,6 +1,6 @@
 """Logs are events with keys: `log(INFO, "connection closed", connection=7, cause="bad_length")`.
 
-Only the proxy's own faults are logged with a stack trace, not what peers do wrong.
+Only the proxy's own faults are logged with a stack trace, never the faults of peers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ logger = logging.getLogger("kafka-wiretap")
 
 
 def log(level: int, event: str, *, trace: bool = False, **keys: object) -> None:
-    """Logs one event. Values are printed with `str`; values that are not one plain word are quoted as in JSON."""
+    """Logs one event. `trace`: with the stack trace of the current exception.
+
+    In text, values are printed with `str`, and quoted as in JSON unless they are one plain word.
+    """
     if logger.isEnabledFor(level):
         logger.log(level, event, extra={"keys": keys}, exc_info=trace)
 
 
 class _Events(logging.Formatter):
-    """`always`: keys of every event."""
+    """A formatter of events. `always`: keys of every event."""
 
     def __init__(self, always: Mapping[str, object] = MappingProxyType({})) -> None:
         super().__init__()
@@ -45,7 +48,7 @@ class KeyFormatter(_Events):
     def _trace(self, record: logging.LogRecord) -> str:
         if not record.exc_info or not record.exc_info[0]:
             return ""
-        # an error's text stays one line, whatever it quotes
+        # an error's text stays one line, even if it quotes several
         message = str(record.exc_info[1])
         return "\n" + harmless_lines(self.formatException(record.exc_info).replace(message, harmless(message)))
 
@@ -90,7 +93,7 @@ def _plain(value: object) -> object:
 
 
 def _quoted(value: object) -> str:
-    """Quotes a value unless it is one plain word: an event stays one line, whatever peers put into it."""
+    """Quotes a value unless it is one plain word, so that an event stays one line, even with a peer's text."""
     text = str(value)
     is_plain = text and text == harmless(text) and not any(character in text for character in ' "=')
     return text if is_plain else harmless_json(json.dumps(text, ensure_ascii=False))

@@ -1,9 +1,9 @@
 """Standard error that never blocks its writers, for processes that others depend on.
 
-The reader of a log may hang: a collector that is stuck, a terminal that was stopped by Ctrl-S. Then the pipe takes no
-more, and the writer of a line would block: the event loop, so all traffic, and the signal that is to end it. Here lines
-go through a queue to a thread, in their order. Lines that do not fit are dropped and counted; the count is logged as
-soon as lines are read again. This holds for all that Python writes to `sys.stderr`: also for tracebacks and warnings.
+The reader of a log may hang: a collector that is stuck, a terminal that was stopped by Ctrl-S. The pipe is full then,
+and writing a line would block the event loop: all traffic, and the signal that should end the process. Here lines go
+through a queue to a thread, in order. Lines that do not fit are dropped and counted; the count is logged as soon as
+lines are read again. This covers everything that Python writes to `sys.stderr`, tracebacks and warnings included.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import TextIO, cast
 from proxy.log import log
 from proxy.threads import start_thread
 
-# characters of lines that wait: some thousand lines, which a healthy reader takes in milliseconds
+# characters of waiting lines: some thousand lines, which a healthy reader reads in milliseconds
 MAX_WAITING = 1024 * 1024
-# how long a process that ends waits for the reader of its last lines
+# how long an ending process waits until its last lines are written
 LAST_SECONDS = 1.0
 
 
@@ -30,7 +30,7 @@ class StandardError:
     """Replaces a text file that has a descriptor. Text is written once its line has ended.
 
     Raises:
-        OSError: the file has no descriptor, or there is no thread to be had.
+        OSError: the file has no descriptor, or the machine refuses a thread.
     """
 
     errors = "backslashreplace"
@@ -48,7 +48,7 @@ class StandardError:
         start_thread(self._write_all, "standard error")
 
     def write(self, text: str) -> int:
-        """Never blocks."""
+        """Queues the text for the thread and returns its length. Never blocks."""
         with self._changes:
             self._partial += text
             if self._partial.endswith("\n"):
@@ -67,7 +67,7 @@ class StandardError:
         return os.isatty(self._descriptor)
 
     def wait_written(self, seconds: float) -> bool:
-        """Blocks until all lines are written, for `seconds` at most. Returns whether they are."""
+        """Blocks until all lines are written, for `seconds` at most. Returns True if they are."""
         with self._changes:
             if self._partial:
                 self._queue_partial()
@@ -87,13 +87,13 @@ class StandardError:
             with self._changes:
                 self._changes.wait_for(lambda: self._waiting)
                 lines = self._waiting[0]
-            # one entry a write: several processes write to the same pipe, and the kernel keeps short writes whole
+            # one write for each entry: several processes share the pipe, and the kernel keeps short writes whole
             self._write(lines.encode(self.encoding, self.errors))
             if dropped := self._take_dropped():
                 log(ERROR, "lines of the log were dropped: nobody read them", lines=dropped)
 
     def _take_dropped(self) -> int:
-        """Removes the entry that was written. Once the queue is half empty, returns how many lines were dropped."""
+        """Removes the written entry. Returns the number of dropped lines; 0 while the queue is more than half full."""
         with self._changes:
             self._size -= len(self._waiting.popleft())
             self._changes.notify_all()
@@ -107,17 +107,17 @@ class StandardError:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
-                # another process that shares the file has set O_NONBLOCK
+                # another process that shares the pipe has set O_NONBLOCK
                 select.select([], [self._descriptor], [])
             except OSError:
-                # the reader has gone: the lines are lost, as in any other program
+                # the reader is gone: the lines are lost, as in any other program
                 return
 
 
 def queue_standard_error() -> None:
     """From now on no writer in this process waits for the reader of its standard error.
 
-    Without a file or a thread to be had, standard error stays as it is.
+    Standard error stays as it is if it has no descriptor, or if the machine refuses a thread.
     """
     try:
         waiting = StandardError(sys.stderr)

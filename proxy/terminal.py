@@ -1,10 +1,10 @@
-"""Text that others wrote, on its way to a terminal: peers' names, captures' columns, paths, errors that quote them.
+"""Foreign text on its way to a terminal: peers' names, captures' columns, paths, and errors that quote them.
 
-A terminal obeys what it is sent: an escape sequence moves the cursor, renames the window or answers in the user's name,
-and a direction mark shows a text in another order than it has. So whatever is foreign is shown as escapes where it is
-more than visible letters:
+A terminal obeys escape sequences: they move the cursor, rename the window or answer in the user's name. A direction
+mark shows a text in another order than it has. So the characters of foreign text that are no visible letters are shown
+as escapes:
 
-    what                                                       how it is shown
+    characters                                                 shown as
     controls (C0, DEL, C1)                                     \\n \\r \\t \\u001b
     direction marks, zero width, fillers, variation selectors  \\u202e
     line and paragraph separators, blanks other than " "       \\u2028
@@ -12,9 +12,9 @@ more than visible letters:
     marks without a letter, or more than MAX_MARKS on one     \\u0301
     the backslash                                              \\\\
 
-`printable` is for one foreign value that stands among words of our own; its backslashes are doubled, so that two texts
-never look alike. `harmless` is for a whole line on its way out, and leaves backslashes alone: what was forgotten
-inside can do nothing either. JSON has escapes of its own, which mean the same to whoever reads it: `harmless_json`.
+`printable` is for one foreign value among words of our own; it doubles backslashes, so that two texts never look alike.
+`harmless` is for a whole line on its way out, and leaves backslashes alone; it also catches a value that was not made
+printable. `harmless_json` is for JSON: it uses JSON's own escapes, so that the values stay the same.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from unicodedata import category
 
-# Letters and marks that are drawn as nothing, or change how wide the one before them is. Python calls them printable;
-# Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt) has the other ones too. And a Braille blank.
+# Letters and marks that are drawn as nothing, or change the width of the letter before them, although Python calls them
+# printable: those of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), and the Braille blank.
 _DRAWN_AS_NOTHING = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-# Hebrew stacks a dot, a vowel and an accent; what stacks more runs over the lines above and below.
+# Hebrew stacks a dot, a vowel and an accent; a higher stack covers the lines above and below.
 MAX_MARKS = 3
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 Escape = Callable[[str], str]
 
 
 def printable(text: object) -> str:
-    """A foreign value's `str` as readable text: no two values are shown alike."""
+    """A foreign value's `str` as readable text; two different texts never look alike."""
     return _shown(str(text).replace("\\", "\\\\"), _escape)
 
 
@@ -49,7 +49,7 @@ def each_printable(texts: Sequence[str]) -> Sequence[str]:
 
 
 def quoted(text: str) -> str:
-    """`printable` between quotes, for texts that are empty or have blanks at their ends."""
+    """`printable` between quotes, for texts that are empty or begin or end with blanks."""
     return "'" + printable(text).replace("'", "\\'") + "'"
 
 
@@ -60,22 +60,22 @@ def is_visible(text: str, *, but: str = "") -> bool:
 
 
 def harmless(line: str) -> str:
-    """A line of words and of values that were made printable, without what a terminal would obey."""
+    """A whole line, with escapes for all characters that a terminal would obey or hide."""
     return _shown(line, _escape)
 
 
 def harmless_lines(text: str) -> str:
-    """`harmless` of several lines: line feeds stay."""
+    """`harmless` of several lines; line feeds stay."""
     return "\n".join(map(harmless, text.split("\n")))
 
 
 def harmless_json(text: str) -> str:
-    """JSON, of which only strings can hold such characters: the same JSON with JSON's escapes in their place."""
+    """The same JSON, with JSON's escapes for characters that a terminal would obey; only strings can hold them."""
     return "\n".join(_shown(line, _json_escape) for line in text.split("\n"))
 
 
 def echo(line: str = "", *, err: bool = False) -> None:
-    """A line of a command's, on standard output or error."""
+    """Prints a line of a command's output, made harmless, on standard output or standard error."""
     import click
 
     click.echo(harmless(line), err=err)
@@ -85,7 +85,7 @@ def _shown(text: str, escape: Escape) -> str:
     if text.isascii() and text.isprintable():
         return text
     pieces = []
-    # a mark at the beginning would be drawn on a letter of somebody else's, one behind an escape on its last digit
+    # A mark at the beginning would be drawn on a letter before the text, a mark behind an escape on its last digit.
     marks = MAX_MARKS
     for letter in text:
         kind = _kind(letter)
@@ -94,10 +94,10 @@ def _shown(text: str, escape: Escape) -> str:
     return "".join(pieces)
 
 
-# Peers choose the letters, so that not all that were seen are kept: these are more than most alphabets have.
+# Peers choose the letters, so the cache has a bound; it is larger than most alphabets.
 @lru_cache(4096)
 def _kind(letter: str) -> str:
-    """ "hidden" for what is shown as an escape, "mark" for what is drawn upon the letter before it."""
+    """ "hidden" for a character that is shown as an escape, "mark" for one that is drawn on the letter before it."""
     if not letter.isprintable() or _DRAWN_AS_NOTHING.match(letter):
         return "hidden"
     return "mark" if category(letter) in ("Mn", "Me") else "letter"
@@ -109,7 +109,7 @@ def _escape(letter: str) -> str:
 
 
 def _json_escape(letter: str) -> str:
-    """JSON writes a character beyond 16 bits as the two halves that UTF-16 has for it."""
+    """JSON's escape; a character beyond 16 bits becomes its UTF-16 surrogate pair."""
     code = ord(letter)
     if code <= 0xFFFF:
         return f"\\u{code:04x}"

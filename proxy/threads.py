@@ -1,7 +1,7 @@
-"""Threads that the machine refuses: where a cgroup's `pids.max` or RLIMIT_NPROC is reached, no more are to be had.
+"""Threads that the machine may refuse: when a cgroup's `pids.max` or RLIMIT_NPROC is reached, no thread can start.
 
-Python raises a RuntimeError, which no caller expects. A thread is a resource like a file or a port, so here its lack is
-an OSError. Callers try work again that can wait, and do other work without a thread.
+Python raises a RuntimeError then, which no caller expects. A thread is a resource like a file or a port, so here its
+lack is an OSError. Callers retry work that can wait, and do other work without a thread.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 
 class NoThread(OSError):
-    """The machine gives no thread just now."""
+    """The machine refuses to start a thread at present."""
 
 
 def no_thread() -> NoThread:
-    """A `NoThread` with its errno and text."""
+    """A `NoThread` with errno and text."""
     return NoThread(errno.EAGAIN, "no thread can be had")
 
 
@@ -29,7 +29,7 @@ def begin(thread: threading.Thread) -> None:
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread:
-    """Starts a thread that the process does not wait for at its end. Raises NoThread."""
+    """Starts a daemon thread, so the process does not wait for it at its end. Raises NoThread."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     begin(thread)
     return thread

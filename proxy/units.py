@@ -8,7 +8,7 @@ KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
 SIZES = {"TiB": TIB, "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 # no file is larger
 LARGEST_SIZE = 2**63 - 1
-# digits of the largest of them; Python refuses to read thousands
+# digits of the largest size; Python refuses to read thousands of digits
 MAX_DIGITS = 19
 _SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 
@@ -26,7 +26,7 @@ def read_size(text: str) -> int | None:
 
 
 def digits(written: str) -> int:
-    """The number; if it has too many digits, some number above LARGEST_SIZE."""
+    """The number that the digits write; if they are too many, some number above LARGEST_SIZE."""
     written = written.strip()
     return int(written) if len(written) <= MAX_DIGITS else LARGEST_SIZE + 1
 

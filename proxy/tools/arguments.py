@@ -1,6 +1,6 @@
-"""What people type behind `kafka-wiretap wire`, as values: the types of click's arguments and options.
+"""The arguments and options of `kafka-wiretap wire` as values: the functions are click's types.
 
-Errors: click.BadParameter, in a sentence. A name that Kafka has given up is told beside the output.
+Errors: click.BadParameter, in a sentence. A name that Kafka no longer uses gets a note on standard error.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from proxy.wire.kafka07 import RequestType
 
 Found = TypeVar("Found")
 
-# the "version" of the dialect without versions, in metrics too
+# the "version" of the dialect that has no versions; metrics use it too
 VERSION_07 = "0.7"
 WANTED_07 = "an API of Kafka 0.7 is called 0.7/fetch, and its version is 0.7"
 
 
 def api(value: str | int) -> int | RequestType:
-    """An api by its name or its key; one of Kafka 0.7 by its name, 0.7/fetch."""
+    """An api by its name or its key; an api of Kafka 0.7 by its name, such as 0.7/fetch."""
     found = names.api_of_07(str(value))
     return api_key(str(value)) if found is None else found
 
@@ -35,7 +35,7 @@ def api_key(value: str) -> int:
 
 
 def api_or_embedded(value: str) -> tuple[int | str | RequestType, MessageKind | None]:
-    """An api, or the name of a message inside messages; and which of an api's messages was named."""
+    """An api, or the name of a message inside messages; and the kind of message that the name ends with, if any."""
     found = names.api_of_07(value)
     return (_named(names.api_or_embedded, value) if found is None else found), names.kind(value)
 
@@ -60,14 +60,14 @@ def _named(find: Callable[[str], Found], value: str) -> Found:
     except names.UnknownName as unknown:
         raise click.BadParameter(str(unknown)) from unknown
     context = click.get_current_context(silent=True)
-    # a shell that completes the next word wants no notes
+    # no note while a shell completes the next word
     if (note := names.note(value)) and not (context and context.resilient_parsing):
         echo(f"note: {note}", err=True)
     return found
 
 
 def version(value: str | int) -> int | Dialect:
-    """An api's version; 0.7 is the dialect that has none."""
+    """An api's version; the dialect for 0.7, which has no versions."""
     if value == VERSION_07:
         return Dialect.KAFKA_07
     try:
@@ -77,7 +77,7 @@ def version(value: str | int) -> int | Dialect:
 
 
 def octets(value: str) -> bytes:
-    """Bytes as hex."""
+    """The bytes that are given as hex."""
     from proxy.tools import frames
 
     try:

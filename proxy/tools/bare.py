@@ -1,6 +1,6 @@
-"""Shows bytes without a frame: record batches, one record of an internal topic, a message inside messages.
+"""Bytes without a frame as trees: record batches, one record of an internal topic, a message inside messages.
 
-Shows them as `frames` shows frames. The caller has to name the type of the bytes.
+The trees are like those of `frames`. The caller must name the type of the bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from proxy.wire.errors import Malformed
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """The type of the bytes: a message of that name; or batches, of that topic or any; or the value of its record.
+    """The type of the bytes; false if they are a frame.
 
-    In the dialect of 0.7 a log is messages, which are its batches here.
+    `message`: the name of a message inside messages. `batches`: record batches, of `topic` if it is given; in the
+    dialect of 0.7, the messages of a log. `topic` alone: the value of one record of it, whose key is `key`.
     """
 
     message: str | None = None
@@ -50,7 +51,7 @@ def trees(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
 
 def _batches(found: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
     first = found[0] if found else {"why": "no bytes"}
-    # what has neither says how many there are, of which none was to be shown
+    # a first entry without `why` and `magic` is the number of messages, of which none was to be shown
     if "why" in first and "magic" not in first:
         raise Malformed(f"no {what}: {first['why']}")
     return found

@@ -14,7 +14,10 @@ from proxy.wire.headers import request_head, response_head
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """`values` as a tree of dicts, lists, numbers, text, bytes and Masked; or None, and `why`."""
+    """A decoded body. `values`: a tree of dicts, lists, numbers, text, bytes and Masked; None if it can't be decoded.
+
+    `why`: the reason if `values` is None or incomplete, or if bytes follow the body; otherwise "".
+    """
 
     values: dict[str, Any] | None
     why: str = ""
@@ -23,7 +26,7 @@ class Body:
 def body(
     frame: bytes, kind: MessageKind, key: int, version: int, shown: Shown, *, masked_from: int | None = None
 ) -> Body:
-    """Decodes a frame without its length. `masked_from`: where its masked bytes begin."""
+    """Decodes a frame without its length. `masked_from`: the offset of its first masked byte."""
     try:
         return _body(frame, kind, key, version, shown, masked_from)
     except WireError as error:

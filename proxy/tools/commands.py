@@ -182,7 +182,7 @@ def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> 
 
 
 def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
-    """The chosen kinds; both if neither or both options are set."""
+    """The chosen kinds; () if neither option is set."""
     return tuple(kind for kind, is_asked in zip(KINDS, (requests, responses), strict=True) if is_asked)
 
 
@@ -299,7 +299,7 @@ def decode(
 def _answered(
     response_to: tuple[int | RequestType, int | Dialect] | None, dialect: Dialect
 ) -> tuple[tuple[int, int] | RequestType | None, Dialect]:
-    """The request of a response, and the dialect, which an API of 0.7 implies."""
+    """The request that a response answers, and the dialect; an API of 0.7 implies its dialect."""
     if response_to is None:
         return None, dialect
     api, version = response_to

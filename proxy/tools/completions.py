@@ -1,6 +1,6 @@
-"""What a shell offers behind `kafka-wiretap wire`: names, versions and fields that begin as what was typed.
+"""A shell's completions for `kafka-wiretap wire`: names, versions and fields that begin with the typed letters.
 
-What stands before on the command line has been read by then, as far as it could be; nothing here says what is wrong.
+The arguments before have been parsed by then, as far as possible. Completion reports no errors in them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def message_inside(_context: click.Context, _param: click.Parameter, begun: str)
 
 
 def version(context: click.Context, _param: click.Parameter, begun: str) -> Items:
-    """A version of what was named, the newest first."""
+    """The versions of the named api or message, the newest first."""
     named = _named(context)
     known: Sequence[int] = ()
     if isinstance(named, int):
@@ -47,7 +47,7 @@ def version(context: click.Context, _param: click.Parameter, begun: str) -> Item
 
 
 def path(context: click.Context, _param: click.Parameter, begun: str) -> Items:
-    """A field of what was named, in any of its versions."""
+    """The paths of all fields of the named api or message, in any of its versions."""
     named = _named(context)
     found: Sequence[Message | None] = ()
     if isinstance(named, int):
@@ -58,7 +58,7 @@ def path(context: click.Context, _param: click.Parameter, begun: str) -> Items:
 
 
 def _named(context: click.Context) -> object:
-    # click gives up on arguments where an option has no value yet, and leaves them as they were given
+    # click does not parse the arguments while an option has no value yet; they are in `args` as they were typed
     named = context.params.get("named")
     if named is None and context.args:
         try:

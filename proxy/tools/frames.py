@@ -39,10 +39,7 @@ class Asked:
 
 
 def octets(text: str) -> bytes:
-    """The bytes of hex, whatever stands between the digits.
-
-    Errors: ValueError.
-    """
+    """The bytes that hex digits write, with any usual separators between the digits. Errors: ValueError."""
     digits = _BETWEEN.sub("", text)
     try:
         return bytes.fromhex(digits)
@@ -52,10 +49,7 @@ def octets(text: str) -> bytes:
 
 
 def octets_of(data: bytes) -> bytes:
-    """The bytes of a file or a pipe, which may hold them as hex.
-
-    Errors: none: what is not hex is taken as it is.
-    """
+    """The bytes of a file or a pipe: of its hex digits if it is hex, otherwise as they are. Raises nothing."""
     if not data or b"\0" in data:
         return data
     try:
@@ -65,7 +59,7 @@ def octets_of(data: bytes) -> bytes:
 
 
 def trees(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
-    """A dict for each frame in `data`: its head, `body` as a tree, and `why` for a remark.
+    """A dict for each frame in `data`: its head, `body` as a tree, and a remark as `why`, if there is one.
 
     A frame of an unknown api or version has its bytes in place of `body`. If the budget is exceeded, `body` is the part
     that was decoded by then.
@@ -99,7 +93,7 @@ def _reads(frame: bytes, asked: Asked) -> bool:
         if asked.dialect is Dialect.KAFKA_07:
             return not isinstance(kafka07.decode_request(frame), kafka07.UnknownRequest)
         _, codec, start = _head(frame, asked)
-        # the values are dropped, so they get a budget of their own
+        # the values are not kept, so a budget of their own pays for them
         end = codec.decode(frame, start, budget=Budget(asked.shown.budget.size))[1] if codec else 0
     except WireError:
         return False
@@ -107,7 +101,7 @@ def _reads(frame: bytes, asked: Asked) -> bool:
 
 
 def _lengths(data: bytes, smallest: int) -> tuple[int, bool]:
-    """The number of frames, a cut one included, and whether they fill the data exactly; 0 for an impossible length."""
+    """The number of frames, a cut one included, and True if they fill the data exactly; (0, False) for a bad length."""
     count, at = 0, 0
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
@@ -153,7 +147,7 @@ def _head(frame: bytes, asked: Asked) -> tuple[dict[str, Any], catalog.Codec | N
 
 
 def _tree_07(frame: bytes, asked: Asked) -> dict[str, Any]:
-    """0.7 has no versions, and nothing in it is masked."""
+    """A frame of 0.7, which has no versions and no masked values."""
     if isinstance(asked.response_to, RequestType):
         answered = asked.response_to
         response = kafka07.decode_response_to(frame, answered)

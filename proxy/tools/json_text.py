@@ -1,6 +1,6 @@
-"""A tree as JSON, written piece by piece: each value becomes text only in its turn.
+"""A tree as JSON, written piece by piece: each value becomes text only when it is written.
 
-When the allowance has no more text, no further value is begun and all open ones are closed, so the output stays JSON.
+Once the allowance is used up, no further value is begun and all open ones are closed, so the output stays valid JSON.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from proxy.tools.plain import error_name, readable
 from proxy.tools.tree import Masked
 from proxy.wire.budget import Allowance
 
-# Bytes of a long value that become text at a time: a multiple of the three that base64 takes together.
+# Bytes of a long value that become text at a time: a multiple of base64's group of three.
 _AT_ONCE = 3 << 14
-# Names that are kept as JSON are those of fields; one that somebody else has made up may be longer.
+# The JSON of a name is cached if the name is no longer than a field's; a peer may invent longer ones.
 _LONGEST_KEPT = 64
 _encoded = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def pieces(value: Any, allowance: Allowance, *, most: int | None = None, indent: int | None = None) -> Iterator[str]:
-    """The tree as `json.dumps` would write it. Bytes become {length, base64}, with `text` where that can be read.
+    """The tree as `json.dumps` would write it. Bytes become {length, base64}, with `text` if they are readable text.
 
-    Behind the `error_code` of an error stands its `error_name`.
+    The `error_code` of an error is followed by its `error_name`.
 
-    Args: allowance: of characters; most: bytes of each value of bytes that are written, None for all of them.
+    Args: allowance: pays for the characters. most: the number of bytes written of each bytes value; None for all.
     """
     return _Writer(allowance, most, indent).pieces(value)
 
@@ -39,8 +39,8 @@ def pieces(value: Any, allowance: Allowance, *, most: int | None = None, indent:
 class _Open:
     """An object or array that is being written.
 
-    `members`: what is still to come, each behind its name; `between`: the comma before the next one; `line`: the line
-    break and indent before it, `last_line` those before `end`.
+    `members`: the remaining members, with their names. `end`: the closing bracket. `between`: the comma before the next
+    member. `line`: line break and indent before a member. `last_line`: line break and indent before `end`.
     """
 
     members: Iterator[tuple[str, Any]]
@@ -54,7 +54,7 @@ class _Open:
 
 
 class _Writer:
-    """Has what is open on a stack: generators inside generators would hand on each piece once for each depth."""
+    """Keeps open objects and arrays on a stack; nested generators would pass each piece through every depth."""
 
     def __init__(self, allowance: Allowance, most: int | None, indent: int | None) -> None:
         self._allowance, self._most = allowance, most
@@ -75,7 +75,7 @@ class _Writer:
                 yield from self._rest_of_text(begun[1])
 
     def _next(self, inner: _Open, depth: int) -> tuple[str, _Open | Iterator[str] | None] | None:
-        """The next member's beginning, and its open rest; None if no member, or not enough text, is left."""
+        """The text that begins the next member, and its open rest; None if no member or too little text is left."""
         member = next(inner.members, None)
         if member is None:
             return None
@@ -88,7 +88,10 @@ class _Writer:
         return text, opened
 
     def _begun(self, value: Any, depth: int) -> tuple[str | None, _Open | Iterator[str] | None]:
-        """A leaf whole, None where there is not enough text left; of all else how it begins, and what comes then."""
+        """The text that begins the value, and its open rest, which is None for a leaf.
+
+        A leaf's text is whole. It is None if the allowance does not suffice.
+        """
         if isinstance(value, dict):
             return "{", self._open(((_name(name), one) for name, one in _named_errors(value)), "}", depth)
         if isinstance(value, list):
@@ -108,7 +111,7 @@ class _Writer:
         return _Open(members, end, "\n" + self._indent * depth, "\n" + self._indent * (depth - 1))
 
     def _rest_of_text(self, parts: Iterator[str]) -> Iterator[str]:
-        """A text that is made part by part, as far as there is text left, and its end."""
+        """The parts of a long text, as far as the allowance suffices, and the closing quote."""
         for part in parts:
             text = _written(part)[1:-1]
             if not self._allowance.allows(len(text)):
@@ -117,7 +120,7 @@ class _Writer:
         yield '"'
 
     def _octets(self, value: bytes) -> Iterator[tuple[str, Any]]:
-        """A text is not begun that there is not enough left for."""
+        """The members for a value of bytes. Uses up the allowance if it can't suffice for the base64 text."""
         shown = value if self._most is None else value[: self._most]
         yield "length", len(value)
         if 4 * len(shown) > 3 * self._allowance.left:
@@ -137,7 +140,7 @@ def _whole_if_short(written: Callable[[bytes], str], value: bytes) -> str | Iter
 
 
 def _named_errors(values: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """The members; behind the `error_code` of an error its `error_name`."""
+    """The members; the `error_code` of an error is followed by its `error_name`."""
     for name, value in values.items():
         yield str(name), value
         if error := error_name(str(name), value):

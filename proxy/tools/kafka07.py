@@ -1,8 +1,8 @@
-"""Requests and responses of Kafka 0.7 as trees of plain values, as `tree.py` makes them of all later versions.
+"""Requests and responses of Kafka 0.7 as trees of plain values, like those that `tree.py` makes for later versions.
 
-The messages in them are opened, those in compressed ones too. Where in the log a fetched stretch begins, only the
-request says: with the request at hand each message has its `offset` in the log, and the `next_offset` to go on from
-behind it; else `at` is its place in the stretch. What can't be read says why, with its bytes.
+Their messages are decoded, nested ones in compressed messages too. Only a request holds the log offset at which a
+fetched stretch begins. If the request is known, each message has its `offset` in the log and the `next_offset` behind
+it; otherwise `at` is its position in the stretch. Unreadable bytes are kept, with the reason in `why`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from proxy.wire.kafka07 import (
 from proxy.wire.kafka07.messages import LogMessage
 from proxy.wire.records.kinds import Compression
 
-# What is told of a message takes this much in memory besides its payload.
+# The memory of a message's tree besides its payload.
 MESSAGE_COST = 600
 
 
 def request_tree(request: Request | UnknownRequest, max_shown: int, *, budget: Budget | None = None) -> dict[str, Any]:
-    """`max_shown`: messages shown one by one, of each part of a produce, and of what each of them holds.
+    """A request as a tree.
 
-    `budget`: what they are taken from, by default a new one.
+    `max_shown`: the most messages shown of each part of a produce, and the most payloads of each compressed message.
+    `budget`: pays for them; by default a new one.
     """
     budget = budget or Budget()
     match request:
@@ -58,7 +59,7 @@ def request_tree(request: Request | UnknownRequest, max_shown: int, *, budget: B
 def response_tree(
     response: Response, max_shown: int, asked: Request | UnknownRequest | None = None, *, budget: Budget | None = None
 ) -> dict[str, Any]:
-    """`max_shown`: as above, of each part of a fetch. `asked`: the request that it answers, where that is known."""
+    """A response as a tree. `max_shown`: as for requests. `asked`: the request that it answers, if known."""
     budget = budget or Budget()
     tree: dict[str, Any] = {"error_code": response.error_code}
     match response:
@@ -74,18 +75,24 @@ def response_tree(
 def _parts(
     parts: Sequence[FetchResponse], max_shown: int, asked: Request | UnknownRequest | None, budget: Budget
 ) -> list[dict[str, Any]]:
-    """Only their order says what they answer: with the request each is told its topic and partition too."""
+    """The parts of a MULTIFETCH response as trees. If the request is known, each has its topic and partition.
+
+    Only the order of the parts shows which fetch each one answers.
+    """
     if not isinstance(asked, MultiFetch):
         return [response_tree(part, max_shown, budget=budget) for part in parts]
     return [
         {"topic": fetch.topic, "partition": fetch.partition} | response_tree(part, max_shown, fetch, budget=budget)
-        # an error that stands for all of them has no parts
+        # a response may have one error for the whole request, and no parts
         for part, fetch in zip(parts, asked.fetches, strict=False)
     ]
 
 
 def opened(data: bytes, max_shown: int, offset: int | None = None, *, budget: Budget) -> list[dict[str, Any]]:
-    """A dict a message of the log; then what is left out, cut or wrong at the end. `offset`: where the log has it."""
+    """A dict for each message of the log; at the end, dicts for messages left out and for cut or unreadable bytes.
+
+    `offset`: of the first byte in the log; None if unknown.
+    """
     trees: list[dict[str, Any]] = []
     at = 0
     try:

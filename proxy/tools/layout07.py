@@ -1,4 +1,4 @@
-"""A request or a response of Kafka 0.7 as a table of its fields, as `schema.py` shows those of all later versions."""
+"""A request or a response of Kafka 0.7 as a table of its fields, as `schema.py` shows later versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fields(asked: RequestType, kind: MessageKind) -> tuple[Field, ...] | None:
 
 
 def as_text(asked: RequestType, kind: MessageKind) -> Iterator[str]:
-    """The title and a line a field, those of arrays indented."""
+    """The title and a line for each field; the fields of arrays are indented."""
     found = fields(asked, kind)
     yield f"{asked.api} {kind}  type {int(asked)}" + ("" if found else "  never answered")
     if found:
@@ -34,7 +34,7 @@ def as_json(asked: RequestType, kind: MessageKind) -> dict[str, Any]:
 
 
 def kinds(asked: RequestType) -> tuple[MessageKind, ...]:
-    """The messages that there are."""
+    """The kinds of messages of this type: a request, and a response if there is one."""
     return tuple(kind for kind in KINDS if fields(asked, kind))
 
 

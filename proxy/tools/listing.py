@@ -1,4 +1,4 @@
-"""The catalog as tables: every api with its versions, Kafka 0.7's, every message inside messages, every error code."""
+"""The catalog as tables: apis with their versions, requests of Kafka 0.7, messages inside messages, error codes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
     name: str
     versions: str
     flexible: str
-    secrets: str  # "request", "response", both or none: which has values that are never recorded
+    secrets: str  # the messages with values that are never recorded: "request", "response", "request, response" or ""
 
 
 def listed() -> list[Listed]:
@@ -60,12 +60,12 @@ def embedded_rows() -> list[tuple[str, str, str, str]]:
 
 
 def rows_07() -> list[tuple[int, str, str]]:
-    """(type, name, whether a broker answers it) of the requests of 0.7, which has no versions."""
+    """(type, name, "yes" or "never" for its response) of the requests of 0.7, which has no versions."""
     return [(int(asked), asked.api, "yes" if asked.awaits_response else "never") for asked in RequestType]
 
 
 def error_rows(codes: Sequence[int]) -> list[tuple[int, str, str, str]]:
-    """(code, name, whether a client may retry, Kafka's sentence) of these errors; no codes: of all."""
+    """(code, name, "yes" if retriable, Kafka's text) of these errors; of all errors if `codes` is empty."""
     found = [kafka_error(code) for code in codes or ERRORS]
     return [(one.code, one.name, "yes" if one.retriable else "", error_message(one.code)) for one in found]
 
@@ -86,15 +86,15 @@ def span(versions: range) -> str:
 
 
 def flexible(message: Message) -> str:
-    """The versions in which a message is flexible."""
+    """The flexible versions of a message as people write them: "9+" or "never"."""
     first = max(message.flexible.start, message.versions.start)
     return f"{first}+" if first in message.flexible and first in message.versions else "never"
 
 
 def as_json() -> dict[str, Any]:
-    """`apis`: one object each, first and last version as numbers; `embedded`: the same for messages inside messages.
+    """The catalog as one object, with first and last versions as numbers.
 
-    `kafka_07`: the requests of Kafka 0.7 by their types.
+    `apis`: an object for each api. `kafka_07`: the requests of Kafka 0.7. `embedded`: the messages inside messages.
     """
     inside = [found for messages in files().values() for found in messages]
     return {
@@ -116,7 +116,7 @@ def _apis_json() -> list[dict[str, Any]]:
 
 
 def as_lines(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Aligned columns; those that hold numbers alone stand to the right. At least one row."""
+    """Lines with aligned columns; columns of numbers are aligned to the right. Needs at least one row."""
     lines = [list(map(str, titles)), *(list(map(str, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     right = [all(isinstance(cell, int) for cell in column) for column in zip(*rows, strict=True)]

@@ -1,5 +1,6 @@
-"""Names as people type them: Kafka's own, today's or former ones, in any case, with `_` or `-` or without; apis and
-errors by their numbers too.
+"""Names as people type them: today's and former names of Kafka, in any case, with or without `_` or `-`.
+
+Apis and errors may be given by their numbers too.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from proxy.wire.renamed import api_today, error_today, message_today, plain
 
 
 class UnknownName(ValueError):
-    """A name that nothing has; the text names what is near it."""
+    """An unknown name; the text lists similar names."""
 
 
 def api_key(text: str) -> int:
-    """3 for "Metadata", "metadata", "METADATA_REQUEST", "TopicMetadata" (its name in the protocol guide) or "3". An
-    int16 is taken as it is, whether known or not.
+    """3 for "Metadata", "metadata", "METADATA_REQUEST", "TopicMetadata" (its name in the protocol guide) or "3".
 
-    Errors: UnknownName.
+    A number may be a key that the catalog lacks. Errors: UnknownName.
     """
     if text.isascii() and text.isdigit():
         if int(text) not in INT16:
@@ -48,7 +48,7 @@ def api_or_embedded(text: str) -> int | str:
 
 
 def api_of_07(text: str) -> RequestType | None:
-    """FETCH for "0.7/fetch", as captures and metrics call it."""
+    """FETCH for "0.7/fetch", its name in captures and metrics; None for any other name."""
     return next((asked for asked in RequestType if plain(asked.api) == plain(text)), None)
 
 
@@ -75,7 +75,7 @@ def error_code(text: str) -> int:
 
 
 def note(text: str) -> str | None:
-    """A remark on a name that is not today's; None for all others."""
+    """A remark on a former name; None for all other names."""
     today = api_today(text) or message_today(text) or error_today(text)
     bare = plain(text).removesuffix("request").removesuffix("response").removesuffix("code")
     return f"{text} is called {today} today" if today and plain(today) not in (plain(text), bare) else None
@@ -87,7 +87,7 @@ def api_names() -> list[str]:
 
 
 def every_name() -> list[str]:
-    """All apis by Kafka's names, those of 0.7 behind them, then all embedded messages."""
+    """The names of all apis, of 0.7's requests, and of all embedded messages, in this order."""
     return [*api_names(), *(asked.api for asked in RequestType), *embedded.names()]
 
 

@@ -1,4 +1,4 @@
-"""What a command prints of foreign bytes, as much as its budget has of text; and what it says when that was not all."""
+"""Prints foreign bytes as far as the command's budget has text left, and ends a command whose output is incomplete."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from proxy.wire.budget import Budget
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# As much as a Fetch response of 50 MiB holds whose records were compressed to a fifth; several times that is used.
+# The records of a Fetch response of 50 MiB, compressed to a fifth, unfold to this size.
 DEFAULT_SIZE = 256 * MIB
-# Exit code of a command that has not shown all, since its budget was used up.
+# Exit code of a command whose output is incomplete because its budget was used up.
 INCOMPLETE = 3
 # Characters that are written at a time.
 _AT_ONCE = 1 << 16
@@ -32,7 +32,7 @@ class Incomplete(click.ClickException):
 
 
 def budget_option(help_text: str, default: int = DEFAULT_SIZE) -> Callable[[Command], Command]:
-    """--budget SIZE: `budget`, in bytes."""
+    """The option `--budget SIZE`, whose value `budget` is in bytes."""
     return size_option("--budget", help_text, default)
 
 
@@ -50,7 +50,7 @@ def _size(_context: click.Context, option: click.Parameter, value: str) -> int:
 
 
 def print_json(tree: Any, budget: Budget, *, most: int | None = None, indent: int | None = None) -> None:
-    """A tree, in one line or indented; `most`: of each value of bytes so many."""
+    """Prints a tree as JSON, in one line or indented. `most`: as for `json_text.pieces`."""
     waiting, size = [], 0
     for piece in json_text.pieces(tree, budget.text, most=most, indent=indent):
         waiting.append(piece)
@@ -62,7 +62,7 @@ def print_json(tree: Any, budget: Budget, *, most: int | None = None, indent: in
 
 
 def print_lines(lines: Iterable[str], budget: Budget) -> None:
-    """Lines of text, as they are made."""
+    """Prints each line as soon as it is made, until the budget's text is used up."""
     for line in lines:
         if not budget.text.allows(len(line) + 1):
             break
@@ -70,7 +70,7 @@ def print_lines(lines: Iterable[str], budget: Budget) -> None:
 
 
 def end(budget: Budget) -> None:
-    """Says what is missing, and ends the command with INCOMPLETE; nothing of both where all has been shown."""
+    """If an allowance was exceeded, prints a note and ends the command with INCOMPLETE."""
     if budget.used_up:
         size = written_size(budget.size)
         echo(

@@ -1,7 +1,7 @@
-"""Record batches opened for people: each batch's header, and of its records as many as somebody wants to see.
+"""Record batches decoded for people: each batch's header, and a limited number of records.
 
-What is none (no producer id, no headers, a time that is not set) is left out. What can't be read says why, with its
-bytes: that is a finding, not an error.
+A missing value (no producer id, no headers, a time that is not set) is left out. Unreadable bytes are a result, with
+the reason in `why`, and not an error.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 # The memory of the dicts of a batch's header, a record and a header, with the numbers in them.
 BATCH_COST, RECORD_COST, HEADER_COST = 2000, 1000, 300
-# (key, value, whether of a control batch) -> what to show for them
+# (key, value, True in a control batch) -> the members to show for them
 Sides = Callable[[bytes | None, bytes | None, bool], dict[str, Any]]
 
 
 def opened_records(data: bytes, max_records: int, sides: Sides, budget: Budget) -> list[dict[str, Any]]:
-    """A dict a batch (or a message of old formats), `max_records` in all; then what is cut or wrong at the end."""
+    """A dict for each batch (or message of the old formats); at the end, one for cut or unreadable bytes.
+
+    `max_records`: the most records shown over all batches.
+    """
     from proxy.wire import records
 
     trees: list[dict[str, Any]] = []
@@ -67,7 +70,10 @@ def _record(record: Record, control: bool, sides: Sides) -> dict[str, Any]:
 def log_record(
     topic: str | None, key: bytes | None, value: bytes | None, control: bool, budget: Budget
 ) -> dict[str, Any]:
-    """A record's `key` and `value`: embedded messages where the topic or the control batch says so, else the bytes."""
+    """A record's `key` and `value`: embedded messages in internal topics and control batches, otherwise the bytes.
+
+    `why` is added if they can't be read.
+    """
     try:
         if control:
             found: embedded.LogRecord | None = embedded.decode_control(key, value, budget=budget)

@@ -1,4 +1,4 @@
-"""docs/apis.md, made of the catalog: `make docs` writes it, a test compares it."""
+"""The page docs/apis.md, generated from the catalog: `make docs` writes it, a test compares it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def lines() -> Iterator[str]:
 
 
 def _released(key: int) -> list[str]:
-    """The versions that each release has of an api, as people write them; nothing where it lacks the api."""
+    """An api's versions in each release, as people write them; "" for a release without the api."""
     found = [versions_in(release, key) for release in releases()]
     return [listing.span(versions) if versions else "" for versions in found]

@@ -1,7 +1,7 @@
 """A tree of values as lines of text.
 
-Bytes have no form that suits all: their length always, and text or hex beside it, whichever a person reads. Long bytes
-are cut, and say so.
+Bytes are shown with their length, as text if they are readable, otherwise as hex. Long bytes are cut, and "..." marks
+the cut.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _WORDS = ("", "masked", *_CONSTANTS.values())
 
 
 class Line(NamedTuple):
-    """A line, and the fields whose value it shows, outermost first; elements of an array share their array's."""
+    """A line, and the path of the field that it shows, outermost first. Elements of an array have the array's path."""
 
     text: str
     path: tuple[str, ...]
 
 
 def as_lines(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
-    """One line a value, structs indented, elements of arrays dashed; of each value of bytes `most` are shown."""
+    """A line for each value. Structs are indented, elements of arrays have a dash. `most`: bytes shown of a value."""
     return (line.text for line in lines(values, depth, most))
 
 
 def lines(values: Mapping[str, Any], depth: int, most: int, path: tuple[str, ...] = ()) -> Iterator[Line]:
-    """`as_lines`, and the path of each."""
+    """As `as_lines`, with the path of each line."""
     for name, value in values.items():
         yield from _named(printable(name), value, depth, most, (*path, name))
 
@@ -53,7 +53,7 @@ def _named(name: str, value: Any, depth: int, most: int, path: tuple[str, ...]) 
 
 
 def _item(value: Any, depth: int, most: int, path: tuple[str, ...]) -> Iterator[Line]:
-    """An element of an array that holds structs, and maybe others: its first line carries the dash."""
+    """The lines of an element of an array that holds structs; the first line has the dash."""
     if not isinstance(value, dict):
         yield Line(f"{INDENT * depth}- {_scalar('', value, most)}", path)
         return
@@ -80,7 +80,7 @@ def _scalar(name: str, value: Any, most: int) -> str:
 
 
 def _list(values: list[Any], most: int) -> str:
-    """Written one by one: there may be millions."""
+    """The values in one line; they are written one by one because there may be millions."""
     line = StringIO()
     for number, one in enumerate(values):
         line.write(f"{', ' if number else ''}{_scalar('', one, most)}")
@@ -88,7 +88,7 @@ def _list(values: list[Any], most: int) -> str:
 
 
 def _text(value: str) -> str:
-    """Between quotes where it would be taken for something else: for nothing, a blank, one of the words above."""
+    """The text, in quotes if a reader could mistake it: if it is empty, has blanks at its ends, or is in _WORDS."""
     seen = value.strip() == value and value not in _WORDS and value[0] not in "'\""
     return printable(value) if seen else quoted(value)
 
@@ -101,10 +101,7 @@ def _octets(value: bytes, most: int) -> str:
 
 
 def readable(value: bytes, most: int | None = None) -> str | None:
-    """The bytes as text, or the letters that are whole among the first `most`, where all are printable UTF-8.
-
-    None for all others, and for none at all.
-    """
+    """The bytes, or the whole letters among the first `most`, as text; None if they are empty or no printable UTF-8."""
     head = value if most is None else value[:most]
     try:
         text = getincrementaldecoder("utf-8")().decode(head, final=len(head) == len(value))

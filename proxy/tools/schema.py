@@ -18,14 +18,14 @@ TITLES = ("field", "type", "default", "tag", "since", "marks")
 
 
 def title(message: Message, version: int) -> str:
-    """One line: name, key, version and all versions, whether that one is flexible."""
+    """One line: name, key, version, all versions, and whether this version is flexible."""
     key = f"  key {message.key}" if message.key is not None else ""
     shape = "flexible" if version in message.flexible else "not flexible"
     return f"{message.name}{key}  version {version} of {span(message.versions)}  {shape} (flexible {flexible(message)})"
 
 
 def as_text(message: Message, version: int) -> Iterator[str]:
-    """The title and a line a field, structs indented. A type that may be null has a "?" behind it."""
+    """The title and a line for each field; the fields of structs are indented. A nullable type ends with "?"."""
     yield title(message, version)
     rows = [
         ("  " * (depth + 1) + field.name, _type(field, version), *_facts(field))
@@ -83,9 +83,9 @@ def _facts(field: Field) -> tuple[str, str, str, str]:
 def source(codec: Codec, function: str, paths: Sequence[str]) -> str:
     """The text of one function (decode, encode, project or walk), as it was written for this message and version.
 
-    `paths`: the fields that a projection asks for, or the one where a walk stops.
+    `paths`: the fields of a projection, or the field where a walk stops.
 
-    Errors: ValueError for paths that the message lacks or that are missing.
+    Errors: ValueError if the message lacks a path, or if a projection or a walk gets none.
     """
     message, version = codec.message, codec.version
     if function in ("project", "walk") and not paths:
@@ -100,5 +100,5 @@ def source(codec: Codec, function: str, paths: Sequence[str]) -> str:
 
 
 def first_path(message: Message, version: int) -> str:
-    """A field to name as an example."""
+    """The path of a field, as an example in an error's text."""
     return next((field.name for field in message.fields if version in field.versions), "tags")

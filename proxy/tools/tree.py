@@ -1,7 +1,7 @@
-"""Decoded values as a tree for people: ids as Kafka's tools print them, secrets named as such, what is packed opened.
+"""Decoded values as a tree for people: ids are printed as Kafka's tools print them, secrets are marked as masked.
 
-Messages inside messages and record batches stand in place of their bytes. A masked value must never pass for a real
-one: it becomes `Masked`, with its length. The tree holds dicts, lists, numbers, text, bytes, None and Masked.
+Decoded messages inside messages and record batches replace their bytes. A masked value must never pass for a real one:
+it becomes `Masked`, with its length. The tree holds dicts, lists, numbers, text, bytes, None and Masked.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from proxy.wire.primitives import uuid_text
 
 TAGS = "_tags"
 Values = Mapping[str, Any]
-# a topic whose id is the same in every cluster; in versions with ids nothing else names it
+# a topic that has the same id in every cluster; versions with topic ids do not name it otherwise
 TOPICS_BY_ID = {bytes(15) + b"\1": "__cluster_metadata"}
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A value that is not shown; `length` in bytes where it is known."""
+    """A value that is not shown. `length`: its bytes; None if unknown."""
 
     length: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The options of a tree. `records`: how many records of each field are shown one by one.
+    """The options of a tree. `mask`: secrets become `Masked`. `records`: the most records shown of each field.
 
-    `budget`: what all that it opens is taken from. What takes more stays bytes, or says so.
+    `budget`: pays for everything that is decoded. Values that would exceed it stay bytes, or have a reason in `why`.
     """
 
     mask: bool = False
@@ -58,21 +58,21 @@ def message_tree(message: Message, version: int, values: Values, shown: Shown) -
 
 
 def records_tree(data: bytes, topic: str | None, shown: Shown) -> list[dict[str, Any]]:
-    """Record batches, and what their records hold if the topic is one of the brokers' own."""
+    """Record batches as trees; keys and values are decoded if `topic` is an internal topic."""
     return _Tree(0, shown, topic).records(data)
 
 
 def record_tree(topic: str, key: bytes | None, value: bytes | None, shown: Shown) -> dict[str, Any]:
-    """The key and the value of one record of such a topic. Errors: Truncated, Malformed."""
+    """The key and the value of one record of an internal topic. Errors: Truncated, Malformed."""
     opened = _Tree(0, shown, topic).record(key, value, control=False)
     if "why" in opened and not shown.budget.used_up:
-        # a record among others has only `why`
+        # raises the error: `why` alone is for one record among others
         embedded.decode_record(topic, key, value)
     return opened
 
 
 def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
-    """A message inside messages and the version before it. Errors: Truncated, Malformed; ValueError for a name."""
+    """A blob: a message inside messages, behind its version. Errors: Truncated, Malformed; ValueError for the name."""
     tree = _Tree(0, shown)
     try:
         found = embedded.decode_blob(name, data, budget=shown.budget)
@@ -91,7 +91,7 @@ def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
 
 
 def _telemetry(values: Values, budget: Budget) -> Any:
-    """A client's metrics; their bytes if these can't be read or the package to read them is missing."""
+    """A client's metrics; their bytes if they can't be read or the package for them is missing."""
     from proxy.wire import telemetry
 
     try:
@@ -104,8 +104,8 @@ def _telemetry(values: Values, budget: Budget) -> Any:
 class _Tree:
     """Makes the tree of one message at one version.
 
-    Of the values around: `topic` is the one that they belong to; `is_sensitive`, what the broker says of a setting;
-    `is_plain`, whether they are a setting's whose value may be shown.
+    The other attributes are facts from the structs around a value. `topic`: the topic that it belongs to.
+    `is_sensitive`: the broker's flag of a setting; None if there is none. `is_plain`: the setting's value may be shown.
     """
 
     version: int
@@ -133,7 +133,7 @@ class _Tree:
         return self._element(value, field)
 
     def _may_be_shown(self, value: Any, field: Field) -> bool:
-        """True for a plain setting's value that is there: captures of earlier versions have zeros instead."""
+        """True for the value of a plain setting, unless it is blank: captures of earlier versions blanked it."""
         return "secret" not in field.marks and self.is_plain and bool(value.strip("\0"))
 
     def _element(self, value: Any, field: Field) -> Any:
@@ -146,7 +146,7 @@ class _Tree:
         return uuid_text(bytes(value)) if field.element == "uuid" else value
 
     def _packed(self, found: dict[str, Any]) -> dict[str, Any]:
-        """A message that stood in bytes, as `embedded.expand` tells it."""
+        """The tree of a message inside messages, from the dict that `embedded.expand` makes of it."""
         message, version = _schema(found["message"]), layout_version(found["message"], found["version"])
         return found | {"values": _Tree(version, self.shown).struct(found["values"], message.fields)}
 
@@ -154,7 +154,7 @@ class _Tree:
         return opened_records(data, self.shown.records, self.record, self.shown.budget)
 
     def record(self, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
-        """A record's key and value, opened where a topic of the brokers' own says what they are."""
+        """A record's key and value, decoded in internal topics and control batches."""
         found = log_record(self.topic, key, value, control, self.shown.budget)
         return {name: self.side(side) for name, side in found.items()}
 
@@ -187,7 +187,7 @@ def _topic(values: Values, fields: Mapping[str, Field]) -> str | None:
 
 
 def hide(value: Any) -> Any:
-    """Nothing was there to be hidden of an empty value."""
+    """The value as `Masked`; an empty value stays as it is, because it hides nothing."""
     if isinstance(value, str | bytes | memoryview):
         length = len(value.encode()) if isinstance(value, str) else len(value)
         return Masked(length) if length else value
