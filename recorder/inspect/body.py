@@ -1,7 +1,7 @@
 """One frame's body as a tree of plain values, with types of their own for bytes and masked values.
 
-A capture blanks values, never lengths, so a masked frame still decodes; but a blanked value must never pass for a real
-one. An undecodable body is a result with its reason, not an error.
+A capture blanks values, never lengths, so a masked frame can still be decoded. But a blanked value must never pass for
+a real one. An undecodable body is a result with its reason, not an error.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _FETCHES = (kafka07.RequestType.FETCH, kafka07.RequestType.MULTIFETCH)
 
 
 def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget: Budget | None = None) -> Body:
-    """Decode the frame of a row (which must hold its bytes), `records` records of each field of record batches.
+    """Decodes the frame of a row, which must hold the frame's bytes.
 
-    `request_row`: the row of the request, for responses that can't be decoded without it (`needs_request`). `budget`:
-    pays for the values, by default a new one; once it is used up, the values end there.
+    `records`: the most records shown of each field of record batches. `request_row`: the row of the request, for the
+    responses named by `needs_request`. `budget`: pays for the values, by default a new one; when it is used up, the
+    values end there.
     """
     budget = budget or Budget()
     frame, kind, key, version = row[c.FRAME], row[c.KIND], row[c.API_KEY], row[c.API_VERSION]
@@ -41,7 +42,7 @@ def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget:
 
 
 def needs_request(row: Row) -> bool:
-    """True for responses that only their request explains: those to a fetch of 0.7."""
+    """True for responses to a fetch of 0.7: only their request has the topics and the offsets."""
     is_fetched = row[c.DIALECT] == c.KAFKA_07 and row[c.API_KEY] in _FETCHES
     return is_fetched and row[c.KIND] == c.RESPONSE and row[c.EXCHANGE] is not None
 
@@ -49,7 +50,7 @@ def needs_request(row: Row) -> bool:
 def _decoded_07(
     frame: bytes, kind: MessageKind, key: int, records: int, request_row: Row | None, budget: Budget
 ) -> Body:
-    """Nothing in 0.7 is masked."""
+    """Decodes a frame of 0.7, in which nothing is masked."""
     try:
         if kind == c.REQUEST:
             return Body(request_tree(kafka07.decode_request(frame), records, budget=budget))

@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap inspect`: summary (which needs no name), frames, exchanges, show."""
+"""The commands of `kafka-wiretap inspect`: summary (the default), frames, exchanges, show."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from recorder.inspect.exchanges import Pair
     from recorder.inspect.wanted import Wanted
 
-# Bytes of a value that `show` shows, and of a frame in its hex dump.
+# The most bytes that `show` shows by default: of a value, and of a frame in a hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
 
 
 class WithDefault(click.Group):
-    """A group that takes a first argument which is none of its commands as `summary`'s: mostly it is a folder."""
+    """A group with a default command: a first argument that names no command, mostly a folder, goes to `summary`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -54,12 +54,12 @@ class WithDefault(click.Group):
             raise click.ClickException(str(error)) from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """A command's name, or a folder's; a shell takes folders only where no name fits."""
+        """The names of commands, and folders; a shell completes folders only if no name fits."""
         return [CompletionItem(incomplete, type="dir"), *super().shell_complete(ctx, incomplete)]
 
 
 def _made_ready(folder: Path) -> Path:
-    """A capture, made ready to be read."""
+    """Makes a capture ready to be read, prints the notes on it, and returns its folder."""
     for note in ready(folder):
         _note(note)
     return folder
@@ -164,7 +164,7 @@ def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool,
 
 
 def _with_errors(found: Iterable[Pair], unread: Counter[str]) -> Iterator[Pair]:
-    """Those whose response holds an error; counts in `unread` those of which nobody can tell."""
+    """The exchanges whose response holds an error. `unread` counts responses with unknown errors, by reason."""
     for pair in found:
         if pair.reading and pair.reading.unread:
             unread[pair.reading.unread.value] += 1
@@ -210,7 +210,7 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
 
 
 def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
-    """`none`: what is said beside the output where there is not a single line."""
+    """Prints the lines. `none`: the note on standard error if there are none."""
     if header is not None:
         click.echo(header)
     printed = False

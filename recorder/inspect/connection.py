@@ -40,7 +40,10 @@ class Api:
 
 @dataclass(slots=True)
 class Connection:
-    """`events` in order; of the frames the first and last time (ns since 1970), their number and their bytes."""
+    """A connection, with its events in order of time, and its frames' number and bytes.
+
+    `first_ns`, `last_ns`: the times of its first and last frame, ns since 1970; None without frames.
+    """
 
     session: str
     number: int
@@ -58,7 +61,7 @@ class Connection:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts of the connection's opening; the principal is that of the last login."""
+        """The facts of the `opened` event; {} if it is missing. The principal is that of the last login."""
         opened = next((event for event in self.events if event[c.KIND] == c.EVENT_OPENED), None)
         known = detail(opened) if opened else {}
         logins = [detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
@@ -67,9 +70,9 @@ class Connection:
 
 
 def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
-    """The connections that `wanted` names, by session: those that have frames or events.
+    """The connections that `wanted` selects and that have frames or events, ordered by session.
 
-    `most`: bytes of memory that each of these may take: rows of files, connections, the error codes of a response.
+    `most`: the limit in bytes of memory for each of these: rows of files, connections, the error codes of a response.
     Errors: as of `rows`.
     """
     found: dict[tuple[str, int], Connection] = {}

@@ -1,4 +1,4 @@
-"""Reads the `detail` of an event: a JSON object, or anything in a capture that another program wrote."""
+"""Reads the `detail` of an event: a JSON object; in a capture that another program wrote, it may be anything."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Only unpaired rows are kept: a request until its response comes, or a response that arrived before its request was
 complete. Rows that are unpaired at the end have no other half in the capture. Each body is read once, as it passes: a
-response's for its errors and its wait, a request's for its longest allowed wait. Bodies are kept only on request.
+response's body for its errors and its wait, a request's for the longest wait that it allows. Bodies are kept only if
+the caller wants them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ROW_SIZE = 3000
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An exchange; one of the rows may be missing, not both. `reading`: of the response, if there is one."""
+    """An exchange; one of the rows may be missing, not both. `reading`: the response's errors, if there is one."""
 
     request: Row | None
     response: Row | None
@@ -39,7 +40,7 @@ class Pair:
 
     @property
     def outcome(self) -> Outcome:
-        """The exchange's outcome, as far as the capture shows."""
+        """The exchange's outcome, as far as the capture shows it."""
         if self.response is None:
             return Outcome.UNANSWERED if self.head[c.AWAITS] else Outcome.ONE_WAY
         if self.response[c.MADE_BY] == c.BY_PROXY:
@@ -52,9 +53,9 @@ def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET, with_bodies: bool 
 
     Args:
         rows: with the bodies of responses, and of requests that are long polls (`LONG_POLLS`).
-        most: bytes of memory that the error codes of a response may take, and all unpaired rows.
+        most: the limit in bytes of memory for the error codes of a response, and for all unpaired rows.
         with_bodies: keep the bodies in the rows of a pair.
-    Errors: OverBudget; those of `rows`.
+    Errors: OverBudget; the errors of `rows`.
     """
     waiting: dict[tuple[str, int, int], Pair] = {}
     for row in rows:
@@ -74,7 +75,7 @@ def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET, with_bodies: bool 
 
 
 def _half(row: Row, most: int, with_bodies: bool) -> Pair:
-    """A pair of one row alone."""
+    """A pair with one row only."""
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
     if row[c.KIND] == c.REQUEST:
         return Pair(kept, None, allowed_ms=_allowed_ms(row))

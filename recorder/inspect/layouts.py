@@ -1,8 +1,8 @@
 """The columns of a list by the terminal's width, and its lines.
 
-A terminal gets the columns that it has room for, and no line wider than itself: a long line goes on below, indented,
-and nothing is cut. A pipe or a file gets every column, and unfolded lines. Where there is no room for dates, each new
-day gets a line of its own.
+A terminal gets the columns that fit, and no line wider than itself: a long line continues below, indented, and nothing
+is cut. A pipe or a file gets every column, and unfolded lines. If there is no room for dates, each new day gets a line
+of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBERS = frozenset({"node", "ver", "size", "sent", "received", "ms"})
 
 
 class Cells(NamedTuple):
-    """The contents of a line: by column, and the rest behind the columns."""
+    """The contents of a line: the text of each column, and the rest behind the columns."""
 
     columns: Mapping[str, str]
     rest: str
@@ -32,14 +32,14 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`columns` with their least widths; `width`: the terminal's, None without one."""
+    """The form of a list. `columns`: names with least widths. `width`: the terminal's; None for a pipe or a file."""
 
     columns: tuple[tuple[str, int], ...]
     titles: Mapping[str, str]
     width: int | None
 
     def lines(self, found: Iterable[Cells]) -> Iterator[str]:
-        """The lines below the header."""
+        """The lines of the list below the header."""
         day = None
         names = [name for name, _ in self.columns]
         is_short = (TIME, _CLOCK_WIDTH) in self.columns or TIME not in names

@@ -1,4 +1,4 @@
-"""Frames and exchanges as lines: cells of columns for people, one JSON object a line for programs. No colours."""
+"""Frames and exchanges as lines: cells of columns for people, a JSON object in each line for programs. No colours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TITLES = {"time": "time (UTC)", "direction": "", "frame": "frame", "exchange": "
 TITLES |= {name: name for name in ("node", "api", "ver", "size", "sent", "received", "ms")}
 FRAME_TITLES = TITLES | {"rest": "client id, errors, notes"}
 EXCHANGE_TITLES = TITLES | {"rest": "client id, outcome, errors"}
-# Each leaves room for a client id of usual length.
+# Each layout leaves room for a client id of usual length.
 FRAME_LAYOUTS: Layouts = (
     (140, "time:26 frame:10 client:21 direction:2 node:4 api:24 ver:3 size:8 ms:8"),
     (100, "time:12 frame:8 direction:2 node:4 api:20 ver:3 size:7 ms:6"),
@@ -57,7 +57,7 @@ def moment(at_ns: int) -> str:
 
 
 def frame_id(row: Row) -> str:
-    """What `inspect show` takes: SESSION/CONNECTION/SEQUENCE."""
+    """A frame's id, as an argument of `inspect show`: SESSION/CONNECTION/SEQUENCE."""
     return f"{row[c.SESSION]}/{short_id(row)}"
 
 
@@ -67,7 +67,7 @@ def short_id(row: Row) -> str:
 
 
 def exchange_id(row: Row) -> str:
-    """SESSION/CONNECTION/eEXCHANGE."""
+    """An exchange's id, as an argument of `inspect show`: SESSION/CONNECTION/eEXCHANGE."""
     return f"{row[c.SESSION]}/{short_exchange_id(row)}"
 
 
@@ -79,7 +79,7 @@ def short_exchange_id(row: Row) -> str:
 def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:
     """A frame as a line under FRAME_TITLES. A response's row must hold its body if the capture has it.
 
-    `most`: bytes of memory that its error codes may take.
+    `most`: the limit in bytes of memory for its error codes.
     """
     notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
     notes += [errors_text(row_errors(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
@@ -112,7 +112,10 @@ def error_counts(reading: ResponseErrors) -> dict[str, int]:
 
 
 def wait_text(pair: Pair) -> str:
-    """For a possible long poll: the wait that its response shows, and the longest one that its request allows."""
+    """For a possible long poll: the wait that its response shows, and the longest wait that its request allows.
+
+    "" if the latency is the broker's work alone, or if the exchange is no long poll.
+    """
     wait = pair.reading.wait if pair.reading else None
     if wait is None or wait.is_work:
         return ""
@@ -122,7 +125,10 @@ def wait_text(pair: Pair) -> str:
 
 
 def frame_json(row: Row, most: int = DEFAULT_BUDGET) -> str:
-    """A frame's head as a line of JSON, for a response with its errors; other nulls are left out. `most`: as above."""
+    """A frame's head as a line of JSON, with the errors of a response; other nulls are left out.
+
+    `most`: as for `frame_cells`.
+    """
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
     errors = errors_json(row_errors(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else {}
     return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **errors})
@@ -148,7 +154,7 @@ def exchange_json(pair: Pair) -> dict[str, Any]:
 
 
 def errors_json(reading: ResponseErrors) -> dict[str, Any]:
-    """`errors` by name with their occurrences: {} for none; null, and the reason as `unread`, if unknown."""
+    """`errors`: the number of occurrences by name, {} for none; if unknown, null, with the reason as `unread`."""
     if reading.unread is not None:
         return {"errors": None, "unread": reading.unread.value}
     return {"errors": error_counts(reading)}

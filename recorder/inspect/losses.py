@@ -1,7 +1,7 @@
-"""What a capture lacks, counted while files are read, without Spark (with it: `recorder.analysis.questions.losses`).
+"""The losses of a capture, counted while files are read, without Spark (`recorder.analysis.questions.losses` uses it).
 
-No event counts the frames that the settings left out: their number is the closing event's count of frames, less the
-connection's rows and gaps. It is unknown for connections with a gap of unknown size.
+No event counts the frames that the settings left out. Their number is the closing event's count of frames, minus the
+connection's rows and the frames of its gaps. It is unknown for connections with a gap of unknown size.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Losses:
     died: list[str] = field(default_factory=list)
     cut_frames: int = 0
     cut_bytes: int = 0
-    # by connection: frames that its closing event counts, less those in rows and in gaps
+    # connections with a closing event
     _closed: set[Connection] = field(default_factory=set)
     # connections with a gap of unknown size
     _unknown: set[Connection] = field(default_factory=set)
+    # by connection: the frames that its closing event counts, minus those in rows and in gaps
     _uncounted: Counter[Connection] = field(default_factory=Counter)
 
     def add_frames(self, session: str, connection: int, number: int) -> None:
@@ -43,7 +44,7 @@ class Losses:
         self._uncounted[session, connection] -= number
 
     def add_cut(self, frames: Any) -> None:
-        """Adds the frames of a table of which a part was left out."""
+        """Adds the frames of a table that were stored only in part."""
         left_out = pc.subtract(frames[c.SIZE], frames[c.STORED])
         self.cut_frames += pc.sum(pc.greater(left_out, 0)).as_py() or 0
         self.cut_bytes += pc.sum(left_out).as_py() or 0

@@ -1,6 +1,6 @@
 """The options of `kafka-wiretap inspect`: filters, ids, times, a folder; and their completion in a shell.
 
-Nothing here opens a capture, because completion must not compact: a command looks up its arguments when it runs.
+Nothing here opens a capture, because completion must not compact. A command looks up its arguments when it runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from recorder.capture.session import is_name
 from recorder.moments import Moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-# key, and dialect (None: any)
+# api key and dialect; None means any dialect
 Api = tuple[int, str | None]
 # the largest number of an int64 column
 LARGEST = (1 << 63) - 1
@@ -34,7 +34,7 @@ NUMBER = click.IntRange(0, LARGEST)
 COUNT = click.IntRange(0, sys.maxsize)
 READING_HELP = "The most memory for what is read and counted, and for one frame's error codes."
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
-# the forms of an id, the longest first: a name of digits alone can only be a session's where three parts stand
+# The forms of an id, the longest first. A part of digits alone can be a session's name only in an id of three parts.
 _IDS = (
     re.compile(r"(?P<session>[^/]+)/(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
     re.compile(r"(?P<session>)(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
@@ -43,7 +43,7 @@ _IDS = (
 
 
 def api(value: str) -> Api:
-    """An api by its name (any case, former names too) or by its key, which leaves the dialect open."""
+    """An api by its name (any case, former names too) or by its key. A key is that of any dialect."""
     asked = names.api_of_07(value)
     if asked is not None:
         return int(asked), c.KAFKA_07
@@ -74,16 +74,19 @@ def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) 
 def _complete_session(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
     """The sessions of the folder argument, by the names of its files.
 
-    Completions become part of a command line, so files with names that no session has are ignored.
+    Completions become part of a command line, so files whose names don't begin with a session's name are ignored.
     """
-    # click gives up on arguments where an option has no value yet, and leaves them as they were given
+    # click does not parse the arguments while an option has no value yet; they are in `args` as they were typed
     given = [context.params["folder"]] if context.params.get("folder") else context.args
     files = Path(given[0]).glob(f"{c.FRAMES_FOLDER}/*/*/[!._]*.parquet") if given else []
     return beginning_with(begun, sorted(filter(is_name, {file.stem.rsplit("-", 2)[0] for file in files})))
 
 
 class Shown(NamedTuple):
-    """An id given to `show`: a connection, or one exchange or frame of it. `session`: a prefix of its name."""
+    """An id given to `show`: of a connection, or of one exchange or frame of it.
+
+    `session`: the session's name or a prefix of it; None if the id has no session.
+    """
 
     session: str | None
     connection: int

@@ -23,7 +23,7 @@ from recorder.capture import frames as c
 from recorder.capture.reader import GROUP, HEADS, READING, ROW, Bodies, CaptureFile, Row, files, row_groups
 from recorder.inspect.wanted import Wanted
 
-# Rows that become Python values at a time: enough to be quick, few enough that bodies among them may be large.
+# Rows that become Python values at a time: enough for speed, few enough for large bodies.
 _AT_ONCE = 256
 _ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
 _COLUMNS = [*HEADS, GROUP, ROW]
@@ -32,22 +32,22 @@ Choice = Callable[[Row], bool]
 
 
 def none(row: Row) -> bool:
-    """No bodies."""
+    """Selects no bodies."""
     return False
 
 
 def all_bodies(row: Row) -> bool:
-    """All of them."""
+    """Selects all bodies."""
     return True
 
 
 def of_responses(row: Row) -> bool:
-    """Bodies of responses, which hold errors."""
+    """Selects the bodies of responses, which hold errors."""
     return bool(row[c.KIND] == c.RESPONSE)
 
 
 def of_exchanges(row: Row) -> bool:
-    """Bodies of responses, and of long polls, which hold their longest allowed wait."""
+    """Selects the bodies of responses, and of long polls' requests, which hold the longest wait that they allow."""
     return of_responses(row) or row[c.API_KEY] in LONG_POLLS
 
 
@@ -56,7 +56,7 @@ def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEF
 
     Args:
         bodies: selects the frames whose bodies are read; other bodies are null.
-        most: bytes of memory for the heads and bodies of all open sessions together.
+        most: the limit in bytes of memory for the heads and bodies of all open sessions together.
     Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
@@ -71,7 +71,7 @@ def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEF
 
 
 def _merged(streams: list[tuple[int, Iterator[Row]]]) -> Iterator[Row]:
-    """Merges streams of rows in order. `streams`: (time of the first row at the earliest, rows), the earliest first."""
+    """Merges streams of rows in order. `streams`: (a time not after the stream's first row, rows), in order of time."""
     closed = deque(streams)
     heads: list[tuple[tuple[Any, ...], int, Row, Iterator[Row]]] = []
     while heads or closed:
@@ -87,7 +87,10 @@ def _merged(streams: list[tuple[int, Iterator[Row]]]) -> Iterator[Row]:
 
 
 def _head(stream: Iterator[Row], number: int) -> list[tuple[tuple[Any, ...], int, Row, Iterator[Row]]]:
-    """The heap entry of a stream's next row; none at its end. `number`: unique, so that rows are never compared."""
+    """The heap entry of a stream's next row, in a list; [] at the stream's end.
+
+    `number` is unique, so that rows are never compared.
+    """
     row = next(stream, None)
     return [] if row is None else [(tuple(row[name] for name in _ORDER), number, row, stream)]
 
@@ -103,7 +106,7 @@ def request_of(folder: Path, response: Row, *, most: int = DEFAULT_BUDGET) -> Ro
 
 
 def tables(folder: Path, kind: str, columns: Sequence[str], *, most: int = DEFAULT_BUDGET) -> Iterator[Any]:
-    """Everything of `kind` (frames or events) as tables, session by session. `most` and errors: as of `rows`."""
+    """All frames or all events (`kind`) as tables, session by session. `most` and errors: as for `rows`."""
     for file in files(folder, kind):
         yield from row_groups(file, columns, allowance=Allowance(READING, most))
 

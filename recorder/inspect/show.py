@@ -41,16 +41,17 @@ from recorder.terminal import milliseconds
 Tree = dict[str, Any]
 Found = TypeVar("Found")
 _WIDTH = 16
-# the key of what is shown of a replay's capture: the id of the recorded exchange
+# in a replay's capture, the key of the recorded exchange's id
 ORIGIN = "replays"
-# sessions that the error for an ambiguous id names
+# the most sessions that the error for an ambiguous id names
 MAX_SESSIONS = 20
 
 
 class Form(NamedTuple):
-    """`kind`: text, json or hex. `most`: bytes shown of each value; `records`: records shown of each field of batches.
+    """The form of the output. `kind`: text, json or hex. `most`: bytes shown of each value, or of a hex dump.
 
-    `budget`: pays for all that is shown. `named`: True if a dump begins with its frame's id.
+    `records`: the most records shown of each field of record batches. `budget`: pays for everything that is shown.
+    `named`: True if a hex dump begins with its frame's id.
     """
 
     kind: str
@@ -65,18 +66,18 @@ class Form(NamedTuple):
 
     @property
     def of_files(self) -> int:
-        """Bytes of memory for reading files: much may have to be read in order to show little."""
+        """The limit in bytes of memory for reading files: a small output may need much reading."""
         return max(self.budget.size, DEFAULT_BUDGET)
 
     def reading(self, row: Row) -> ResponseErrors:
-        """The errors of a response, with a budget of their own: they are few, and not kept."""
+        """The errors of a response. They have a budget of their own, because they are few and not kept."""
         return row_errors(row, budget=Budget(self.budget.size))
 
 
 def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
-    """Lines, or for JSON the tree.
+    """The connection, exchange or frame of an id: as lines of text, or as a tree for JSON.
 
-    Errors: LookupError, with a sentence, if the capture has none or several; those of `rows`.
+    Errors: LookupError, with a sentence, if no session or several have that id; the errors of `rows`.
     """
     wanted = Wanted(
         sessions=(asked.session,) if asked.session else (),
@@ -104,7 +105,7 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
 
 
 def _origin(folder: Path, row: Row, form: Form) -> str | None:
-    """The id of the recorded exchange that a replay's frame is of."""
+    """The id of the recorded exchange that this frame of a replay repeats; None in other captures."""
     if row[c.EXCHANGE] is None or row[c.CONNECTION] is None:
         return None
     place = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
@@ -113,7 +114,10 @@ def _origin(folder: Path, row: Row, form: Form) -> str | None:
 
 
 def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
-    """Passes on rows, which may be many and large, without keeping them. Errors of `_check_one` come at the end."""
+    """The rows of the first session. They are not kept, as they may be many and large.
+
+    The errors of `_check_one` are raised at the end.
+    """
     sessions: dict[str, None] = {}
     for row in found:
         sessions[row[c.SESSION]] = None
@@ -156,7 +160,7 @@ def _frame_tree(row: Row, form: Form, request: Row | None) -> Tree:
 
 
 def _exchange(pair: Pair, origin: str | None, form: Form) -> Iterator[str]:
-    """The lines of an exchange: the head, then both frames. `origin`: the recorded one that it replays."""
+    """The lines of an exchange: the head, then both frames. `origin`: the recorded exchange that it replays, if any."""
     if form.kind == "text":
         yield printable(_exchange_head(pair))
         if origin:
@@ -177,7 +181,7 @@ def _exchange_head(pair: Pair) -> str:
 
 
 def as_text(row: Row, found: Body, form: Form) -> Iterator[str]:
-    """Lines of a frame whose body was `found`."""
+    """The lines of a frame with the decoded body `found`."""
     yield from _head(row, form)
     if found.why:
         yield f"{INDENT}({printable(found.why)})"
@@ -188,7 +192,7 @@ def as_text(row: Row, found: Body, form: Form) -> Iterator[str]:
 
 
 def as_tree(row: Row, found: Body, form: Form) -> Tree:
-    """The head, `body`, `why` it is not whole (if so), and the errors of a response."""
+    """The tree of a frame: its head, `body`, a response's errors, and `why` if the body is missing or incomplete."""
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
     errors = errors_json(form.reading(row)) if row[c.KIND] == c.RESPONSE else {}
     told: Tree = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head, "body": found.values}
@@ -196,7 +200,7 @@ def as_tree(row: Row, found: Body, form: Form) -> Tree:
 
 
 def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:
-    """Lines of 16 bytes (offset, hex, text) of the first `most` bytes. Masked bytes are `**`, not zeros."""
+    """The first `most` bytes in lines of 16 (offset, hex, text). Masked bytes are shown as `**`, not as zeros."""
     hidden = [range(span["start"], span["start"] + span["length"]) for span in masked]
     cut = frame[:most]
     for start in range(0, len(cut), _WIDTH):

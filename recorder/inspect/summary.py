@@ -1,4 +1,4 @@
-"""Counts the contents of a capture without reading bodies; and its losses, which are shown first."""
+"""Counts the contents of a capture without reading bodies, and its losses, which are shown first."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from recorder.terminal import Column, count, fitted, size
 _COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.STORED, c.NOTE, c.MASKED]
 _COLUMNS += [c.OMITTED]
 _EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES, c.DETAIL]
-# Letters of a session's name or of a time, which are not folded while there is another column to leave out.
+# Letters of a session's name or of a time: these are not folded while another column can be left out.
 LONGEST_NAME = 19
-# Gaps that are listed; JSON has all of them.
+# The most gaps that a table lists; JSON has all of them.
 MAX_GAPS = 20
-# Memory of a table's line with its cells; of a gap, or a group of frames, as a Python value; of a connection.
+# Bytes of memory: of a table's line with its cells; of a gap or a group of frames as a Python value; of a connection.
 LINE_SIZE, ROW_SIZE, CONNECTION_SIZE = 4000, 1000, 500
 # Events that become Python values at a time.
 _AT_ONCE = 1024
@@ -37,7 +37,7 @@ _AT_ONCE = 1024
 
 @dataclass(slots=True)
 class Session:
-    """One proxy run: the times of its first and last frame (ns since 1970), and its totals."""
+    """One session: the times of its first and last frame (ns since 1970), and its totals."""
 
     first_ns: int
     last_ns: int
@@ -48,7 +48,7 @@ class Session:
 
 @dataclass(slots=True)
 class Summary:
-    """Counts by session, by api and kind, by note; of masked frames by the reason; the gaps, oldest first."""
+    """Counts by session, by api and kind, and by note; masked frames by reason; the gaps, oldest first."""
 
     sessions: dict[str, Session] = field(default_factory=dict)
     apis: dict[str, dict[str, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))  # frames, bytes
@@ -60,7 +60,7 @@ class Summary:
     most: int = DEFAULT_BUDGET
 
     def add(self, frames: Any) -> None:
-        """Count the frames of one row group. Errors: OverBudget."""
+        """Counts the frames of one row group. Errors: OverBudget."""
         times = [(c.AT_NS, "min"), (c.AT_NS, "max")]
         for row in self._grouped(frames, [c.SESSION, c.CONNECTION], times):
             self._add_connection(row)
@@ -77,7 +77,7 @@ class Summary:
             self.masked[why(row[c.KIND], row[c.API])] += row["size_count"]
 
     def add_events(self, events: Any) -> None:
-        """Count the events of one row group. Errors: OverBudget."""
+        """Counts the events of one row group. Errors: OverBudget."""
         for batch in events.to_batches(max_chunksize=_AT_ONCE):
             rows = batch.to_pylist()
             self.losses.add_events(rows)
@@ -107,10 +107,10 @@ class Summary:
 
 
 def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BUDGET) -> Summary:
-    """Count everything in the capture.
+    """Counts everything in the capture.
 
-    `notes`: sentences on frames that are not in its files; `most`: bytes of memory for a file, and for the counts.
-    Errors: OverBudget, DamagedFileError, UnknownFormatError.
+    `notes`: sentences on frames that are not in its files. `most`: the limit in bytes of memory for a file, and for the
+    counts. Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
     found = Summary(most=most)
     found.losses.notes += notes
@@ -142,7 +142,7 @@ def as_json(found: Summary) -> dict[str, Any]:
 
 
 def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
-    """The summary as tables that fit into `width`; losses first, empty tables left out."""
+    """The summary as tables that fit into `width`, losses first. Empty tables of notes, masks and gaps are left out."""
     yield missing_table(found.losses.missing, width)
     yield _sessions(found, width)
     yield _apis(found, width)
@@ -183,7 +183,7 @@ def _sessions(found: Summary, width: int) -> RenderableType:
 
 
 def _short(sessions: Iterable[str]) -> dict[str, str]:
-    """A short name for each session: the time in its name (which `--session` takes too), unless two share it."""
+    """A short name for each session: the time in its name, unless two share it. `--session` accepts it as a prefix."""
     starts = {name: name.partition("-")[0] for name in sessions}
     often = Counter(starts.values())
     return {name: start if often[start] == 1 else name for name, start in starts.items()}
@@ -213,7 +213,7 @@ def _apis(found: Summary, width: int) -> RenderableType:
 def _filled(
     title: str, names: list[str], numbers: list[str], rows: Iterable[tuple[Any, ...]], width: int
 ) -> RenderableType:
-    """A table. The first name and the first number are always shown; of the others the last are left out first."""
+    """A table. Its first name and first number are always shown; of the other columns the last are left out first."""
     columns = [Column(name, rank=at and len(numbers) + at, least=LONGEST_NAME) for at, name in enumerate(names)]
     columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]
     cells = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
@@ -221,7 +221,7 @@ def _filled(
 
 
 def _special(frames: Any) -> dict[str, int]:
-    """How many frames were made by the proxy, or cut."""
+    """The number of frames made by the proxy, and of frames stored only in part."""
     found = {"partly left out": _true(_has_spans(frames, c.OMITTED))}
     found["made by the proxy"] = _true(pc.equal(frames[c.MADE_BY], c.BY_PROXY))
     return {name: number for name, number in found.items() if number}

@@ -17,7 +17,7 @@ from recorder.inspect.options import Api
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Filters. An empty filter passes everything; all given ones must hold. Times in ns since 1970."""
+    """Filters of frames. A frame must match all of them; an empty filter matches everything. Times in ns since 1970."""
 
     sessions: tuple[str, ...] = ()  # or prefixes of names
     connections: tuple[int, ...] = ()
