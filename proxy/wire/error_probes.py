@@ -67,7 +67,7 @@ class Functions(Protocol):
 
     @property
     def pieces(self) -> Callable[[], Pieces]:
-        """Makes a generator that is sent the frame's pieces; it yields None for the next piece. It raises WireError."""
+        """Makes a generator that is sent a frame's pieces and yields None for the next one. It raises WireError."""
 
 
 class ErrorProbe:

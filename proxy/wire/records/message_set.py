@@ -78,7 +78,7 @@ def _crc32_of(buf: Buffer, batch: Batch) -> int:
 def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tuple[list[Raw], int]:
     """The plain messages of `magic` from `at` on, some hundreds at most, and the offset behind them.
 
-    A fast path. It stops before a wrapper, and before a damaged or incomplete message; `message` reads that one.
+    A fast path. It stops before a message that is a wrapper, of another magic, damaged or incomplete.
     """
     out: list[Raw] = []
     head = PLAIN_HEADS[magic]
