@@ -1,4 +1,4 @@
-"""The losses of a capture, counted while files are read, without Spark (`recorder.analysis.questions.losses` uses it).
+"""The losses of a capture, counted without Spark while files are read. (`analysis.questions.losses` counts with Spark.)
 
 No event counts the frames that the settings left out. Their number is the closing event's count of frames, minus the
 connection's rows and the frames of its gaps. It is unknown for connections with a gap of unknown size.
