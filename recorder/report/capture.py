@@ -1,7 +1,7 @@
 """A capture's report: one HTML page, or Markdown for a pull request or a chat.
 
-The page begins with what is wrong, in sentences; then come the sections, each with plots and tables. Its only script
-sorts tables, stands in the page, and is the only one that the page's policy lets run.
+The page begins with the findings, in sentences; then come the sections, each with plots and tables. Its only script
+sorts tables. It is part of the page, and the page's content security policy allows no other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from recorder.report.sections import findings as words
 from recorder.report.sections.every import sections
 from recorder.terminal import count, duration, moment, size
 
-# A page that a browser opens at once, and a mail takes. Names of others decide how much a row takes, so a page that
-# would be larger has shorter tables.
+# A browser opens a page of this size at once, and a mail can carry it. Foreign names decide how long a row is, so a
+# page that would be larger gets shorter tables.
 MAX_BYTES = 4_000_000
 _ROWS = (200, 100, 50, 25)
 
 
 def html(summary: Summary, path: str | None = None) -> str:
-    """The page. `path`: the capture's folder as commands in the page name it, if not as the summary does."""
+    """The page. `path`: the capture's folder in the page's commands; None: as the summary names it."""
     # packages of an extra, which Markdown does without
     from recorder.report.capture_plots import plots
     from recorder.report.page import hashed, page, script
@@ -50,7 +50,7 @@ def html(summary: Summary, path: str | None = None) -> str:
 
 
 def _rows(summary: Summary, folder: str, most: int) -> dict[str, Any]:
-    """What of a page has rows, with at most so many."""
+    """The values of the page that have rows, with at most `most` rows each."""
     found = words.findings(summary, folder)[:most]
     left_out = summary.findings.found.total - len(found)
     return {
@@ -61,7 +61,7 @@ def _rows(summary: Summary, folder: str, most: int) -> dict[str, Any]:
 
 
 def markdown(summary: Summary, path: str | None = None) -> str:
-    """Findings and the small tables. `path` as for `html`."""
+    """The findings and the small tables as Markdown. `path`: as for `html`."""
     from recorder.report.markdown import text
 
     return text(summary, path if path is not None else summary.coverage.capture)
@@ -76,7 +76,7 @@ def _tone(found: Findings) -> str:
 
 
 def lead(summary: Summary) -> str:
-    """What was recorded, when, and for how long."""
+    """A sentence: what was recorded, when, and for how long."""
     found = summary.coverage
     if found.first_at_ns is None or found.last_at_ns is None:
         return short(found.capture, 200)
@@ -97,7 +97,7 @@ def _figures(summary: Summary) -> Iterator[Figure]:
 
 
 def _of_cluster(summary: Summary) -> Iterator[Figure]:
-    """Numbers that take bodies, if there are any."""
+    """The figures that are read from bodies, if there are any."""
     if summary.topics.totals.total:
         yield Figure(
             "topics", count(summary.topics.totals.total), f"{count(summary.partitions.partitions.total)} partitions"

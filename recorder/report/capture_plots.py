@@ -1,7 +1,7 @@
 """The plots of a capture's report, by section: each asks a question in its title and answers it in a sentence.
 
 A plot that needs the page's whole width is drawn twice, for wide and for narrow screens: letters keep their size, and
-the page's style shows one of the two. The sentence is the drawing's text, too, for those who don't see it.
+the page's style shows one of the two. The sentence is also the drawing's text for screen readers.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from recorder.report.plots.style import BAD, HEAT, HUES, MUTED, REST, WARN, Spec
 from recorder.report.sections.traffic import label_of, slowest
 from recorder.terminal import count, duration, size
 
-# The content of a wide page, of a phone of 380 pixels, and a third of the former.
+# Widths in pixels: of a wide page's content, of a 380-pixel phone's content, and of a third of the former.
 WIDE, NARROW, SMALL = 1000, 336, 322
-# Plots beside each other, and series upon each other: more are no longer told apart.
+# The most plots beside each other, and the most stacked series: a reader can't distinguish more.
 MOST_SMALL, MOST_STACKED = 6, len(HUES)
-# Partitions of up to so many times an even share have the colour of that level.
+# A partition has the colour of the first level that its load, as a multiple of an even share, does not exceed.
 _SKEWS = (0.25, 0.75, 1.25, 2, 3)
-# Causes of rebalances that nobody wanted.
+# Causes of unwanted rebalances.
 _BAD_CAUSES = ("lost", "fenced")
 
 
 class Key(NamedTuple):
-    """A colour of a plot, and what it stands for."""
+    """A colour of a plot, and its meaning."""
 
     name: str
     colour: str
 
 
 class Drawing(NamedTuple):
-    """A drawing under a name of its own, if it has neighbours; `narrow`: the same for narrow screens."""
+    """A drawing. `narrow`: that for narrow screens; None: `wide` serves both. `name`: set if it has neighbours."""
 
     wide: Markup
     narrow: Markup | None = None
@@ -51,7 +51,7 @@ class Drawing(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A question, the sentence that answers it, drawings, and what their colours stand for."""
+    """A question, the sentence that answers it, drawings, and the meanings of their colours."""
 
     question: str
     answer: str
@@ -89,7 +89,7 @@ def _counted(of: str) -> Callable[[int], str]:
 
 
 def _busiest(timeline: Timeline, series: Series, words: Callable[[int], str]) -> str:
-    """The sentence on a series' largest bin."""
+    """A sentence about a series' largest bin."""
     known = [(value, at) for at, value in enumerate(series.values) if value]
     if not known:
         return "Nothing at all."
@@ -121,7 +121,7 @@ def _of_api(timeline: Timeline, row: LatencyOfApi, over: tuple[float, float]) ->
 
 
 def _positive(series: Series) -> Series:
-    """A logarithmic axis has no place for 0, which no answer takes."""
+    """The series without zeros, which a logarithmic axis can't show; no real latency is 0."""
     return Series(series.name, tuple(value or None for value in series.values))
 
 
@@ -179,7 +179,7 @@ def _stacked(
     unit: str,
     words: Callable[[int], str],
 ) -> Iterator[Plot]:
-    """Bars of the largest series and of all others together."""
+    """A plot of stacked bars: of the largest series, and of all others together."""
     shown = [*_coloured(summary.timeline, rows, other)]
     if not shown:
         return

@@ -1,4 +1,4 @@
-"""The plots of two captures side by side: the latency of work before and after, a drawing for each percentile."""
+"""The plots of two captures side by side: latencies before and after, a drawing for each percentile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recorder.terminal import milliseconds
 
 
 def latency_plots(found: Changes) -> list[Markup]:
-    """Of the percentiles that both captures have enough answers for, all over one domain."""
+    """A drawing for each percentile for which both captures have enough answers; all share one domain."""
     pairs = {field.removesuffix("_ms"): _pairs(found, field) for field in ENOUGH}
     values = [value for some in pairs.values() for pair in some for value in pair[1:]]
     if not values:
@@ -23,12 +23,12 @@ def latency_plots(found: Changes) -> list[Markup]:
 
 
 def _pairs(found: Changes, field: str) -> list[Pair]:
-    """A logarithmic axis has no place for 0, which no answer takes."""
+    """The pairs of one percentile, without zeros, which a logarithmic axis can't show; no real latency is 0."""
     pairs = [Pair(row.api, before, after) for row, before, after in compared(found, field) if before > 0 and after > 0]
     return pairs[:MOST_ROWS]
 
 
 def _said(percentile: str, pairs: list[Pair]) -> str:
-    """What a plot shows, in words."""
+    """A plot's content in words."""
     each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
     return f"{percentile} of the latency, before and after: {', '.join(each)}"

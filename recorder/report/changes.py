@@ -13,12 +13,12 @@ from recorder.report.sections import changes as words
 from recorder.report.sections.findings import FindingText, finding
 from recorder.terminal import count, percent, size
 
-# Findings that are told in full; the table has all of them.
+# The most findings that are shown in full; the table has all of them.
 MOST_CARDS = 20
 
 
 def html(found: Changes) -> str:
-    """The page."""
+    """The page that compares the two captures."""
     # packages of an extra, which Markdown does without
     from recorder.report.change_plots import latency_plots
     from recorder.report.page import hashed, page, script
@@ -42,7 +42,7 @@ def html(found: Changes) -> str:
 
 
 def markdown(found: Changes) -> str:
-    """The verdict and the tables, for a pull request or a chat: what is unchanged is left out."""
+    """The verdict and the tables as Markdown, for a pull request or a chat; unchanged rows are left out."""
     from recorder.report.markdown import escaped, finding_lines, section_lines
 
     lines = [f"# {escaped(words.verdict(found))}", "", escaped(words.lead(found)), ""]
@@ -55,7 +55,7 @@ def markdown(found: Changes) -> str:
 
 
 def _cards(found: Changes) -> list[FindingText]:
-    """What to do about findings that came or became worse; commands name the capture after."""
+    """New and worse findings in full, with advice; their commands name the later capture."""
     news = words.news(found)[:MOST_CARDS]
     return [finding(number, row.shown, found.after.capture) for number, row in enumerate(news, 1)]
 
@@ -73,7 +73,7 @@ def _figures(found: Changes) -> Iterator[Figure]:
 
 
 def _turned(title: str, changes: Iterable[Change], good_words: str) -> Figure:
-    """How many became worse, and beside it how many better."""
+    """A figure: the number of rows that are new or became worse, beside the number that are gone or became better."""
     counts = Counter(changes)
     bad = counts[Change.WORSE] + counts[Change.NEW] + counts[Change.MIXED]
     good = counts[Change.BETTER] + counts[Change.GONE]

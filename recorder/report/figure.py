@@ -1,4 +1,4 @@
-"""A number at the head of a page: what a template shows of every report."""
+"""A number at the head of a page, for the templates of all reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """A number that stands large at the head of the page. `tone`, of what is beside it: good, warn, bad, or ""."""
+    """A large number at the head of the page. `tone`: of the text beside it: good, warn, bad, or ""."""
 
     name: str
     number: str

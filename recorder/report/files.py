@@ -1,4 +1,4 @@
-"""The file of a report. It replaces an earlier one whole, or not at all. A replay's is JSON or HTML, by its name."""
+"""The file of a report. It replaces an earlier one whole, or not at all. A replay's name decides: JSON or HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recorder.replay.results.report import as_json
 from recorder.terminal import pip_install
 
 JSON, HTML = ".json", ".html"
-# What HTML takes beside what is always there.
+# The packages that only HTML needs.
 _NEEDED = ("jinja2", "altair", "vl_convert")
 
 
@@ -25,7 +25,7 @@ class CantReport(ValueError):
 
 
 def check(path: Path) -> None:
-    """Says before a replay what would keep its report from being written. Errors: CantReport."""
+    """Checks before a replay if its report can be written. Errors: CantReport."""
     if path.suffix.lower() not in (JSON, HTML):
         raise CantReport(f"{printable(path)}: a report's name ends with {JSON} or {HTML}")
     check_place(path)
@@ -34,13 +34,13 @@ def check(path: Path) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Says whether a file of this name can be written. Errors: CantReport."""
+    """Checks if a file of this name can be written. Errors: CantReport."""
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise CantReport(f"{printable(path)} can't be written: no file, or no folder that may be written to")
 
 
 def check_packages() -> None:
-    """Says whether the packages of a page are there. Errors: CantReport."""
+    """Checks if the packages for HTML are installed. Errors: CantReport."""
     if any(find_spec(name) is None for name in _NEEDED):
         raise CantReport(f"a report in HTML needs more packages: {pip_install('report')}")
 
@@ -52,12 +52,12 @@ def write(result: Result, path: Path) -> None:
 
 
 def put(text: str, path: Path) -> None:
-    """Writes the text of a report. Errors: as of `put_whole`."""
+    """Writes the text of a report. Errors: as for `put_whole`."""
     put_whole(path, partial(Path.write_text, data=text, encoding="utf-8"))
 
 
 def put_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Has `write` make a file that takes this path: it is whole, or stays as it was. Errors: OSError."""
+    """Replaces the file at `path` by one that `write` makes, or leaves it as it was. Errors: OSError."""
     handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
     temporary = Path(name)

@@ -1,6 +1,6 @@
 """Tables of a report as values: columns declared once, for HTML, which sorts by raw values, and for Markdown.
 
-A column takes its value from a row and says it in words; None is a dash. Names of others are cut where nobody reads on.
+A column takes its value from a row and puts it into words; None is a dash. Long foreign names are cut.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from recorder.analysis.summary.bounds import Bounded, Timeline
 from recorder.terminal import count, duration, moment, percent, size
 
 UNKNOWN = "\N{EN DASH}"
-# Kafka's topics have up to 249 letters, principals any number; a table's cell shows a beginning that tells them apart.
+# Topics have up to 249 letters, principals any number. A cell shows the beginning, which mostly distinguishes them.
 LONGEST_NAME = 90
 _DAY_NS = 86_400 * 10**9
 Words = Callable[[Any], str]
 
 
 def short(text: str, longest: int = LONGEST_NAME) -> str:
-    """A foreign text, raw, cut so that it takes at most `longest` letters with its escapes, and an ellipsis."""
+    """A foreign text, not escaped, cut so that it takes at most `longest` letters once escaped, and an ellipsis."""
     kept = text[:longest]
     fits = bisect_right(range(len(kept) + 1), longest, key=lambda length: len(printable(kept[:length]))) - 1
     return text if fits == len(text) else f"{kept[:fits]}\N{HORIZONTAL ELLIPSIS}"
@@ -36,7 +36,7 @@ def milliseconds(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """A share of 1 in percent."""
+    """A fraction of 1 in percent."""
     return percent(value * 100)
 
 
@@ -46,7 +46,7 @@ def times(value: float) -> str:
 
 
 def clock(timeline: Timeline) -> Words:
-    """Moments of a capture in UTC: with their day if the capture has several."""
+    """Moments of a capture in UTC; with their day if the capture covers several days."""
     first, last = timeline.first_at_ns // _DAY_NS, (timeline.last_at_ns - 1) // _DAY_NS
     return moment if first != last else _of_day
 
@@ -59,7 +59,7 @@ def _of_day(at_ns: int) -> str:
 
 
 class Cell(NamedTuple):
-    """What stands in a table. `sort`: a number's raw value, by which a table is sorted; `tone`: good, warn, bad."""
+    """A cell of a table. `sort`: a number's raw value, for sorting; "" for text. `tone`: good, warn, bad, or ""."""
 
     text: str
     sort: str = ""
@@ -67,16 +67,16 @@ class Cell(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """True if nobody can tell."""
+        """True if the value is unknown."""
         return self.text == UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ListingColumn:
-    """A column. `words` says a value that there is; `tone`: of a row.
+    """A column. `value`: takes the value from a row. `words`: puts a known value into words. `tone`: a row's tone.
 
-    `is_number`: stands to the right. `is_name`: has room for a name. `is_fixed`: is never broken. `is_spare`: left out
-    on a phone.
+    `is_number`: aligned to the right. `is_name`: has room for a name. `is_fixed`: never broken. `is_spare`: left out on
+    a phone.
     """
 
     title: str
@@ -106,17 +106,17 @@ def name(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColumn:
 
 
 def number(title: str, value: Callable[[Any], Any], words: Words = count, **more: Any) -> ListingColumn:
-    """A column of numbers, in words that have their unit."""
+    """A column of numbers; `words` adds the unit."""
     return ListingColumn(title, value, words, is_number=True, **more)
 
 
 def moment_of(title: str, value: Callable[[Any], Any], when: Words, **more: Any) -> ListingColumn:
-    """A column of times; `when` says them."""
+    """A column of times; `when` puts them into words."""
     return ListingColumn(title, value, when, is_fixed=True, **more)
 
 
 def id_of(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColumn:
-    """A column of numbers that count nothing: nodes, partitions."""
+    """A column of numbers that are ids: nodes, partitions."""
     return ListingColumn(title, value, str, is_fixed=True, **more)
 
 
@@ -132,7 +132,7 @@ def time_of(title: str, value: Callable[[Any], Any], **more: Any) -> ListingColu
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A table: its title, its columns, its rows; `note`: what is to be said below it. `is_small`: fits into a chat."""
+    """A table. `total`: the number of rows, also of those left out. `note`: text below it. `is_small`: fits a chat."""
 
     title: str
     columns: Sequence[ListingColumn]
@@ -143,17 +143,17 @@ class Listing:
 
     @property
     def cells(self) -> Iterator[list[Cell]]:
-        """The rows."""
+        """The cells of each row."""
         for row in self.rows:
             yield [column.cell(row) for column in self.columns]
 
     @property
     def left_out(self) -> str:
-        """How many rows are not here, in words; "" for none."""
+        """A remark on rows that are left out, "the first 20 of 50"; "" if there are none."""
         return f"the first {count(len(self.rows))} of {count(self.total)}" if self.total > len(self.rows) else ""
 
 
 def listing(title: str, columns: Iterable[ListingColumn], rows: Bounded[Any], **more: Any) -> Listing:
-    """A table of all rows that there are; columns of which no row knows anything are left out."""
+    """A table of the rows; columns without a known value are left out."""
     known = [column for column in columns if any(column.cell(row).text != UNKNOWN for row in rows)]
     return Listing(title, known, rows.rows, rows.total, **more)

@@ -1,6 +1,6 @@
 """A capture's report as Markdown: findings and the small tables, for a pull request or a chat.
 
-Names of others are text: what Markdown or HTML would obey is escaped, and stands on one line.
+Foreign names are plain text: characters that mean something in Markdown or HTML are escaped, and a name is one line.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from recorder.report.sections.every import sections
 from recorder.report.sections.findings import FindingText
 from recorder.report.sections.section import NOT_JUDGED
 
-# Rows of a table in a chat.
+# The most rows of a table in a chat.
 MOST_ROWS = 10
-# What has a meaning anywhere in a line, also to GitHub; what begins a list or a heading; what becomes a link.
+# Characters with a meaning anywhere in a line, also to GitHub; those that begin a list; those that make a link.
 _OBEYED = re.compile(r"([\\`*_{}\[\]<>#|~&!^$]|^[-+=]|:(?=//)|(?<=www)\.)")
 _NUMBERED = re.compile(r"^([0-9]+)([.)])(?=\s|$)")
 
 
 def text(summary: Summary, folder: str) -> str:
-    """The report. `folder`: the capture, as commands in it name it."""
+    """The report. `folder`: the capture's folder in the report's commands."""
     found = words.findings(summary, folder)
     lines = [f"# {escaped(words.verdict(summary.findings))}", "", escaped(words.judged(summary.findings)), ""]
     lines += [line for one in found for line in finding_lines(one)]
@@ -36,7 +36,7 @@ def text(summary: Summary, folder: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, without blanks at its ends."""
+    """The text, escaped so that Markdown shows it as it is, without blanks at its ends."""
     return _NUMBERED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", printable(text.strip())))
 
 
@@ -55,7 +55,7 @@ def finding_lines(found: FindingText) -> Iterator[str]:
 
 
 def section_lines(title: str, sentences: Iterable[str], listings: Iterable[Listing]) -> Iterator[str]:
-    """A section: its heading, sentences (an empty one is none), tables."""
+    """A section: its heading, its sentences (empty ones are left out), its tables."""
     yield from (f"## {escaped(title)}", "")
     for sentence in filter(None, sentences):
         yield from (escaped(sentence), "")
@@ -64,18 +64,18 @@ def section_lines(title: str, sentences: Iterable[str], listings: Iterable[Listi
 
 
 def _code(lines: Iterable[str]) -> Iterator[str]:
-    """Commands as they are typed: indented by four, a line ends nothing."""
+    """Commands as a code block, indented by four: no line in such a block can end it."""
     yield from (f"    {printable_command(line)}" for line in lines)
     yield ""
 
 
 def printable_command(line: str) -> str:
-    """A command, without what a terminal would obey."""
+    """A command, with escapes for characters that a terminal would obey."""
     return printable(line).replace("\\\\", "\\")
 
 
 def table_lines(listing: Listing) -> Iterator[str]:
-    """The first rows; numbers to the right."""
+    """The first rows as a table; numbers are aligned to the right."""
     shown = [*listing.cells][:MOST_ROWS]
     yield f"**{escaped(listing.title)}**"
     yield ""

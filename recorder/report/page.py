@@ -1,7 +1,7 @@
-"""A template and its values -> one HTML page. All text is foreign: what is no markup of ours is escaped, in two ways.
+"""A template and its values -> one HTML page. All text counts as foreign: everything but our own markup is escaped.
 
-What HTML would take for markup becomes an entity; what a browser would draw as nothing, or in another order, is shown
-as `proxy.terminal` shows it.
+Characters that are markup in HTML become entities. Characters that a browser would not draw, or would draw in another
+order, are escaped as in `proxy.terminal`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from proxy.terminal import printable
 
 
 def page(template: str, **values: Any) -> str:
-    """The page that a template of `templates/` makes of these values; `Markup` among them stands as it is."""
+    """The page from a template of `templates/` and these values. Values that are `Markup` are not escaped."""
     return _environment().get_template(template).render(**values)
 
 
 def script(name: str) -> Markup:
-    """A script of `templates/`, as it stands there: a page's policy names its hash."""
+    """A script of `templates/`, unchanged, because the page's content security policy has its hash."""
     loader = _environment().loader
     assert loader is not None
     return Markup(loader.get_source(_environment(), name)[0])
 
 
 def hashed(script: str) -> str:
-    """A script's hash, as a page's policy names it."""
+    """A script's hash for the page's content security policy."""
     return f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
 
 

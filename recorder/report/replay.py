@@ -1,4 +1,4 @@
-"""A replay's result as one HTML page: the verdict, then counts, latency, lateness, what was withheld, what differs.
+"""A replay's result as one HTML page: the verdict, then counts, latency, lateness, withheld requests, differences.
 
 The page holds the JSON report too, so that `replay show PAGE N` needs no other file.
 """
@@ -19,13 +19,13 @@ from recorder.report.plots import dumbbells as plots
 from recorder.report.plots.drawing import svg
 from recorder.terminal import count, duration, milliseconds, moment, percent
 
-# Rows of a table of names that others have made up.
+# The most rows of a table of foreign names.
 MOST_ROWS = 200
 _TONES = {Verdict.EQUAL: "good", Verdict.TOLERATED: "warn"}
 
 
 def html(result: Result, path: str) -> str:
-    """The page. `path`: the file that it is written to, which commands in it name."""
+    """The page. `path`: the page's own file, for the commands in it."""
     groups = words.alike(result.mismatches)
     return page(
         "replay.html",
@@ -75,12 +75,12 @@ def _bad(number: int) -> str:
 
 
 def _busiest(result: Result) -> list[tuple[str, Latency]]:
-    """The latency of most answers first, what is apart last."""
+    """The latencies by API, the one with most answers first; answers that wait on purpose come last."""
     return sorted(result.latency.items(), key=lambda item: (item[1].is_apart, -item[1].replayed.count, item[0]))
 
 
 def latency_plots(result: Result) -> list[Markup]:
-    """A drawing for each percentile, all over one domain. What is apart is a hundred times slower, and left out."""
+    """A drawing for each percentile; all share one domain. Answers that wait on purpose (`is_apart`) are left out."""
     rows = [(label, both) for label, both in _busiest(result) if not both.is_apart][: plots.MOST_ROWS]
     of_percentile = {name: _pairs(rows, share) for name, share in PERCENTILES}
     values = [value for pairs in of_percentile.values() for pair in pairs for value in pair[1:]]
@@ -92,13 +92,13 @@ def latency_plots(result: Result) -> list[Markup]:
 
 
 def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:
-    """A logarithmic axis has no place for 0, which no answer takes."""
+    """The pairs of one percentile, without zeros, which a logarithmic axis can't show; no real latency is 0."""
     pairs = [plots.Pair(label, _at(share, both.recorded), _at(share, both.replayed)) for label, both in rows]
     return [pair for pair in pairs if pair.first_ms and pair.second_ms]
 
 
 def said(percentile: str, pairs: list[plots.Pair]) -> str:
-    """What a plot shows, in words."""
+    """A plot's content in words."""
     each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
     return f"{percentile} of the latency, recorded and replayed: {', '.join(each)}"
 
@@ -108,7 +108,7 @@ def _at(share: float, found: Durations) -> float:
 
 
 def _withheld(result: Result) -> Iterator[tuple[str, int, int, str]]:
-    """Reason, requests, parts of requests, and the APIs of the requests."""
+    """(reason, requests, parts of requests, APIs) of withheld requests."""
     totals = result.totals
     for reason, _ in (totals.withheld + totals.partitions).most_common(MOST_ROWS):
         apis = Counter({api: counts.withheld[reason] for api, counts in result.apis.items() if counts.withheld[reason]})

@@ -1,8 +1,8 @@
-"""A specification -> an SVG that may stand in a page.
+"""A specification -> an SVG for a page, reduced to a fifth of its bytes.
 
-A heat map has thousands of cells in six colours. Those that stand behind each other and differ in nothing but their
-place become one path. Thousandths of a pixel are enough (with tenths, neighbours gape). What Vega says to screen
-readers of each mark goes: the drawing as a whole has its summary. Together that takes a fifth of the bytes.
+A heat map has thousands of cells in six colours. Neighbours in the markup that differ only in their position become one
+path. Coordinates are cut to thousandths of a pixel (with tenths, there are gaps between neighbours). Vega's texts of
+single marks for screen readers are removed, because the drawing as a whole has a summary.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _RUN = re.compile(r'(?:<path d="[^"]*"(?: [\w-]+="[^"]*")*/>){2,}')
 
 
 def svg(spec: Spec, summary: str) -> Markup:
-    """The drawing, as wide as there is room; `summary`: what it shows, for those who don't see it."""
+    """The drawing, which shrinks with its page. `summary`: its content in words, for screen readers."""
     drawn: str = vl_convert.vegalite_to_svg(vl_spec=spec)
     head, rest = drawn[drawn.index("<svg") :].split(">", 1)
-    # only a picture of its own needs its name space; in a page the view box gives the size
+    # only a separate file needs the name space; in a page the view box gives the size
     own = _SIZE.sub("", re.sub(r' (?:xmlns(?::\w+)?|version|class)="[^"]*"', "", head))
     size = re.search(r'width="([\d.]+)"', head)
     style = f' style="max-width:{size[1]}px"' if size else ""
@@ -39,7 +39,7 @@ def svg(spec: Spec, summary: str) -> Markup:
 
 
 def smaller(markup: str) -> str:
-    """The markup of a drawing without what nobody sees."""
+    """The markup of a drawing without its invisible parts."""
     tags = _TAG.sub(lambda tag: _FRACTION.sub(r"\1", _NEEDLESS.sub("", tag[0])), markup)
     return _RUN.sub(lambda run: "".join(_joined(run[0])), _INVISIBLE.sub("", tags))
 

@@ -15,9 +15,9 @@ FIRST, SECOND = "var(--recorded)", "var(--replayed)"
 WIDTH, ROW_HEIGHT = 215, 26
 # A reader's letters may be wider than those that the drawing was measured with.
 PADDING = {"left": 24, "right": 6, "top": 4, "bottom": 4}
-# What is more would be drawn on top of each other.
+# More rows would overlap.
 MOST_ROWS = 20
-# Milliseconds that an axis may have a label for.
+# Milliseconds that an axis may label.
 _POWERS = [10.0**power for power in range(-7, 10)]
 
 
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) -> Spec:
-    """A line a pair, from the first value to the second one, on a logarithmic axis over `domain`."""
+    """A line for each pair, from the first value to the second one, on a logarithmic axis over `domain`."""
     shown = [
         {"label": label(pair.label), "first": pair.first_ms, "second": pair.second_ms} for pair in pairs[:MOST_ROWS]
     ]
@@ -42,25 +42,25 @@ def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) ->
         base.mark_point(color=FIRST, filled=False, strokeWidth=2, size=60, opacity=1).encode(x=x),
         base.mark_point(color=SECOND, filled=True, size=60, opacity=1).encode(x=alt.X("second:Q", title="ms")),
     )
-    # behind a space even "if" is a text: alone, Vega takes it for an expression
+    # Vega reads a title such as "if" as an expression, unless a space follows
     sized = chart.properties(title=f"{label(title)} ", width=WIDTH, height=ROW_HEIGHT * len(shown))
     return dressed(sized, PADDING)
 
 
 def domain(values: Sequence[float]) -> tuple[float, float]:
-    """Where an axis begins and ends that shows all of these (above 0), with room for a point at either end."""
+    """The first and last value of an axis that shows all values (above 0), with room for a point at either end."""
     return min(values) / 1.3, max(values) * 1.3
 
 
 def stepped(values: Sequence[float]) -> tuple[float, float]:
-    """As `domain`, but from one labelled value to another: an axis of its own has at least two."""
+    """As `domain`, but from one labelled value to another, so that the axis has at least two labels."""
     steps = [value * step for value in _POWERS for step in (1, 2, 5)]
     first = max((step for step in steps if step <= min(values)), default=min(values))
     return first, min((step for step in steps if step > max(values)), default=max(values))
 
 
 def decades(domain: tuple[float, float]) -> list[float]:
-    """The labelled values of a logarithmic axis: powers of ten; of an axis within one or two of them 2 and 5 too."""
+    """The labelled values of a logarithmic axis: powers of ten; if only one or two, also their 2 and 5 times."""
     first, last = domain
     within = [value for value in _POWERS if first <= value <= last]
     if len(within) < 3:

@@ -1,7 +1,7 @@
 """Rows that stand below each other, each under its name: bars, groups along time, partitions as a map.
 
-A name stands above its row, not beside it: so a long one has room on a phone too, and rows of the same shortened name
-stay apart. Places are in pixels, and worked out here.
+A name stands above its row, not beside it, so that a long name has room on a phone too, and rows with the same
+shortened name stay distinct. Positions are in pixels, and computed here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from recorder.analysis.summary.bounds import Timeline
 from recorder.report.plots.style import FONT_SIZE, HUES, INK, LINE, MUTED, Layer, Spec, label, layered
 
 PADDING = {"left": 2, "right": 8, "top": 2, "bottom": 2}
-# A line of letters, and the room below a row.
+# The height of a line of letters, and the room below a row.
 _NAME_HEIGHT, _ROOM = 18, 10
 _BAR_HEIGHT, _LANE_HEIGHT = 12, 34
-# A partition: small enough for thousands, large enough for a finger's eye.
+# A partition's square, and the room beside it: small enough for thousands of partitions, large enough to be seen.
 _CELL, _CELL_ROOM = 13, 2
-# Pixels of a letter on average, to know what two texts of one line have room for.
+# The average width of a letter in pixels, to know if two texts fit into one line.
 _LETTER = 6.2
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A length in a row, in any unit that all rows share, and its colour."""
+    """A piece of a bar: its length, in a unit that all rows share, and its colour."""
 
     length: float
     colour: str
@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A row: its name, what stands to the right of it, its lengths."""
+    """A row: its name, the text to the right of it, its pieces."""
 
     name: str
     beside: str
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time that is marked in a lane."""
+    """A marked stretch of time in a lane."""
 
     from_ns: int
     to_ns: int
@@ -53,7 +53,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row along time: its name, what stands to the right of it, a value a bin, and marked stretches."""
+    """A row along time: its name, the text to the right of it, a value for each bin, and marked stretches."""
 
     name: str
     beside: str
@@ -63,7 +63,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A row of a map: its name, what stands to the right of it, a colour a cell."""
+    """A row of a map: its name, the text to the right of it, a colour for each cell."""
 
     name: str
     beside: str
@@ -71,7 +71,7 @@ class Cells:
 
 
 def bars(shown: Sequence[Bar], width: int) -> Spec:
-    """The pieces of a row below each other, all rows on one scale."""
+    """The rows as bars, the pieces of a row below each other, all on one scale."""
     longest = max((piece.length for bar in shown for piece in bar.pieces), default=0) or 1
     step = _NAME_HEIGHT + _BAR_HEIGHT + _ROOM
     names = [_name(bar.name, bar.beside, at * step) for at, bar in enumerate(shown)]
@@ -84,12 +84,12 @@ def _pieces(bar: Bar, y: int, scale: float) -> Iterator[dict[str, Any]]:
     for at, piece in enumerate(bar.pieces):
         if piece.length > 0:
             top = y + at * height
-            # what there is, is seen
+            # even the smallest piece is visible
             yield {"x": 0, "x2": max(piece.length * scale, 1), "y": top, "y2": top + height, "colour": piece.colour}
 
 
 def lanes(timeline: Timeline, shown: Sequence[Lane], width: int) -> Spec:
-    """A lane a row; each value's height is relative to its lane's largest one."""
+    """The rows as lanes; the height of a value is relative to its lane's largest value."""
     step = _NAME_HEIGHT + _LANE_HEIGHT + _ROOM
     names = [_name(lane.name, lane.beside, at * step) for at, lane in enumerate(shown)]
     base = [_ground(at * step + _NAME_HEIGHT + _LANE_HEIGHT, width) for at in range(len(shown))]
@@ -106,7 +106,7 @@ def _ground(y: int, width: int) -> dict[str, Any]:
 def _spans(timeline: Timeline, lane: Lane, y: int, width: int) -> Iterator[dict[str, Any]]:
     for span in lane.spans:
         x, x2 = (_x(timeline, at_ns, width) for at_ns in (span.from_ns, span.to_ns))
-        # a rebalance of a second in a day is seen too
+        # even a rebalance of a second in a day is visible
         yield {"x": x, "x2": max(x2, x + 2), "y": y, "y2": y + _LANE_HEIGHT, "colour": span.colour}
 
 
@@ -115,7 +115,7 @@ def _values(timeline: Timeline, lane: Lane, y: int, width: int) -> Iterator[dict
     for at, value in enumerate(lane.values[: timeline.bins]):
         if value and most > 0:
             x, x2 = (_x(timeline, timeline.begin_ns(index), width) for index in (at, at + 1))
-            # half of a lane's height is enough to compare by; the rest shows what is marked
+            # values take a part of a lane's height; marked stretches show in the rest
             height = max(value / most * _LANE_HEIGHT * 0.8, 1)
             bottom = y + _LANE_HEIGHT
             yield {"x": x, "x2": x2, "y": bottom - height, "y2": bottom, "colour": HUES[0]}
@@ -127,7 +127,7 @@ def _x(timeline: Timeline, at_ns: int, width: int) -> float:
 
 
 def cells(shown: Sequence[Cells], width: int) -> Spec:
-    """A square a cell, in as many lines as a row takes."""
+    """A square for each cell, in as many lines as a row needs."""
     a_line = max((width + _CELL_ROOM) // (_CELL + _CELL_ROOM), 1)
     names, rows, y = [], [], 0
     for one in shown:
@@ -138,7 +138,7 @@ def cells(shown: Sequence[Cells], width: int) -> Spec:
 
 
 def _cells(one: Cells, top: int, a_line: int) -> list[dict[str, Any]]:
-    """Squares by colour, so that alike ones stand behind each other."""
+    """The squares, ordered by colour, so that equal ones follow each other in the markup."""
     squares = [_square(at % a_line, at // a_line, top, colour) for at, colour in enumerate(one.colours)]
     return sorted(squares, key=lambda row: str(row["colour"]))
 
@@ -153,7 +153,7 @@ def _name(name: str, beside: str, y: int) -> dict[str, Any]:
 
 
 def _texts(names: Iterable[dict[str, Any]], width: int) -> Iterator[Layer]:
-    """Each name to the left, what stands beside it to the right; a name that has too little room is shortened."""
+    """Each name to the left, the text beside it to the right; a name with too little room is shortened."""
     rows = [{**row, "name": label(row["name"], _letters(row["beside"], width)), "x": 0, "x2": width} for row in names]
     yield Layer(_text("name", "x", align="left", color=INK), rows)
     yield Layer(_text("beside", "x2", align="right", color=MUTED), rows)
@@ -176,7 +176,7 @@ def _rectangles(rows: Sequence[dict[str, Any]]) -> Layer:
 
 
 def _drawn(width: int, height: int, *layers: Layer) -> Spec:
-    """The layers in pixels: x from the left, y from the top."""
+    """The specification of layers whose positions are in pixels: x from the left, y from the top."""
     x = alt.X(axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
     y = alt.Y(axis=None, scale=alt.Scale(domain=[0, max(height, 1)], nice=False, zero=False, reverse=True))
     return layered(layers, PADDING, {"x": x, "y": y}, width=width, height=max(height, 1))

@@ -1,6 +1,6 @@
-"""Values along the capture's timeline: lines, bars upon each other, the cells of a heat map; with lost stretches.
+"""Values along the capture's timeline: lines, stacked bars, the cells of a heat map; with stretches of lost frames.
 
-Times are UTC. What is stacked is stacked here, because a specification of plain rectangles says the same in every
+Times are UTC. This module does the stacking, because a specification of plain rectangles means the same in every
 version of Vega.
 """
 
@@ -19,20 +19,20 @@ from recorder.report.plots.dumbbells import decades
 from recorder.report.plots.style import BAD, HEAT, Layer, Spec, layered
 
 PADDING = {"left": 2, "right": 12, "top": 6, "bottom": 2}
-# A label of the time axis takes some 60 pixels, and wants room beside it.
+# A label of the time axis takes some 60 pixels, and needs room beside it.
 _PIXELS_A_TIME = 110
 _MS = 10**6
-# The shortest spans (in ms) that are read with the given format of d3.
+# The shortest span (in ms) for each time format of d3.
 _FORMATS = ((3 * 86_400_000, "%d %b"), (600_000, "%H:%M"), (0, "%H:%M:%S"))
-# One pixel between bars that are wide enough to lose it.
+# The room between bars that are wide enough for it.
 _GAP = 0.12
-# Cells of a heat map reach under their neighbours: no light comes through between them.
+# Cells of a heat map overlap with their neighbours, so that no background shows between them.
 _OVERLAP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A series as a line. `is_thin`: what stands behind the one that matters."""
+    """A series as a line. `is_thin`: the line is background for a more important one."""
 
     series: Series
     colour: str
@@ -41,14 +41,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """Where a plot over time is drawn: the timeline, and the size of the drawing with its axes, in pixels."""
+    """The frame of a plot over time: the timeline, and the size of the drawing with its axes, in pixels."""
 
     timeline: Timeline
     width: int
     height: int
 
     def x(self, field: str) -> alt.X:
-        """The time axis: of the whole timeline, whatever is drawn."""
+        """The time axis, which always covers the whole timeline."""
         first, last = self.timeline.first_at_ns // _MS, self.timeline.last_at_ns // _MS
         shown = next(shown for least, shown in _FORMATS if last - first >= least)
         axis = alt.Axis(format=shown, tickCount=max(2, self.width // _PIXELS_A_TIME), grid=False, labelFlush=True)
@@ -62,7 +62,7 @@ class Canvas:
 
 
 def lines(canvas: Canvas, shown: Sequence[Line], unit: str, domain: tuple[float, float] | None = None) -> Spec:
-    """A line a series; on a logarithmic axis over `domain`, if there is one."""
+    """A line for each series; on a logarithmic axis over `domain`, if it is given."""
     y = _log_axis(unit, domain) if domain else _linear_axis(unit)
     return canvas.drawn(*(layer for line in shown for layer in _line(canvas, line, y)))
 
@@ -76,7 +76,7 @@ def _line(canvas: Canvas, line: Line, y: alt.Y) -> Iterator[Layer]:
 
 
 def _points(timeline: Timeline, values: Sequence[float | None]) -> Iterator[dict[str, Any]]:
-    """A row a bin, at its middle. A value between two unknown ones is `lone`: a line would not show it."""
+    """A row for each bin, at its middle. `lone`: a value between two unknown ones, which a line would not show."""
     around = [None, *map(_known, values[: timeline.bins]), None]
     for at, value in enumerate(around[1:-1]):
         middle = (timeline.begin_ns(at) + timeline.bin_ns // 2) // _MS
@@ -88,12 +88,12 @@ def _points(timeline: Timeline, values: Sequence[float | None]) -> Iterator[dict
 
 
 def _known(value: float | None) -> float | None:
-    """None for what has no place on an axis."""
+    """The value; None if an axis can't show it: infinity, NaN, and values below 0."""
     return value if value is not None and math.isfinite(value) and value >= 0 else None
 
 
 def bars(canvas: Canvas, shown: Sequence[tuple[Series, str]], unit: str, lost: Series | None = None) -> Spec:
-    """A bar a bin, of the series upon each other in their order; where frames are `lost`, the ground is marked."""
+    """A bar for each bin, with the series stacked in their order. The ground is marked in bins with `lost` frames."""
     bar = _rectangle(canvas, _linear_axis(unit, "low"))
     marked = [_marked(canvas, lost)] if lost and any(lost.known) else []
     return canvas.drawn(*marked, Layer(bar, [*_stacked(canvas.timeline, shown)]))
@@ -108,7 +108,7 @@ def _rectangle(canvas: Canvas, y: alt.Y) -> alt.Chart:
 
 
 def _stacked(timeline: Timeline, shown: Sequence[tuple[Series, str]]) -> Iterator[dict[str, Any]]:
-    """A rectangle a value that is not 0, series by series."""
+    """A rectangle for each value that is not 0, series by series."""
     heights = [0.0] * timeline.bins
     for series, colour in shown:
         for at, value in enumerate(map(_known, series.values[: timeline.bins])):
@@ -123,14 +123,14 @@ def _span(timeline: Timeline, at: int, gap: float = 0) -> dict[str, Any]:
 
 
 def _marked(canvas: Canvas, lost: Series) -> Layer:
-    """The stretches in which frames are lost, over the whole height."""
+    """Marks over the whole height, for the stretches with lost frames."""
     stretches = [_span(canvas.timeline, at) for at, value in enumerate(lost.values[: canvas.timeline.bins]) if value]
     marks = alt.Chart().mark_rect(color=BAD, opacity=0.2, strokeWidth=0)
     return Layer(marks.encode(x=canvas.x("from"), x2="to:T"), stretches)
 
 
 def heat(canvas: Canvas, cells: Iterable[HeatCell]) -> Spec:
-    """A rectangle a cell: when, how long, and in its colour how many."""
+    """A rectangle for each cell: the time, the duration, and the count as its colour."""
     found = [cell for cell in cells if 0 < cell.from_ms < cell.to_ms and cell.bin < canvas.timeline.bins]
     most = max((cell.count for cell in found), default=1)
     rows = [
@@ -142,7 +142,7 @@ def heat(canvas: Canvas, cells: Iterable[HeatCell]) -> Spec:
 
 
 def level_of(count: int, most: int) -> int:
-    """The place of a count's colour: each colour stands for as many times as many as the one before it."""
+    """The number of a count's colour, on a logarithmic scale up to `most`."""
     share = math.log(max(count, 1)) / math.log(most) if most > 1 else 1
     return min(int(share * len(HEAT)), len(HEAT) - 1)
 

@@ -1,4 +1,4 @@
-"""The colours, letters and sizes of all plots; and labels, which others have chosen."""
+"""The colours, letters and sizes of all plots; and labels, which are foreign text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proxy.terminal import printable
 
 INK, MUTED, LINE = "var(--ink)", "var(--muted)", "var(--line)"
 WARN, BAD = "var(--warn)", "var(--bad)"
-# One after the other, for things that have no order; what is left has the last one.
+# The colours of things without an order, used one after the other; all remaining things share the last one.
 HUES = tuple(f"var(--{name})" for name in ("blue", "teal", "amber", "rose", "violet"))
 REST = "var(--grey)"
 # From few to many.
@@ -21,7 +21,7 @@ LONGEST_LABEL = 28
 FONT_SIZE = 11
 
 Spec = dict[str, Any]
-# altair's charts have no common type that can be dressed
+# altair's charts have no common type with the methods that `dressed` needs
 Chart = alt.LayerChart | alt.FacetChart
 
 _AXIS = {
@@ -52,7 +52,7 @@ def dressed(chart: Chart, padding: dict[str, int]) -> Spec:
 
 
 class Layer(NamedTuple):
-    """Marks without their data, and the rows that they are drawn of."""
+    """Marks without their data, and the rows of data."""
 
     marks: alt.Chart
     rows: Sequence[dict[str, Any]]
@@ -61,9 +61,9 @@ class Layer(NamedTuple):
 def layered(
     layers: Sequence[Layer], padding: dict[str, int], axes: dict[str, Any] | None = None, **properties: Any
 ) -> Spec:
-    """The specification of layers upon each other; `axes`: those that all of them share.
+    """The specification of stacked layers. `axes`: the axes that all of them share.
 
-    Rows join it last: altair copies and checks whatever it is given in each step, which takes seconds for thousands.
+    The rows are added last: altair copies and checks all data in each step, which takes seconds for thousands of rows.
     """
     names = [f"rows{at}" for at in range(len(layers))]
     named = [layer.marks.properties(data=alt.NamedData(name)) for name, layer in zip(names, layers, strict=True)]
@@ -72,6 +72,6 @@ def layered(
 
 
 def label(text: str, longest: int = LONGEST_LABEL) -> str:
-    """Printable, and not too long: what XML has no character for ends the whole process that draws it."""
+    """The text, printable and not too long. A character that XML lacks would end the whole process that draws it."""
     shown = printable(text)
     return shown if len(shown) <= longest else f"{shown[:longest]}…"

@@ -18,7 +18,7 @@ from recorder.report.sections.section import SectionText
 from recorder.report.sections.traffic import lacking
 from recorder.terminal import count, duration, moment, percent, size
 
-# software, versions: as many as a cell has room for
+# the most names of software and versions that a cell has room for
 _MOST_NAMED = 5
 _TONES = {
     Change.WORSE: "bad",
@@ -32,7 +32,7 @@ _NO_SOFTWARE = "not told"
 
 
 class _Side(NamedTuple):
-    """A line of the table of both captures."""
+    """A row of the table of both captures."""
 
     what: str
     before: str
@@ -40,17 +40,17 @@ class _Side(NamedTuple):
 
 
 def sections(found: Changes) -> list[SectionText]:
-    """All sections behind the verdict."""
+    """All sections below the verdict."""
     return [make(found) for make in (_captures, _findings, _latency, _errors, _traffic, _versions, _clients)]
 
 
 def verdict(found: Changes) -> str:
-    """What the change came to, in a few words."""
+    """The verdict in a few words."""
     return found.verdict.value.capitalize()
 
 
 def lead(found: Changes) -> str:
-    """What is better and what is worse, in a sentence."""
+    """A sentence with the numbers of better and worse rows."""
     if found.verdict is Verdict.NOT_COMPARED:
         return "A capture without frames can't be compared."
     if found.verdict is Verdict.TOO_LITTLE:
@@ -67,7 +67,7 @@ def lead(found: Changes) -> str:
 
 
 def counted(rows: Iterable[Any], of: str, words: dict[Change, str]) -> str:
-    """How many rows changed and how: "findings: 2 gone, 1 new"."""
+    """The numbers of changed rows by change: "findings: 2 gone, 1 new"; "" if none changed."""
     counts = Counter(row.change for row in rows)
     said = {**words, Change.GONE: "gone", Change.MIXED: "better and worse"}
     told = [f"{count(counts[change])} {word}" for change, word in said.items() if counts[change]]
@@ -81,7 +81,7 @@ def _change(tones: dict[Change, str] = _TONES) -> ListingColumn:
 
 
 def _captures(found: Changes) -> SectionText:
-    """When each was recorded, for how long, how much."""
+    """The section of the two captures: the time, duration and amount of each."""
     rows = Table(tuple(_Side(what, tell(found.before), tell(found.after)) for what, tell in _OF_SIDES.items()))
     lacks = [
         f"{which}: {lacking(side.missing)}"
@@ -115,7 +115,7 @@ _OF_SIDES: dict[str, Callable[[Facts], str]] = {
 
 
 def digits(value: float) -> str:
-    """A rate, with two digits at least."""
+    """A rate, rounded to two digits below 99.5, otherwise to an integer."""
     return count(round(value)) if value >= 99.5 else f"{value:.2g}"
 
 
@@ -125,7 +125,7 @@ def _section(id: str, title: str, lead: tuple[str, ...], *listings: Listing, not
 
 
 def _summed(rows: Iterable[Any], of: str) -> str:
-    """How many rows there are of each change."""
+    """A sentence with the number of rows of each change; "" without rows."""
     counts = Counter(row.change for row in rows)
     told = [f"{count(counts[change])} {change.value}" for change in Change if counts[change]]
     return f"{of}: {', '.join(told)}." if told else ""
@@ -156,12 +156,12 @@ def _measure(one: Finding | None) -> str:
 
 
 def news(found: Changes) -> list[FindingChange]:
-    """Findings that came, or became worse: what to do about them is told in full."""
+    """The findings that are new or became worse; they are shown in full."""
     return [row for row in found.findings if row.change in (Change.NEW, Change.WORSE)]
 
 
 def _percentile(label: str, field: str) -> tuple[ListingColumn, ListingColumn]:
-    """Both sides of a percentile; the later one in the colour of its change. The longest are left out on a phone."""
+    """The columns of a percentile, before and after; the latter has the colour of its change. A phone omits the p99."""
     return (
         time_of(f"{label} before", lambda row: getattr(row.before, field, None), is_spare=field == "p99_ms"),
         time_of(
@@ -207,7 +207,7 @@ def _latency(found: Changes) -> SectionText:
 
 
 def compared(found: Changes, field: str) -> list[tuple[LatencyChange, float, float]]:
-    """The work of which both sides have enough answers for a percentile, the most answers first."""
+    """(row, before, after) of a percentile, where both captures have enough answers; the most answers first."""
     rows = [row for row in found.latency if row.percentiles.get(field, Change.UNKNOWN) is not Change.UNKNOWN]
     both = [(row, getattr(row.before, field), getattr(row.after, field)) for row in rows]
     return sorted(both, key=lambda one: -(one[0].after.responses if one[0].after else 0))
@@ -300,7 +300,7 @@ def _versions(found: Changes) -> SectionText:
 
 
 def _of_versions(shares: dict[int, float]) -> str:
-    """Versions, the most used first, each with its share if there are several."""
+    """Versions in words, the most used first, each with its share if there are several."""
     first = sorted(shares.items(), key=lambda one: (-one[1], -one[0]))
     if len(first) == 1:
         return f"v{first[0][0]}"
@@ -331,7 +331,7 @@ def _software(names: tuple[str, ...]) -> str:
 
 
 def changed(of: SectionText) -> Iterator[Listing]:
-    """A section's tables without the rows that are unchanged."""
+    """A section's tables without unchanged rows."""
     for one in of.listings:
         rows = [row for row in one.rows if getattr(row, "change", Change.NEW) is not Change.UNCHANGED]
         if rows:

@@ -1,4 +1,4 @@
-"""Sections of what the cluster keeps, in words and tables: topics, groups, partitions, metadata."""
+"""Sections about the cluster's state, in words and tables: topics, groups, partitions, metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recorder.terminal import count, duration, size
 
 
 def topics(summary: Summary) -> SectionText:
-    """Who writes and who reads each topic."""
+    """The section of topics: the writers and readers of each."""
     found, when = summary.topics, clock(summary.timeline)
     columns = (
         name("topic", lambda row: row.topic, is_name=True),
@@ -68,7 +68,7 @@ _OF_CLAUSES = "Clauses are those of the CloudEvents binding for Kafka; an event 
 
 
 def groups(summary: Summary) -> SectionText:
-    """Groups, their lag, and why they rebalanced."""
+    """The section of groups: their lag, and the causes of their rebalances."""
     found, when = summary.groups, clock(summary.timeline)
     columns = (
         name("group", lambda row: row.group, is_name=True),
@@ -116,7 +116,7 @@ def _of_lag(row: Group) -> str:
 
 
 def partitions(summary: Summary) -> SectionText:
-    """Where the load lies, and which partitions lack replicas."""
+    """The section of partitions: their load, and the partitions that lack replicas."""
     found = summary.partitions
     short = [one for one in found.partitions if one.is_short_of_replicas]
     uneven = sorted((one for one in found.partitions if one.skew), key=lambda one: -(one.skew or 0))
@@ -157,7 +157,7 @@ _NODES = (
 
 
 def metadata(summary: Summary) -> SectionText:
-    """What changed in the cluster."""
+    """The section of changes in the cluster's metadata."""
     found, when = summary.metadata, clock(summary.timeline)
     several = len({row.cluster for row in found.changes}) > 1
     columns = (

@@ -24,5 +24,5 @@ _SECTIONS = (
 
 
 def sections(summary: Summary) -> list[SectionText]:
-    """The sections behind the findings."""
+    """The sections below the findings."""
     return [section(summary) for section in _SECTIONS]

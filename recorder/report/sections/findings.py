@@ -1,4 +1,4 @@
-"""Findings as a reader takes them in: what, since when, how badly, what to do, and the commands that show it."""
+"""Findings in words: the fault, its time, its measure, the advice, and the commands that show the evidence."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from recorder.analysis.summary.words import measure
 from recorder.report.listings import Words, clock, short
 from recorder.terminal import count, moment
 
-# Sentences and advice are ours, with names of others in them.
+# Sentences and advice are ours, but hold foreign names.
 LONGEST_SENTENCE = 300
-# A command that is longer is not typed, nor copied; a foreign capture may name its sessions as it likes.
+# Nobody types or copies a longer command; the sessions of a foreign capture may have names of any length.
 LONGEST_COMMAND = 300
 TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.NOTICE: "note"}
 Show = Callable[[Evidence], str]
@@ -23,7 +23,7 @@ Show = Callable[[Evidence], str]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, and what it shows."""
+    """A command, and a remark on its output."""
 
     line: str
     about: str
@@ -46,7 +46,7 @@ class FindingText:
 
 
 def findings(summary: Summary, folder: str) -> list[FindingText]:
-    """All findings, the worst first. `folder`: the capture, as the commands name it."""
+    """All findings, the worst first. `folder`: the capture's folder in the commands."""
     when = clock(summary.timeline)
     show = partial(shown, folder, is_only_session=summary.coverage.sessions.total == 1)
     return [_finding(number, one, show, when) for number, one in enumerate(summary.findings.in_order, 1)]
@@ -73,7 +73,7 @@ def _finding(number: int, found: Finding, show: Show, when: Words) -> FindingTex
 
 
 def _full(text: str) -> str:
-    """A sentence with its full stop."""
+    """A sentence with a full stop."""
     shown = short(text, LONGEST_SENTENCE)
     return shown if not shown or shown[-1] in ".!?…" else f"{shown}."
 
@@ -103,13 +103,13 @@ def _command(one: Evidence, unit: Unit, show: Show, when: Words) -> Command | No
 
 
 def shown(folder: str, one: Evidence, *, is_only_session: bool = False) -> str:
-    """The command that shows a piece of evidence; of a capture's only session, whose name needs no saying."""
+    """The command that shows a piece of evidence. `is_only_session`: the command leaves out the session's name."""
     found = one.id.removeprefix(f"{one.session}/") if is_only_session else one.id
     return shlex.join(["kafka-wiretap", "inspect", "show", folder, found])
 
 
 def verdict(found: Findings) -> str:
-    """What was found, in a few words."""
+    """The verdict in a few words: the number of findings by severity."""
     if found.not_judged is not None and not found.found.total:
         return "Not judged"
     if not found.found.total:
@@ -120,12 +120,12 @@ def verdict(found: Findings) -> str:
 
 
 def _counted(number: int, severity: Severity) -> str:
-    """A critical one is an adjective, the others are nouns."""
+    """A number of findings in words: "critical" is an adjective, the other severities are nouns."""
     return f"{count(number)} critical" if severity is Severity.CRITICAL else count(number, severity.value)
 
 
 def judged(found: Findings) -> str:
-    """How many rules were asked, and how many could not be, in a sentence."""
+    """A sentence with the numbers of rules that were judged, that fired, and that could not be judged."""
     if found.not_judged is not None:
         return f"Rules were not judged: {_full(found.not_judged)}"
     fired = len({one.rule for one in found.found})

@@ -1,4 +1,4 @@
-"""Sections of who was there, in words and tables: clients, connections, events; and how the report was made."""
+"""Sections about clients, connections and events, in words and tables; and about the method of the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FATE_TONES = {"cut": "bad", "unsure": "warn"}
 
 
 def clients(summary: Summary) -> SectionText:
-    """Who connects, with what software; whether a broker of release 4 serves it."""
+    """The section of clients: their software, and whether a broker of release 4 still serves it."""
     found, when = summary.clients, clock(summary.timeline)
     columns = (
         name("client id", lambda row: row.client_id, is_name=True),
@@ -48,7 +48,7 @@ def _tone(row: Client) -> str:
 
 
 def connections(summary: Summary) -> SectionText:
-    """How connections come and go."""
+    """The section of connections: how they begin and end."""
     found = summary.connections
     columns = (
         name("client", lambda row: row.client, is_name=True),
@@ -72,7 +72,7 @@ def connections(summary: Summary) -> SectionText:
 
 
 def events(summary: Summary) -> SectionText:
-    """What else happened."""
+    """The section of other events."""
     found, when = summary.events, clock(summary.timeline)
     columns = (
         moment_of("at", lambda row: row.at_ns, when),
@@ -86,7 +86,7 @@ def events(summary: Summary) -> SectionText:
 
 
 def method(summary: Summary) -> SectionText:
-    """How the report was made, and from where on each rule fires."""
+    """The section of the report's method, with each rule's threshold."""
     found = summary.method
     columns = (
         name("rule", lambda row: row.rule, is_name=True),

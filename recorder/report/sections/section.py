@@ -1,4 +1,4 @@
-"""What a section of the page is: a title, sentences, tables; or the reason why there is nothing."""
+"""A section of the page: a title, sentences and tables, or the reason why there is nothing to show."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from recorder.analysis.summary.bounds import Section
 from recorder.report.listings import Listing, short
 
 NOT_JUDGED = "Not judged"
-# Reasons are ours, with names of others in them.
+# Reasons are ours, but hold foreign names.
 _LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
 class SectionText:
-    """A section. `id`: of its plots, and of its place in the page; `lead`: what it says in sentences.
+    """A section. `id`: of its plots, and of its anchor in the page. `lead`: its sentences.
 
-    `nothing`: why there is nothing to show; then it has no tables.
+    `nothing`: the reason why there is nothing to show; otherwise "". A section with a reason has no tables.
     """
 
     id: str
@@ -26,12 +26,12 @@ class SectionText:
     nothing: str = ""
 
     def with_rows(self, most: int) -> SectionText:
-        """The section with at most so many rows in each of its tables."""
+        """The section with at most `most` rows in each of its tables."""
         return replace(self, listings=tuple(replace(one, rows=one.rows[:most]) for one in self.listings))
 
 
 def section(id: str, title: str, of: Section, lead: tuple[str, ...], *listings: Listing, nothing: str) -> SectionText:
-    """A section; one without rows says `nothing`, or why nobody could tell."""
+    """A section. Without sentences and rows it has the reason `nothing`, or the reason why `of` was not judged."""
     if of.not_judged is not None:
         return SectionText(id, title, nothing=f"{NOT_JUDGED}: {short(of.not_judged, _LONGEST_REASON)}.")
     filled = tuple(one for one in listings if one.rows)

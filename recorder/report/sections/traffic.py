@@ -30,7 +30,7 @@ _WAITS = {"wait": "waiting", "includes_wait": "waiting or not"}
 
 
 def coverage(summary: Summary) -> SectionText:
-    """How much traffic the capture holds, and what it lacks."""
+    """The section of coverage: the amount of recorded traffic, and the losses."""
     found = summary.coverage
     lead = (_held(found), lacking(found.missing)) if found.frames or found.missing else ()
     unread = [one for one in found.read if one.read < one.responses]
@@ -58,7 +58,7 @@ def _held(found: Coverage) -> str:
 
 
 def lacking(missing: Missing) -> str:
-    """What is missing, in a sentence."""
+    """The losses in a sentence."""
     if not missing:
         return "Nothing is missing: no gaps, nothing left out, every session ended in order."
     gaps = sum(gap.gaps for gap in missing.gaps)
@@ -69,7 +69,7 @@ def lacking(missing: Missing) -> str:
 
 
 def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
-    """What is missing, frames, bytes."""
+    """(kind of loss, frames, bytes) for each loss."""
     for gap in sorted(missing.gaps, key=lambda gap: -gap.frames):
         how = "lost from the log" if gap.cause == GAP_DAMAGE else "not recorded"
         yield f"{how}: {gap.cause}, {count(gap.gaps, 'gap')}", gap.frames, gap.bytes
@@ -104,12 +104,12 @@ def reasons(counts: dict[str, int]) -> str:
 
 
 def label_of(row: LatencyOfApi) -> str:
-    """An API, and whether its answers could wait."""
+    """The API's name, with a remark if its answers may include a wait."""
     return f"{row.api}, {_WAITS.get(row.wait, row.wait)}" if row.wait else row.api
 
 
 def latency(summary: Summary) -> SectionText:
-    """How long answers took, by API and by node."""
+    """The section of latency, by API and by node."""
     found = summary.latency
     lead = (
         "From the last byte of the request to the first byte of its response. Long polls that may wait for records or "
@@ -146,7 +146,7 @@ _NODES = (
 
 
 def delivery(summary: Summary) -> SectionText:
-    """How long records took from producer to consumer."""
+    """The section of delivery: the time of records from producer to consumer."""
     found = summary.delivery
     lead = "From the Produce request to the first Fetch response with the batch, both by one clock: the proxy's."
     return section(
@@ -169,7 +169,7 @@ _DELIVERY = (
 
 
 def errors(summary: Summary) -> SectionText:
-    """Which errors brokers answered."""
+    """The section of errors in brokers' responses."""
     found, when = summary.errors, clock(summary.timeline)
     real = sum(one.count for one in found.errors if not one.is_flow)
     flow = sum(one.count for one in found.errors if one.is_flow)
@@ -200,7 +200,7 @@ def _tone(row: ErrorOfApi) -> str:
 
 
 def traffic(summary: Summary) -> SectionText:
-    """Which APIs carry requests and bytes."""
+    """The section of traffic: requests and bytes by API."""
     found = summary.traffic
     lead = ""
     if found.apis.rows:
@@ -228,7 +228,7 @@ _TRAFFIC = (
 
 
 def slowest(rows: tuple[LatencyOfApi, ...]) -> str:
-    """The work whose p99 is the largest, in a sentence."""
+    """A sentence about the API with the largest p99."""
     known = [row for row in rows if row.wait is None and row.p99_ms is not None]
     if not known:
         return ""
