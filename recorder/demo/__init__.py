@@ -2,9 +2,9 @@
 
     cluster.py   a child: librdkafka's mock cluster of three brokers
     workload.py  a child: real clients, confluent-kafka and aiokafka, that produce and consume
-    steady.py    clients beside those, three of which have a habit that the report finds
+    steady.py    further clients; three of them have a bad habit that the report finds
     children.py  starts processes so that none of them outlives the demo, however it ends
     run.py       the order of the steps, and the output at the terminal
 
-The proxy is a child too, started by the very command that a user would type.
+The proxy is a child too, started by the command that a user would type.
 """

@@ -1,9 +1,9 @@
 """Starts processes that end with the demo, however it ends.
 
-Three safeguards. Each child leads a process group of its own: Ctrl-C at the terminal reaches the demo
-alone, which then ends its children in the reverse order of their start (SIGTERM to the group, SIGKILL for what stays).
-The demo is the subreaper of its grandchildren: one that outlives its parent, as the compactor does on purpose, becomes
-the demo's own child and is waited for. If the demo itself is killed, the kernel sends the children SIGTERM, and their
+There are three safeguards. Each child leads a process group of its own, so Ctrl-C at the terminal reaches only the
+demo, which then ends its children in the reverse order of their start (SIGTERM to the group, then SIGKILL). The demo is
+the subreaper of its grandchildren: one that outlives its parent, as the compactor does on purpose, becomes the demo's
+own child, and the demo waits for it. If the demo itself is killed, the kernel sends the children SIGTERM, and their
 standard input ends. The last two safeguards need Linux.
 """
 
@@ -26,7 +26,7 @@ from typing import IO
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
-# Seconds between two looks at a state that can't be waited for.
+# Seconds between two checks of a state that can only be polled.
 _GLANCE = 0.05
 # Seconds that a process may take to end after SIGTERM.
 _GRACE = 5.0
@@ -68,7 +68,7 @@ class Child:
             time.sleep(_GLANCE)
 
     def end(self, *, within: float = _GRACE) -> None:
-        """End it and its group: ask, wait `within` seconds at most, then insist."""
+        """Ends the child and its group: SIGTERM, and SIGKILL if the child still runs after `within` seconds."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.process.poll() is None:
                 with suppress(ProcessLookupError):
@@ -90,7 +90,7 @@ class Children:
     _started: list[Child] = field(default_factory=list)
 
     def start(self, name: str, command: Sequence[str], *, piped: bool = False, shown: bool = False) -> Child:
-        """Start `command`. `piped`: its output can be read; `shown`: output and errors go where the demo's own go.
+        """Starts `command`. `piped`: its output can be read. `shown`: its output and errors go where the demo's go.
 
         Raises OSError if it can't be started.
         """
@@ -110,7 +110,7 @@ class Children:
         return child
 
     def orphans_gone(self, *, within: float) -> bool:
-        """True if all processes that ended children left have ended too, after `within` seconds at most."""
+        """Waits until all processes left by ended children have ended too. False after `within` seconds."""
         deadline = time.monotonic() + within
         while self._orphans():
             if time.monotonic() > deadline:
@@ -119,7 +119,7 @@ class Children:
         return True
 
     def end_all(self) -> None:
-        """End every child, the youngest first, and then the processes that they left."""
+        """Ends every child, the youngest first, and then the processes that they left."""
         for child in reversed(self._started):
             child.end()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -130,7 +130,7 @@ class Children:
                 return
 
     def _orphans(self) -> frozenset[int]:
-        """Running children of this process that it didn't start; ended ones are reaped."""
+        """Running children of this process that it did not start; ended ones are reaped."""
         strangers = _own_children() - self._before - {child.process.pid for child in self._started}
         return frozenset(pid for pid in strangers if not _reaped(pid))
 
@@ -172,10 +172,13 @@ def _adopt_orphans(yes: bool) -> None:
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """The function that the child runs before its program: asks for SIGTERM at the parent's death, or ends if dead."""
+    """The function that the child runs before its program; None outside Linux.
+
+    It asks the kernel for SIGTERM at the parent's death, and ends the child if the parent is dead already.
+    """
     if not sys.platform.startswith("linux"):
         return None
-    libc = ctypes.CDLL(None)  # loaded before the fork: behind it nothing may be loaded
+    libc = ctypes.CDLL(None)  # loaded before the fork: nothing may be loaded after it
 
     def tie() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -186,7 +189,7 @@ def _dies_with(parent: int) -> Callable[[], None] | None:
 
 
 def _own_children() -> frozenset[int]:
-    """Process ids of all children of this process, as Linux lists them; elsewhere none."""
+    """Process ids of all children of this process, from Linux's /proc; empty on other systems."""
     me = str(os.getpid())
     return frozenset(int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if _parent(stat) == me)
 

@@ -1,8 +1,8 @@
 """A Kafka cluster of three brokers without Java: librdkafka's mock cluster, real TCP listeners on loopback.
 
-Run as a program: says `listening on HOST:PORT,HOST:PORT,HOST:PORT` on standard error, serves until its standard input
-ends or it gets SIGTERM. The mock serves Produce up to 10 and Fetch up to 16, creates topics when they are asked for,
-and forgets everything when it ends.
+Run as a program, it prints `listening on HOST:PORT,HOST:PORT,HOST:PORT` on standard error, and serves until its
+standard input ends or it gets SIGTERM. The mock serves Produce up to version 10 and Fetch up to version 16, creates
+topics when clients ask for them, and forgets everything when it ends.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 from typing import Any
 
 BROKERS = 3
-# How long the mock may take to answer its first question, in seconds.
+# Seconds that the mock may take for its first answer.
 _READY_WITHIN = 15
 
 
 def start() -> tuple[Any, str]:
-    """The client that owns the cluster (drop it, and the cluster is gone) and its bootstrap servers."""
+    """The client that owns the cluster, and its bootstrap servers. The cluster ends with the client object."""
     from confluent_kafka import Producer
 
     # bootstrap.servers is replaced by the mock's own; without any value librdkafka complains
@@ -26,7 +26,7 @@ def start() -> tuple[Any, str]:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serves until standard input ends."""
     owner, servers = start()
     print(f"listening on {servers}", file=sys.stderr, flush=True)
     sys.stdin.read()

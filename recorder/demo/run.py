@@ -43,7 +43,10 @@ _REMARKS = (
 
 
 def run(folder: Path | None, *, healthy: bool = False) -> int:
-    """Run the demo, with the capture in `folder`; the exit code. `healthy`: without clients that do something wrong."""
+    """Runs the demo and returns its exit code. `folder`: where the capture goes; None: a new folder in this one.
+
+    `healthy`: without the clients that do something wrong.
+    """
     screen = console()
     lacking = [name for name in ("confluent_kafka", "aiokafka") if find_spec(name) is None]
     if lacking:
@@ -65,7 +68,7 @@ def run(folder: Path | None, *, healthy: bool = False) -> int:
 def _steps(screen: Console, started: Children, folder: Path, options: list[str]) -> int:
     lack = missing()
     try:
-        # the clients beside the steps work for the report alone
+        # the clients beside the steps are only for the report
         _record(screen, started, folder, [STEPS_ONLY] if lack else options)
     except ChildFailed as failure:
         _explain(screen, failure)
@@ -85,7 +88,7 @@ def _steps(screen: Console, started: Children, folder: Path, options: list[str])
 
 
 def _replay(screen: Console, started: Children, folder: Path) -> int:
-    """Plays the capture to a second cluster, as fast as it goes; the command's exit code."""
+    """Replays the capture to a second cluster at full speed; returns the command's exit code."""
     screen.print()
     with _step(screen, "a second cluster, fresh") as done:
         cluster = started.start("second cluster", [sys.executable, "-m", "recorder.demo.cluster"])
@@ -99,14 +102,14 @@ def _replay(screen: Console, started: Children, folder: Path) -> int:
 
 
 def _report(screen: Console, started: Children, folder: Path) -> int:
-    """Writes the report beside the capture, which tells what is wrong with the clients; the command's exit code."""
+    """Writes the report, which names the clients' faults, beside the capture; returns the command's exit code."""
     page = folder.with_name(f"{folder.name}-report.html")
     _line(screen, f"\n$ {typed()} report {shlex.quote(str(folder))} -o {shlex.quote(str(page))}", "bold")
     return started.start("report", _wiretap("report", str(folder), "-o", str(page)), shown=True).process.wait()
 
 
 def _record(screen: Console, started: Children, folder: Path, options: list[str]) -> None:
-    """Starts everything, runs the clients, and ends with a compacted capture. Raises ChildFailed."""
+    """Starts cluster, proxy and clients; when it returns, the capture is compacted. Raises ChildFailed."""
     with _step(screen, "a cluster of three brokers (librdkafka's mock)") as done:
         cluster = started.start("cluster", [sys.executable, "-m", "recorder.demo.cluster"])
         brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
@@ -147,7 +150,7 @@ def _raise_failed(workload: Child) -> dict[str, object]:
 
 @contextmanager
 def _step(screen: Console, name: str) -> Iterator[list[str]]:
-    """Prints a step: a spinner while it lasts, a tick behind it, with the lines that were put into the list."""
+    """Prints a step: a spinner while it lasts, then a tick, and the lines that the block put into the list."""
     began = time.monotonic()
     done: list[str] = []
     with screen.status(f"{name} ..."):
@@ -159,7 +162,7 @@ def _step(screen: Console, name: str) -> Iterator[list[str]]:
 
 
 def _wiretap(*arguments: str) -> list[str]:
-    """The command of this very installation, not of one on the PATH."""
+    """The command line that runs this installation's `kafka-wiretap`, not the one on the PATH."""
     start = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
     return [sys.executable, "-c", start, *arguments]
 
@@ -170,7 +173,7 @@ def _command(screen: Console, command: str, folder: Path) -> None:
 
 
 def typed() -> str:
-    """The word that starts this installation in the user's shell: its name if the PATH leads to it, else its path."""
+    """The word that runs this installation in the user's shell: its name if the PATH leads to it, else its path."""
     name = "kafka-wiretap"
     beside = Path(sys.executable).parent / name
     if not beside.exists() or _is_found(name, beside):
@@ -180,7 +183,7 @@ def typed() -> str:
 
 
 def _is_found(name: str, program: Path) -> bool:
-    """True if the name is this program in the user's shell. `make` puts its folder on a PATH of its own."""
+    """True if the name runs this program in the user's shell. Below `make` the PATH is not the shell's: False."""
     found = None if "MAKELEVEL" in os.environ else shutil.which(name)
     return found is not None and Path(found).samefile(program)
 

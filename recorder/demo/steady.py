@@ -1,6 +1,6 @@
-"""Clients that work all the time beside the steps: a shop, its ledger, and three with a habit that a report finds.
+"""Clients that work all the time beside the steps: a shop, its ledger, and three with a bad habit that a report finds.
 
-A report's windows are 5 s here, and what it calls wrong must last for three of them, so all work for STEADY_S.
+A report's windows are 5 s here, and a finding must last for three of them, so all clients work for STEADY_S.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("workload")
 
 
 class Client(NamedTuple):
-    """A client. `work` goes on until the event is set; `finding`: the rule of the report that finds it."""
+    """A client. `work` runs until the event is set. `finding`: the report's rule that finds its bad habit, if any."""
 
     name: str
     work: Callable[[str, Event], None]
@@ -82,7 +82,7 @@ PLANTED = tuple(client.finding for client in CLIENTS if client.finding)
 
 
 class Steady:
-    """The clients at work, from now on until `finished`. Resource handling: behind the block all of them end."""
+    """The clients at work, until `finished`. Resource handling: leaving the block tells all of them to end."""
 
     def __init__(self, servers: str, clients: Sequence[Client] = CLIENTS) -> None:
         self._began = time.monotonic()
@@ -97,7 +97,10 @@ class Steady:
         self._stop.set()
 
     def finished(self) -> str:
-        """Waits for the rest of the time, and for the clients' ends; their names. Raises what a client raises."""
+        """Waits for the rest of the time, and until the clients have ended. Returns their names and the time.
+
+        Raises the error of a client.
+        """
         self._stop.wait(max(self._began + STEADY_S - time.monotonic(), 0))
         self._stop.set()
         for work in self._work.values():
@@ -106,7 +109,7 @@ class Steady:
 
 
 def paced(a_second: float, stop: Event) -> Iterator[int]:
-    """Numbers from 0 on, so many a second, until the event is set. One that is late does not delay those behind it."""
+    """Numbers from 0 on, at a rate of `a_second`, until the event is set. A late number does not delay later ones."""
     began = time.monotonic()
     for number in count():
         if stop.wait(max(began + number / a_second - time.monotonic(), 0)):
@@ -115,7 +118,7 @@ def paced(a_second: float, stop: Event) -> Iterator[int]:
 
 
 def payment(number: int) -> bytes:
-    """What the shop says of its order with this number."""
+    """The shop's record of the payment for the order with this number, as JSON."""
     chance = Random(number)
     items = [{"sku": f"{chance.getrandbits(32):08x}", "pieces": chance.randint(1, 3)} for _ in range(3)]
     paid = {"amount": chance.randint(100, 99_999) / 100, "currency": "EUR", "card": f"{chance.getrandbits(128):032x}"}
@@ -125,7 +128,7 @@ def payment(number: int) -> bytes:
 def _write(
     servers: str, settings: Mapping[str, Any], topic: str, value: Callable[[int], bytes], numbers: Iterable[int]
 ) -> None:
-    """Writes the value of each number, and waits until all are acknowledged."""
+    """Writes the value of each number, and waits until all are acknowledged. Raises RuntimeError if some are not."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, **settings}, logger=_log)

@@ -1,12 +1,12 @@
 """Ordinary work of real clients, in a few seconds: produce with every codec and acks, consume as groups.
 
-Run as a program with the bootstrap servers: one line of JSON on standard output as each step begins and ends. A step
-either succeeds or the program ends with the reason; all of them together have a deadline. Other clients work all the
-time beside the steps (`steady.py`); with a further argument, `healthy`, only those that do nothing wrong, and with
-`steps-only` none. The clients don't know of the proxy.
+It runs as a program with the bootstrap servers as argument, and prints a line of JSON on standard output as each step
+begins and ends. If a step fails, the program ends with the reason. All steps together have a deadline. Other clients
+work all the time beside the steps (`steady.py`): with the further argument `healthy` only those that do nothing wrong,
+with `steps-only` none. The clients don't know the proxy.
 
 acks=0 promises nothing, and the mock cluster handles it wrongly: it answers such a request, which no broker does. The
-proxy then ends the connection, so records with acks=0 may be lost and are not waited for.
+proxy then ends the connection. So records with acks=0 may be lost, and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: tuple[str, ...] = ("0", "1", "all")
 ORDERS, CLICKS = "orders", "clicks"
 ORDERS_EACH, CLICKS_EACH = 200, 100
-# The mock refuses a member whose SyncGroup comes after the leader's (one run of thirty), and lets the group rejoin only
-# after a session timeout: so this is less than the usual 45 s.
+# The mock refuses a member whose SyncGroup comes after the leader's (in one run of thirty), and lets the group rejoin
+# only after a session timeout, so the timeout is shorter than the usual 45 s.
 SESSION_MS = 6000
 # Prefixes of the keys of records that must arrive, and of those sent with acks=0.
 SURE, UNSURE = b"sure-", b"unsure-"
 # One record of this size and each codec, so that not all frames are small.
 LARGE_RECORD = 200_000
-# Seconds for all of it: the steps take about ten, and the clients beside them go on for STEADY_S.
+# Seconds for all steps: they take about ten, and the clients beside them work for STEADY_S.
 DEADLINE = 45 + STEADY_S
 HEALTHY, STEPS_ONLY = "healthy", "steps-only"
 
@@ -71,15 +71,15 @@ def _produce(servers: str, codec: str, acks: str) -> int:
 def consume_orders(servers: str) -> str:
     """confluent-kafka: two groups read everything and commit.
 
-    They have a member each: the mock answers a member that syncs behind its group's leader with bytes that are no
-    SyncGroup answer, and on a busy machine one does.
+    Each group has one member: the mock answers a member that syncs after its group's leader with bytes that are no
+    SyncGroup response, and on a busy machine a second member does sync late.
     """
     wanted = len(CODECS) * (len(ACKS) - 1) * (ORDERS_EACH + 1)
     seen: dict[str, set[tuple[int, int]]] = {"billing": set(), "shipping": set()}
     members = {group: _consumer(servers, group) for group in seen}
     while any(len(records) < wanted for records in seen.values()):
         for group, member in members.items():
-            # by partition and offset: a member that joins again reads again what it has not committed
+            # by partition and offset: a member that rejoins reads uncommitted records again
             seen[group] |= {(one.partition(), one.offset()) for one in member.consume(500, 0.1) if _sure(one.key())}
     for member in members.values():
         member.close()
@@ -167,11 +167,11 @@ STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def main() -> None:
-    """Run all steps against the bootstrap servers in the first argument."""
+    """Runs all steps against the bootstrap servers in the first argument."""
     servers, *options = sys.argv[1:]
     logging.basicConfig(level=logging.CRITICAL)
     doing = ["start the clients that work all the time"]
-    # a thread, because a client may sit in C, where no signal handler of Python's runs
+    # a thread, because a client may be in C code, where no Python signal handler runs
     deadline = threading.Timer(DEADLINE, give_up, (doing, DEADLINE))
     deadline.daemon = True
     deadline.start()
@@ -196,7 +196,7 @@ def clients_beside(options: Sequence[str]) -> list[Client]:
 
 
 def give_up(doing: list[str], seconds: float) -> None:
-    """End the program at once, saying which step was the last of those in `doing`."""
+    """Ends the program at once, with a line on standard error. `doing`: the steps so far, the unfinished one last."""
     done = f"; done before: {', '.join(doing[:-1])}" if doing[:-1] else ""
     print(f"out of time {seconds:g} s after the start, in the step: {doing[-1]}{done}", file=sys.stderr, flush=True)
     os._exit(1)

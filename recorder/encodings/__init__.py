@@ -1,10 +1,10 @@
-"""The study of KAFKA-9927 over a capture: what integers in groups of 7 bits would take, and cost.
+"""The study of KAFKA-9927 over a capture: the size and the time of integers in groups of 7 bits.
 
     commands   `kafka-wiretap encodings FOLDER`
     study      the table `encodings`, summed by api and by field
-    times      how long messages take to be written and read in each encoding
-    document   what the document says itself, and where it contradicts itself
-    screen     all of it on a terminal
+    times      the time to write and read messages in each encoding
+    document   KAFKA-9927's own figures, and its contradictions
+    screen     the study on a terminal
 
-Sizes are `proxy.wire.sizes`; docs/encodings.md tells what the encodings are.
+Sizes come from `proxy.wire.sizes`; docs/encodings.md explains the encodings.
 """

@@ -1,4 +1,4 @@
-"""What KAFKA-9927 says of its own example, and where it contradicts itself. docs/encodings.md has the reckoning.
+"""KAFKA-9927's figures for its own example, and its contradictions. docs/encodings.md has the calculation.
 
 The example: a Metadata response (the body alone) of one topic with 100 partitions, replicated across two brokers.
 """
@@ -11,7 +11,7 @@ from proxy.wire.integers import Encoding
 
 
 class Figure(NamedTuple):
-    """A row of the document: bytes, and microseconds to write and to read. How often it did so, it does not say."""
+    """A row of the document: bytes, and microseconds to write and to read an unstated number of times."""
 
     name: str
     encoding: Encoding

@@ -1,4 +1,4 @@
-"""The study on a terminal: bytes by api, the fields that save most, times, and what the document says itself."""
+"""The study on a terminal: bytes by api, the fields that save most, times, and the document's own figures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _DOCUMENT = (
 
 
 def shown(study: Study, width: int, limit: int) -> Iterator[RenderableType]:
-    """The study; of no message, that there is none. `limit`: how many apis and fields."""
+    """The study as tables and lines; one sentence if there are no messages. `limit`: the most rows of each table."""
     yield from _unread(study.unread)
     if not study.bodies:
         yield Text("Nothing to count: no message is of this time, or none can be read.")
@@ -73,7 +73,7 @@ def shown(study: Study, width: int, limit: int) -> Iterator[RenderableType]:
 
 
 def _in_order(study: Study) -> list[Timed]:
-    """Times in the order of the bodies."""
+    """The times, in the order of the bodies."""
     order = {(one.api, one.side): at for at, one in enumerate(study.bodies)}
     return sorted(study.times, key=lambda one: order.get((one.api, one.side), len(order)))
 
@@ -121,7 +121,7 @@ def _figures() -> Iterator[list[Cell]]:
 
 
 def _metadata(study: Study) -> Iterator[list[Cell]]:
-    """The capture's own answers to Metadata, beside it."""
+    """The rows of the capture's own Metadata responses, for comparison."""
     timed = {(one.api, one.side): one for one in study.times}
     for one in study.bodies:
         if (one.api, one.side) == ("Metadata", "response"):

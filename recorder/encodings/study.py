@@ -1,6 +1,6 @@
-"""Rows of the table `encodings`, summed for people: by api and side, and by field over all its versions.
+"""The rows of the table `encodings`, summed by api and side, and by field over all its versions.
 
-A field's best and worst are those of its messages' versions, so one field may have several.
+A field's best and worst encoding may differ between versions, so one field may have several.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Any
 from recorder.encodings.document import CONTRADICTIONS, FIGURES
 from recorder.encodings.times import Chosen, Timed
 
-# of each row, in the order of the table's columns
+# the sizes in each row, in the order of the table's columns
 SIZES = ("fixed", "signed", "unsigned", "best", "worst")
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an api's messages of a side take, or one of their fields. `sizes`: bytes by the names in SIZES.
+    """The bytes of an api's requests or responses (`side`), or of one of their fields (`path`).
 
-    `sent`: of whole bodies, as they were sent. `best`, `worst`: the encodings of a field.
+    `sizes`: bytes by the names in SIZES. `sent`: bytes of the bodies as they were sent; None for a field. `best`,
+    `worst`: the encodings of a field.
     """
 
     api: str
@@ -37,17 +38,17 @@ class Taken:
 
     @property
     def saved(self) -> int:
-        """Bytes less than fixed, with the best encoding."""
+        """The bytes that the best encoding saves against the fixed one."""
         return self.sizes["fixed"] - self.sizes["best"]
 
     def ratio(self, name: str) -> float:
-        """The bytes in another encoding over the fixed ones."""
+        """The bytes in another encoding, as a ratio to those in the fixed one."""
         return self.sizes[name] / self.sizes["fixed"] if self.sizes["fixed"] else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All of it. `bodies`: the largest first; `fields`: those that save most first; `unread`: frames by the reason."""
+    """The whole study. `bodies`: the largest first. `fields`: the largest saving first. `unread`: frames by reason."""
 
     bodies: Sequence[Taken]
     fields: Sequence[Taken]
@@ -56,13 +57,13 @@ class Study:
 
     @property
     def total(self) -> Taken:
-        """All bodies."""
+        """The sums over all bodies."""
         sizes = {name: sum(one.sizes[name] for one in self.bodies) for name in SIZES}
         sent = sum(one.sent or 0 for one in self.bodies)
         return Taken("all", "", None, (), sum(one.messages for one in self.bodies), sizes, sent)
 
     def as_json(self) -> dict[str, Any]:
-        """The study, and what the document says."""
+        """The study and the document's own figures, ready for JSON."""
         document = {"figures": [one._asdict() for one in FIGURES], "contradictions": CONTRADICTIONS}
         lists = {
             name: [asdict(one) for one in found] for name, found in (("bodies", self.bodies), ("fields", self.fields))

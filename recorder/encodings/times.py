@@ -1,7 +1,7 @@
-"""How long recorded messages take to be written and read in each encoding, as ratios to the fixed one.
+"""The time to write and read recorded messages in each encoding, as ratios to the fixed one.
 
-Processor time of this project's compiled functions, in one interleaved run: each round times every encoding, and a
-ratio is that of a round. Other languages pay less for the loop over a number's bytes.
+It is the processor time of this project's compiled functions, in one interleaved run: each round times every encoding,
+and ratios are taken within a round. In other languages the loop over a number's bytes costs less.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from recorder.analysis.decode.frame import Frame, Opened, Unreadable, opened_by
 BEST, WORST = "best", "worst"
 WAYS = (*(encoding.value for encoding in Encoding), BEST, WORST)
 ROUNDS = 7
-# Seconds of an encoding in a round, for writing and for reading: a hundred times the clock's step.
+# Seconds for each encoding in a round, for writing and again for reading: a hundred times the clock's step.
 _SECONDS = 0.002
-# what the values of a frame may take: those that are timed are small
+# the budget for the values of a frame; the timed frames are small
 _BUDGET = 16 << 20
 
 
@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """How an api's messages of a side compare: the time in each encoding over the fixed one's, the median of rounds."""
+    """The times of an api's requests or responses: by encoding, the ratio to the fixed one, as the median of rounds."""
 
     api: str
     side: str
@@ -60,7 +60,7 @@ Pick = Mapping[tuple[str, str, int], Chosen]
 
 
 def measure(frames: Iterable[Frame], pick: Pick, say: Callable[[str], None] = lambda api: None) -> list[Timed]:
-    """Times these frames, by api and side; those that can't be read are left out. `say`: told each api."""
+    """Times these frames, by api and side; unreadable frames are left out. `say`: called with the name of each api."""
     alike: dict[tuple[str, str], list[Opened]] = defaultdict(list)
     for frame in frames:
         try:
@@ -136,7 +136,7 @@ def _reading(messages: Sequence[_Message]) -> Callable[[], None]:
 
 
 def _repeats(work: Callable[[], None]) -> int:
-    """How often it takes _SECONDS, about; the first time it is compiled."""
+    """The number of calls that take about _SECONDS. The first call compiles the function, and is not timed."""
     work()
     return max(1, round(_SECONDS / max(_time(work, 1), 1e-6)))
 
@@ -145,5 +145,5 @@ def _time(work: Callable[[], None], often: int) -> float:
     began = process_time()
     for _ in range(often):
         work()
-    # a clock that has not moved is no zero to divide by
+    # never 0, even if the clock has not moved: the result is a divisor
     return max(process_time() - began, 1e-9) / often

@@ -1,10 +1,10 @@
 """A capture's findings as CloudEvents in a topic: `kafka-wiretap export FOLDER --cloudevents TOPIC`.
 
-    commands   the options; what is checked before Spark starts; what is said at the end
+    commands   the options, the checks before Spark starts, and the output
     events     findings -> events -> Kafka messages, by the cloudevents SDK: no sockets
-    publisher  the topic that is written to, by confluent-kafka: no events
-    message    what both of them know
-    refused    a line and an exit code: nothing was exported, or not all
+    publisher  writes messages to the topic, by confluent-kafka: no events
+    message    the Kafka message that both of them know
+    refused    the errors: nothing was exported, or only a part
 
-Both packages are of the extra `export`.
+The extra `export` installs both packages.
 """

@@ -1,6 +1,6 @@
 """`kafka-wiretap export`: a capture's findings, published as CloudEvents.
 
-Everything that can be wrong is looked at before Spark starts: the options, the packages, the cluster and its topic.
+The command checks everything that can be wrong before Spark starts: the options, the packages, the cluster, the topic.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from recorder.terminal import cell, console, count, pip_install
 
 MAPPERS = ("partitionkey",)
 _NEEDED = ("cloudevents", "confluent_kafka")
-# what may stand in a URI
+# the characters that a URI may have
 _URI = re.compile(r"[!#-;=?-Z_a-z~\[\]]+")
-# what Kafka takes as a topic's name
+# the names that Kafka accepts for a topic
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -67,7 +67,7 @@ def _producer_file(_context: click.Context, _option: click.Parameter, path: Path
 
 
 def _pair(written: str, where: str) -> tuple[str, str]:
-    """A setting. It may be a secret, so the message does not repeat it."""
+    """A setting's name and value. The value may be a secret, so the error does not repeat it. Errors: CantExport."""
     name, sign, value = written.partition("=")
     if not sign or not name.strip():
         raise CantExport(f"{printable(where)}: a setting has a name and a value; right would be linger.ms=5")
@@ -186,7 +186,7 @@ def export(
 
 
 def _at_work(doing: str) -> Status:
-    """What a terminal shows within the block."""
+    """A context: a terminal shows `doing` while the block runs."""
     return console(stderr=True).status(cell(doing))
 
 

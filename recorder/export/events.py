@@ -1,8 +1,9 @@
-"""Findings as CloudEvents, and these as Kafka messages in either mode of the Kafka binding.
+"""Findings as CloudEvents, and these events as Kafka messages in either mode of the Kafka binding.
 
-An event's id is made of what the finding is: who exports a capture twice has each event twice, with the same id and
-source, so that a consumer keeps one. The key is the caller's, or none: the SDK by itself takes `partitionkey`, where
-the binding (3.1) has the user's key unless a mapper is asked for. The mapper copies the attribute, which stays.
+An event's id depends only on the finding. Exporting a capture twice writes each event twice, with the same id and
+source, so that a consumer can keep one. By default, the SDK takes `partitionkey` as the message's key. The binding
+(3.1) requires the user's key, or none, unless the user asks for a mapper, so this module passes its own. A mapper
+copies the attribute `partitionkey`; the event keeps it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _ID_DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How findings become messages. `key`: of all records; None for none, or for the attribute `partitionkey`."""
+    """The form in which findings become messages. `key`: the key of all messages; None for no key.
+
+    `by_partition_key`: the key is the event's attribute `partitionkey`, in place of `key`.
+    """
 
     source: str
     mode: Mode = Mode.BINARY
@@ -58,7 +62,7 @@ def _partition_key(event: Any) -> str | None:
 
 
 def event(finding: Finding, source: str) -> CloudEvent:
-    """A finding as an event. Its subject stands as text that is printed as it is: controls as escapes."""
+    """A finding as an event. Control characters in its subject are escaped, so that the text can be printed."""
     subject = printable(finding.subject) or finding.rule
     attributes = {
         "id": event_id(finding),
@@ -70,7 +74,7 @@ def event(finding: Finding, source: str) -> CloudEvent:
         "severity": finding.severity.value,
     }
     made = CloudEvent(attributes, data(finding))
-    # the SDK's own is the time of now: an event that is exported twice would differ
+    # the SDK sets the present time, with which two exports of an event would differ
     del made.get_attributes()["time"]
     if finding.from_ns is not None:
         made.get_attributes()["time"] = _time(finding.from_ns)
@@ -78,7 +82,7 @@ def event(finding: Finding, source: str) -> CloudEvent:
 
 
 def event_id(finding: Finding) -> str:
-    """The same for the same finding of the same capture, whenever it is exported."""
+    """The id of a finding's event; every export of the same finding gives the same id."""
     named = json.dumps([finding.rule, finding.subject, finding.from_ns])
     return sha256(named.encode()).hexdigest()[:_ID_DIGITS]
 
@@ -90,7 +94,7 @@ def source_of(folder: str) -> str:
 
 
 def data(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON; `evidence`: what `kafka-wiretap inspect show` opens."""
+    """A finding, ready for JSON. `evidence`: ids for `kafka-wiretap inspect show`."""
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
@@ -108,11 +112,11 @@ def data(finding: Finding) -> dict[str, Any]:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no infinity."""
+    """The value; None for infinity and NaN, which JSON lacks."""
     return value if value is None or math.isfinite(value) else None
 
 
 def _time(at_ns: int) -> datetime:
-    """A moment to the microsecond."""
+    """Nanoseconds since 1970 as a time in UTC, to the microsecond."""
     seconds, ns = divmod(at_ns, 10**9)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000)

@@ -1,4 +1,4 @@
-"""A Kafka message, as any library has it."""
+"""A Kafka message, independent of any library."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Mode(StrEnum):
-    """A content mode of the binding. Messages of before Kafka 0.11 have no headers, and so no binary mode."""
+    """A content mode of the binding. Binary mode needs headers, which messages before Kafka 0.11 lack."""
 
     BINARY = "binary"
     STRUCTURED = "structured"
 
 
 class Message(NamedTuple):
-    """What is published: headers in their order; no headers for brokers of before 0.11."""
+    """A message to publish. `headers`: in their order; empty for brokers before Kafka 0.11."""
 
     key: bytes | None
     value: bytes

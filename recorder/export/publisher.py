@@ -1,9 +1,9 @@
-"""A topic that messages are published to, by librdkafka.
+"""Publishes messages to a topic, by librdkafka.
 
-Whether the topic can be written is found out before there is anything to write: the cluster answers, has the topic, and
-has records with headers where these are wanted. librdkafka drops headers in silence where a broker has none (before
-0.11); those brokers have no idempotent producers either, so such a producer finds it out. The first message is sent
-alone: if it is refused, nothing was written.
+Before there is anything to write, `check` finds out if the topic can be written: the cluster must answer, have the
+topic, and support record headers if they are needed. Brokers before Kafka 0.11 have no headers, and librdkafka drops
+them silently. These brokers have no idempotent producers either, so an idempotent producer shows the lack. The first
+message is sent alone: if it is refused, nothing was written.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from recorder.export.message import Message
 from recorder.export.refused import CantExport, PartlyExported
 
-# Seconds until a cluster has answered: a new connection with a login takes less than two. So long an interrupted
-# export waits for answers, too.
+# Seconds to wait for a cluster's answer; a new connection with a login takes less than two. An interrupted export waits
+# as long for the answers to its messages.
 PATIENCE = 15.0
-# Seconds in which each broker hears of a topic that was just made; and between looks at why none answers.
+# Seconds until every broker knows a new topic; also the longest wait for one answer before the errors are looked at.
 _NEWS = 2.0
-# Topics that are named where the wanted one is not there.
+# The most existing topics that the error for a missing topic names.
 _NAMED = 10
 _POLL = 0.1
 DEFAULTS: Mapping[str, Any] = {"client.id": "kafka-wiretap-export", "acks": "all", "message.timeout.ms": 60_000}
 _WRITABLE = "Assigned"
-# by the code of librdkafka's error: what it means, of this address, and what would be right
+# code of librdkafka's error -> its meaning, with a place for the address, and the setting that would be right
 _REFUSALS: Mapping[int, tuple[str, str]] = {
     KafkaError._AUTHENTICATION: (
         "{} refuses the login",
@@ -51,7 +51,7 @@ _RIGHT_SETTING = "right would be a setting of librdkafka's, as --producer acks=a
 
 @dataclass(slots=True)
 class Publisher:
-    """Where messages go. `settings`: librdkafka's, by the user. `with_headers`: messages lose their meaning without."""
+    """Publishes to one topic. `settings`: the user's settings of librdkafka. `with_headers`: messages need headers."""
 
     bootstrap: str
     topic: str
@@ -64,19 +64,20 @@ class Publisher:
     _interrupted: Event = field(default_factory=Event)
 
     def check(self) -> None:
-        """Connects. Errors: CantExport, if the topic can't be written; KeyboardInterrupt."""
+        """Connects. Errors: CantExport if the topic can't be written; KeyboardInterrupt."""
         try:
             with self._interrupts_noted():
                 self._connect()
         except KafkaException as error:
             raise CantExport(self._why(error.args[0])) from None
-        except (AttributeError, TypeError, ValueError) as error:  # of settings that are no text
+        except (AttributeError, TypeError, ValueError) as error:  # raised for settings that are no text
             raise CantExport(f"{error}: {_RIGHT_SETTING}") from None
 
     def publish(self, messages: Sequence[Message]) -> Mapping[int, int]:
-        """Writes all messages. Returns how many each partition got. Errors: CantExport, PartlyExported.
+        """Writes all messages. Returns the number of messages by partition.
 
-        KeyboardInterrupt: before any message was written.
+        Errors: CantExport if nothing was written, PartlyExported if some messages were; KeyboardInterrupt if an
+        interrupt came before any message was written.
         """
         try:
             with self._interrupts_noted():
@@ -93,7 +94,7 @@ class Publisher:
         return dict(sorted(self._delivered.items()))
 
     def _connect(self) -> None:
-        # it writes to standard error otherwise
+        # without a logger, librdkafka writes to standard error
         quiet = logging.getLogger("kafka-wiretap.export")
         quiet.propagate = False
         quiet.addHandler(logging.NullHandler())
@@ -103,7 +104,7 @@ class Publisher:
             self._await_headers()
 
     def _await_topic(self) -> None:
-        """Asks for all topics, because a broker may make one that it is asked for."""
+        """Waits until the topic is known. Asks for all topics, because a request for one topic may create it."""
         topics = self._first_topics()
         until = time.monotonic() + _NEWS
         while self.topic not in topics:
@@ -117,7 +118,7 @@ class Publisher:
             raise KafkaException(topics[self.topic].error)
 
     def _first_topics(self) -> Any:
-        """The topics, once a broker has answered. One that refuses the login or the TLS is not waited for."""
+        """The topics, once a broker has answered. Gives up at once if a broker refuses the login or the TLS."""
         until = time.monotonic() + PATIENCE
         while True:
             self._heed_interrupts()
@@ -141,7 +142,7 @@ class Publisher:
         return {**DEFAULTS, **self.settings, **fixed}
 
     def _await_headers(self) -> None:
-        """Waits until brokers have made this an idempotent producer; old ones can't."""
+        """Waits until the broker has assigned a producer id; brokers without headers can't do that."""
         until = time.monotonic() + PATIENCE
         while self._state != _WRITABLE:
             self._heed_interrupts()
@@ -155,7 +156,7 @@ class Publisher:
         self._state = json.loads(statistics).get("eos", {}).get("idemp_state", "")
 
     def _on_error(self, error: Any) -> None:
-        # "all brokers are down" follows what keeps the last one from answering, and tells less
+        # "all brokers are down" follows the error of the last broker, and says less
         if self._trouble is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._trouble = error
 
@@ -179,18 +180,18 @@ class Publisher:
         headers = [*one.headers] or None
         try:
             self._producer.produce(self.topic, one.value, one.key, headers=headers, on_delivery=on_delivery)
-        except BufferError:  # the user's queue is shorter than the findings are many
+        except BufferError:  # the user's setting allows a shorter queue than there are findings
             self._finish()
             self._producer.produce(self.topic, one.value, one.key, headers=headers, on_delivery=on_delivery)
 
     def _finish(self) -> None:
-        """Waits until each message is delivered or refused; in short turns, so that Ctrl-C ends it."""
+        """Waits until each message is delivered or refused, in short turns, so that Ctrl-C ends the wait."""
         while self._producer.flush(_POLL):
             self._heed_interrupts()
 
     @contextmanager
     def _interrupts_noted(self) -> Iterator[None]:
-        """Within the block Ctrl-C and SIGTERM are noted. an exception would break a callback."""
+        """A context that only notes Ctrl-C and SIGTERM: an exception would break a callback of librdkafka."""
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = [signal.signal(number, lambda *_: self._interrupted.set()) for number in numbers]
         try:
@@ -224,7 +225,7 @@ class Publisher:
         return self._partly(wanted, error.str())
 
     def _stop(self) -> int:
-        """Drops what waits to be sent, and waits for the answers to the rest. Returns how many have not come."""
+        """Drops unsent messages and waits for the answers to the others. Returns the number of missing answers."""
         self._producer.purge(in_flight=False)
         until = time.monotonic() + PATIENCE
         while (unanswered := self._producer.flush(_POLL)) and time.monotonic() < until:
@@ -238,7 +239,7 @@ class Publisher:
 
 
 def _some(topics: Iterable[str]) -> str:
-    """Topics that there are: Kafka's own are nobody's to write to."""
+    """The advice for a missing topic, with some of the existing topics; Kafka's internal topics are left out."""
     names = sorted(name for name in topics if not name.startswith("__"))
     if not names:
         return "to create it first"

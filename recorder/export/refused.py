@@ -6,10 +6,10 @@ import click
 
 
 class CantExport(click.ClickException):
-    """Nothing is published; the line says why, and what would be right."""
+    """Nothing was published; the line gives the reason, and what would be right. Exit code 2."""
 
     exit_code = 2
 
 
 class PartlyExported(click.ClickException):
-    """Some events are published, and no further ones; the line says how many. Exit code 1."""
+    """Only some of the events were published; the line has their number. Exit code 1."""
