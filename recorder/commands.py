@@ -31,7 +31,7 @@ from recorder.submitting import spark_package
 from recorder.terminal import count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
-# what a URL begins with, as a path
+# the beginning of a URL that was read as a path
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
@@ -76,7 +76,7 @@ def compact(folder: Path, out: Path | None, file_size: int) -> None:
 
 
 def _check_merge(out: Path | None) -> None:
-    """Errors: UsageError for options that nothing could be merged by."""
+    """Checks the options of merging. Errors: UsageError for a URL, or for --file-size without --merge."""
     if out is not None and _URL.match(str(out)):
         raise click.UsageError(f"{printable(out)} is a URL; right would be --merge with a folder of this machine")
     size_from = click.get_current_context().get_parameter_source("file_size")
@@ -85,7 +85,7 @@ def _check_merge(out: Path | None) -> None:
 
 
 def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
-    """Merges; what could not be merged."""
+    """Merges, prints the result, and returns the sessions or files that could not be merged. Errors: ClickException."""
     from recorder.capture.merging import CannotMerge, merge
 
     for path in (folder, out):

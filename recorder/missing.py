@@ -68,7 +68,7 @@ class Missing:
 
 
 def missing_table(found: Missing, width: int) -> RenderableType:
-    """The losses as a table that fits into `width`; as sentences if there are no counts."""
+    """The losses as a table that fits into `width`; as sentences if there are only notes, or no losses."""
     if not found:
         return Text("Nothing is missing: no gaps, nothing left out, every session ended in order.")
     if not (found.gaps or found.left_out or found.cut_frames or found.died):
@@ -94,7 +94,7 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
 
 
 def _lost(gap: Gaps, apis: list[LostOfApi]) -> Iterator[list[Cell]]:
-    """The rows of a gap's losses by API, and a row for the rest if the API of some is unknown."""
+    """The rows of a gap's losses by API, and a row for the frames whose API is unknown."""
     for lost in sorted(apis, key=lambda lost: -lost.frames):
         yield ["", lost.api, count(lost.frames), size(lost.bytes)]
     rest = gap.frames - sum(lost.frames for lost in apis)

@@ -4,7 +4,7 @@
     13:48                 that time on the day of the capture's last frame
     -5m                   five minutes before the capture's last frame
 
-A capture is read long after it was made, so its last frame stands for now.
+A capture is often read long after its recording, so its last frame stands for "now".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from proxy.schema.kinds import TIMES
 
-# the range of a column of nanoseconds, years 1677 to 2262: any moment beyond is before or behind all frames
+# The range of a column of nanoseconds, years 1677 to 2262. Any moment beyond is before or after all frames.
 FIRST_NS, LAST_NS = -(1 << 63), (1 << 63) - 1
 SECOND_NS = 10**9
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -26,7 +26,7 @@ _SECONDS = TIMES | {"d": 86400.0}
 
 
 class Moment(NamedTuple):
-    """One of the three is given: a moment in ns since 1970, a time of day, or ns before the last frame."""
+    """A moment; exactly one of the three is set: ns since 1970, a time of day, or ns before the last frame."""
 
     ns: int | None = None
     of_day: time | None = None
@@ -55,7 +55,7 @@ def read(text: str) -> Moment:
 
 
 def written(ns: int) -> str:
-    """Ns since 1970 as it would be typed, in UTC and to the microsecond."""
+    """Ns since 1970 as a user would type it, in UTC and to the microsecond."""
     when = EPOCH + timedelta(microseconds=ns // 1000)
     return when.replace(tzinfo=None).isoformat()
 

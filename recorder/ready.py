@@ -1,6 +1,6 @@
-"""Makes a capture folder ready to be read: compacts finished sessions first.
+"""Makes a capture folder ready to be read: compacts finished sessions, and refuses strange files.
 
-Only this user's own sessions are compacted: files of another user's session would be in the way of that user's proxy.
+It compacts only this user's own sessions: files written for another user's session would hinder that user's proxy.
 Strange files (links, FIFOs, other Parquet) are refused here, before Spark or another reader opens them.
 """
 
@@ -42,7 +42,7 @@ class NoCapture(click.ClickException):
 def ready(folder: Path) -> list[str]:
     """Compacts finished sessions; returns lines on frames that can't be shown.
 
-    Errors: NoCapture if the folder can't be read, holds no capture, or a capture without a single frame; ClickException
+    Errors: NoCapture if the folder can't be read, holds no capture, or holds a capture without frames; ClickException
     if it holds a strange file.
     """
     try:
@@ -58,7 +58,7 @@ def _made_ready(folder: Path) -> list[str]:
     check_is_capture(folder)
     notes, recorded = _compacted(folder)
     files = _files(folder)
-    # in other Parquet, missing columns would read as null, and the answers would be as if nothing had passed
+    # in other Parquet, missing columns would be read as null, and the capture would seem empty
     if files and files[0].stat().st_size and not _is_ours(files[0]):
         parquet = printable(files[0])
         raise NoCapture(f"{printable(folder)} holds no capture: {parquet} is Parquet without a capture's columns")
@@ -71,7 +71,7 @@ def _made_ready(folder: Path) -> list[str]:
 
 
 def check_is_capture(folder: Path) -> None:
-    """Errors: NoCapture for a folder that no proxy has recorded into, or that can't be looked into."""
+    """Checks that the folder holds a capture. Errors: NoCapture if it does not, or can't be read."""
     shown = printable(folder)
     try:
         is_capture = any((folder / name).is_dir() for name in (FRAMES_FOLDER, SPOOL_FOLDER))
@@ -82,7 +82,7 @@ def check_is_capture(folder: Path) -> None:
 
 
 def check_encodes(folder: Path) -> None:
-    """Raises NoCapture for a path that no reader or writer of Parquet takes."""
+    """Raises NoCapture for a path that is not UTF-8: readers and writers of Parquet can't use it."""
     try:
         str(folder).encode()
     except UnicodeEncodeError:
@@ -101,7 +101,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _is_ours(file: Path) -> bool:
-    """True if the file has a capture's columns, or can't be read: the reader reports that better."""
+    """True if the file has a capture's columns; also if it can't be read, because the reader has a better error."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -113,15 +113,17 @@ def _is_ours(file: Path) -> bool:
 
 
 def _check_formats(files: list[Path]) -> None:
-    """Refuses sessions of a newer format. Spark does not look at the number; a session has been written by one program,
-    so one of its files tells."""
+    """Refuses sessions of a newer format, because Spark does not check the number.
+
+    One program writes a whole session, so one file of each session is checked. Errors: NoCapture.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from recorder.capture.reader import file_at
 
     for path in {file_at(path).session: path for path in files}.values():
-        # whatever else is wrong with a file, its reader says better
+        # the file's reader has better errors for all other faults
         with suppress(OSError, pa.ArrowException, UnicodeDecodeError, UnknownFormatError):
             number = format_of(pq.read_schema(path).metadata)
             if number > FORMAT:
@@ -136,7 +138,7 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
         from recorder.capture.compactor import compact
 
         done = compact(folder, only_own=True)
-        # a proxy's own compactor locks its session for as long as it lives
+        # a proxy's own compactor locks its session as long as it runs
         live = sorted({*done.live, *(name for name in done.busy if _is_live(folder, name))})
     except OSError as error:
         return [str(error)], False
@@ -168,7 +170,7 @@ def troubles(done: Summary) -> list[str]:
 
 
 def _yet_to_come(folder: Path, session: str) -> str:
-    """A sentence: after which time a live session's frames appear, and how much of its log is waiting."""
+    """A sentence with the time after which a live session's frames appear, and the size of its waiting log."""
     from recorder.capture.segments import segment_name, segments
 
     try:
@@ -177,7 +179,7 @@ def _yet_to_come(folder: Path, session: str) -> str:
             waiting = sum(opened.size(segment_name(number)) for number in numbers)
             age = _age_seconds(opened, numbers[-1]) if numbers else None
     except FileNotFoundError:
-        # the session has been finished meanwhile
+        # the session has been compacted meanwhile
         waiting, age = 0, None
     when = "once a segment of its log is full or old enough" if age is None else f"up to {age:g} s"
     return f"frames appear {when} (capture.segment_age) after they passed; {size(waiting)} of log are still to come"

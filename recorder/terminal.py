@@ -17,7 +17,7 @@ from rich.text import Text
 from proxy.command_line import width
 from proxy.terminal import printable
 
-# The width of tables that go to a pipe or a file, where no terminal says how wide it is.
+# The width of tables in a pipe or a file, where there is no terminal's width.
 PIPE_WIDTH = 140
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _SECOND = 10**9
@@ -27,7 +27,7 @@ _SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Ends the command as other commands end when the reader of their pipe has ended."""
+        """Raises BrokenPipeError, with which the command ends as other tools do when their reader is gone."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -39,9 +39,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Column(NamedTuple):
-    """A column of a table. Numbers stand to the right and are never broken, names fold.
+    """A column of a table. Numbers are aligned to the right and never broken; names may be folded.
 
-    `rank`: columns of the highest rank are left out first if there is no room for all; those of rank 0 never.
+    `rank`: if there is no room for all columns, those of the highest rank are left out first, those of rank 0 never.
     `least`: a column of names is folded to fewer letters only if no other column can be left out.
     """
 
@@ -52,14 +52,14 @@ class Column(NamedTuple):
     least: int = 10
 
 
-# a str is table printable and never read as markup
+# a str is made printable, and never read as markup
 Cell = str | Text
 
 
 def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Group:
     """A table of at most `width` letters; columns left out are named below it. `title`: printable, never markup.
 
-    What stands above and below a narrow table is as wide as the terminal.
+    The title and the note below may be wider than a narrow table.
     """
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
@@ -89,7 +89,7 @@ def _cell(value: Cell, style: str) -> Text:
 
 
 def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:
-    """The least width: numbers unbroken, names folded, but not letter by letter."""
+    """The least width of the shown columns: numbers unbroken, names folded to `least` letters."""
     widths = []
     for at in shown:
         longest = max([len(columns[at].title), *(len(row[at]) for row in rows)])
@@ -148,7 +148,7 @@ def _digits(value: float) -> str:
 
 
 def moment(at_ns: int) -> str:
-    """Nanoseconds since 1970 as UTC, to the second; a report that others wrote may hold any number."""
+    """Nanoseconds since 1970 as UTC, to the second; as a number of ns if no date can show it."""
     try:
         return f"{datetime.fromtimestamp(at_ns // _SECOND, UTC):%Y-%m-%d %H:%M:%S}"
     except (OverflowError, ValueError, OSError):
@@ -156,7 +156,7 @@ def moment(at_ns: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent: up to two digits behind the point, and never 0 for what there is."""
+    """A percentage with up to two decimals; a share above 0 is never shown as 0."""
     return "less than 0.01 %" if 0 < share < 0.01 else f"{share:.2f}".rstrip("0").rstrip(".") + " %"
 
 
