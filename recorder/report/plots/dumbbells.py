@@ -60,7 +60,7 @@ def stepped(values: Sequence[float]) -> tuple[float, float]:
 
 
 def decades(domain: tuple[float, float]) -> list[float]:
-    """The labelled values of a logarithmic axis: powers of ten; if only one or two, also their 2 and 5 times."""
+    """The labelled values of a logarithmic axis: powers of ten; if fewer than three, also twice and five times them."""
     first, last = domain
     within = [value for value in _POWERS if first <= value <= last]
     if len(within) < 3:
