@@ -1,8 +1,8 @@
 """What counts as a change: the limits, and when there are too few cases to judge.
 
 A difference counts if it exceeds the tolerance. A share must also differ by more than chance explains: by three
-standard deviations of two samples with a common share. A percentile is compared if both sides have enough answers beyond
-it. All limits are symmetric: swapping the captures swaps better and worse.
+standard deviations of two samples with a common share. A percentile is compared if both sides have enough answers
+beyond it. All limits are symmetric: swapping the captures swaps better and worse.
 """
 
 from __future__ import annotations
