@@ -44,8 +44,8 @@ SETTINGS = {
     # a batch on its way to Python ends at whichever bound is met first
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
-    # Spark writes and compiles some thousand Java classes for a report, and keeps a hundred by default: questions asked
-    # at a time drive out each other's. A class that is not named by its place in a plan serves other plans too.
+    # Spark compiles about a thousand Java classes for a report, and caches a hundred by default: concurrent questions
+    # would evict each other's. A class that is not named by its place in a plan serves other plans too.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.sql.codegen.useIdInClassName": "false",
     # a task's share of a file; its row groups are read one after the other

@@ -23,7 +23,7 @@ class LatencyChange:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests and bytes in both directions, in total and per second. Rates are None for a capture of a single moment."""
+    """Requests and bytes in both directions, and their rates; None for a capture of a single moment."""
 
     requests: int
     bytes: int
