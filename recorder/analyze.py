@@ -1,7 +1,7 @@
-"""`kafka-wiretap analyze` and `kafka-wiretap sql`: a capture's tables and answers, worked out by Spark.
+"""`kafka-wiretap analyze` and `kafka-wiretap sql`: Spark computes a capture's tables and answers.
 
-Options become one question; what it needs of Spark is imported when it is asked, so that a wrong option is said at
-once, and the other commands work without pyspark.
+The options become one question. Modules that need Spark are imported only when the question is asked: a wrong option
+fails at once, and the other commands work without pyspark.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     from recorder.analysis.asked import Only
     from recorder.analysis.running import Place
 
-# The note on a capture that only Spark can reach.
+# The note on a capture behind a URL: only Spark can list its files.
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
 _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
-# The window that suits the capture; `recorder.analysis.asked.AUTO`.
+# A window that is chosen by the capture's length; the value is that of `recorder.analysis.asked.AUTO`.
 AUTO = "auto"
 # The masters that Spark takes; Spark itself would complain only after its start.
 _MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
-# What `--by` takes; the columns are `recorder.analysis.asked.BY`.
+# The values of `--by`; `recorder.analysis.asked.BY` maps them to columns.
 BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 FORMATS = ("parquet", "csv", "json")
-# characters of an answer's lines
+# Characters of output that are kept in memory; more go to a temporary file.
 _IN_MEMORY = 16 << 20
-# what a terminal shows until the answer is there
+# Shown on a terminal until the answer is complete.
 _STARTING = "Spark is starting and reading the capture ..."
 # rows on a terminal
 _LIMIT = 50
 
 
 class Chosen(NamedTuple):
-    """Where the answer goes. `form`: None for tables on the terminal."""
+    """Where the answer goes. `form` is None for tables on the terminal."""
 
     out: str | None
     form: str | None
@@ -62,7 +62,7 @@ class Chosen(NamedTuple):
     limit: int
 
     def checked(self) -> Chosen:
-        """The same, with its format. Errors: UsageError."""
+        """Returns these options with the format filled in. Errors: UsageError for parquet without a folder."""
         if self.out:
             return self._replace(form=self.form or "parquet")
         if self.form == "parquet":
@@ -71,7 +71,7 @@ class Chosen(NamedTuple):
 
 
 def _completing(*names: str) -> Callable[..., list[CompletionItem]]:
-    """A shell completion with these values."""
+    """Returns a shell completion that offers these values."""
     return lambda _context, _param, begun: beginning_with(begun, names)
 
 
@@ -96,7 +96,7 @@ def _master(_context: click.Context, _option: click.Parameter, value: str) -> st
 
 
 def _has_address(value: str) -> bool:
-    """True of a master that is told by no address, or by one that has a host and a port."""
+    """True for a master without an address (local, yarn), and for one whose addresses all have a host and a port."""
     try:
         masters.addresses(value)
     except masters.NoMaster:
@@ -105,7 +105,7 @@ def _has_address(value: str) -> bool:
 
 
 def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
-    """The callback of an option that takes some of these names, with commas between."""
+    """Returns the callback of an option that takes some of these names, separated by commas."""
 
     def chosen(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
@@ -152,12 +152,12 @@ _RUNNING = (
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of where and how Spark runs."""
+    """Adds the options that say where and how Spark runs."""
     return _with(_SPARK, command)
 
 
 def _running(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of everything that Spark answers with rows."""
+    """Adds the options of a command whose answer is rows: Spark's options, and those of the output."""
     return _with((*_SPARK, *_RUNNING), command)
 
 
@@ -280,7 +280,7 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
 
 
 def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
-    """The lines that `tables` and `describe` print; None for a query."""
+    """Returns the lines that `tables` and `describe` print; None if the arguments are a query."""
     if query == ("tables",):
         from recorder.analysis import listing
 
@@ -293,7 +293,7 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
 
 
 def check_spark() -> None:
-    """Says what Spark lacks to run here. Errors: ClickException."""
+    """Checks that Spark can run here. Errors: ClickException that names what is missing."""
     from recorder.analysis.java import missing
 
     lack = missing()
@@ -302,7 +302,7 @@ def check_spark() -> None:
 
 
 def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tuple[Place, list[str]]:
-    """Where the capture is, made ready to be read, and notes on what is missing; its output's place is free."""
+    """As `place_of`; also checks that the output folder is free. Errors: UsageError if it is not."""
     found = place_of(folder, master, conf)
     if chosen.out and not chosen.overwrite:
         _check_free(for_executors(chosen.out))
@@ -310,9 +310,9 @@ def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tu
 
 
 def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, list[str]]:
-    """Where the capture is, made ready to be read, and notes on what is missing.
+    """Returns the capture's place, with its frames compacted, and notes on what is missing.
 
-    Errors: NoCapture; UsageError for a master that is not there, before anything is done.
+    Errors: UsageError for an unreachable master, before anything is written; NoCapture.
     """
     check_reached(master)
     folder = for_executors(folder)
@@ -323,7 +323,7 @@ def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, lis
 
 
 def check_reached(asked: str) -> None:
-    """Errors: UsageError for a master that is not there."""
+    """Errors: UsageError if a standalone cluster's master can't be reached."""
     try:
         masters.check(asked)
     except masters.NoMaster as error:
@@ -332,7 +332,7 @@ def check_reached(asked: str) -> None:
 
 
 def _files(folder: str) -> dict[str, list[str]] | None:
-    """The capture's files by table; `ready` has refused strange ones. None where only Spark can list them."""
+    """Returns the capture's files by table; None if only Spark can list them. Errors: NoCapture."""
     if is_url(folder) and not folder.startswith(SCHEME):
         return None
     from recorder.analysis.scan import files_in
@@ -348,7 +348,10 @@ def _files(folder: str) -> dict[str, list[str]] | None:
 
 
 def for_executors(place: str) -> str:
-    """An absolute path, because executors may run in another folder. Java's file names must be UTF-8."""
+    """Returns an absolute path, because executors may run in another folder. A URL stays as it is.
+
+    Errors: UsageError for a name that is not UTF-8, which Java can't open.
+    """
     try:
         place.encode()
     except UnicodeEncodeError:
@@ -374,7 +377,11 @@ def _check_table(name: str) -> Any:
 
 
 def ns_of(moment: Any, place: Place) -> int | None:
-    """A time of the capture in ns since 1970."""
+    """Returns a `--since` or `--until` in ns since 1970; None if the option is not set.
+
+    Errors: UsageError for a time relative to the last frame, if only Spark can list the files; ClickException if the
+    last frame can't be read.
+    """
     if moment is None:
         return None
     from recorder.capture.reader import last_ns
@@ -400,7 +407,7 @@ def _analyzed(place: Place, question: Any, chosen: Chosen) -> Any:
 
 
 def _loaded(found: Any, *, name: str, only: Only) -> Any:
-    """A table's rows that pass the filters. Errors: UsageError for a filter of a column that the table lacks."""
+    """Returns a table's rows that pass the filters. Errors: Nothing for a filter on a column that the table lacks."""
     from recorder.analysis.asked import filtered
     from recorder.analysis.sources import load
 
@@ -409,8 +416,9 @@ def _loaded(found: Any, *, name: str, only: Only) -> Any:
 
 
 def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen) -> None:
-    """A table to where it was chosen to go. Lines are printed when all of them are there: where a file turns out to be
-    broken, the question is asked once more without it.
+    """Writes a table to the chosen output.
+
+    Lines are printed only when all are computed, because `ask` repeats the question after a broken file.
     """
     from recorder.analysis import output
     from recorder.analysis.running import ask
@@ -441,7 +449,7 @@ def _echo(lines: Iterable[str]) -> None:
 
 
 def _kept(lines: Iterable[str]) -> IO[str]:
-    """The lines in a file without a name, or in memory where they are few."""
+    """Returns a temporary file with the lines, rewound. It stays in memory while it is small."""
     kept = SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", errors="surrogatepass", newline="\n")  # noqa: SIM115
     kept.writelines(f"{line}\n" for line in lines)
     kept.seek(0)
@@ -449,7 +457,7 @@ def _kept(lines: Iterable[str]) -> IO[str]:
 
 
 def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
-    """Shows the losses first, then how many responses could be read: no count is right without them."""
+    """Shows the losses and the share of readable responses first: counts mean nothing without them."""
     if chosen.form == "json" and not chosen.out:
         echo(json.dumps(_as_json(found, notes), default=str))
         return
@@ -475,7 +483,7 @@ def _as_json(found: Any, notes: list[str]) -> dict[str, Any]:
 
 
 def _end(place: Place, chosen: Chosen) -> None:
-    """Says where tables were written, and names the files that could not be read: exit code 1."""
+    """Says where the tables were written, and names the unreadable files. Exits with code 1 if there are any."""
     if chosen.out:
         echo()
         echo(f"tables written to {printable(for_executors(chosen.out))}")
@@ -483,7 +491,7 @@ def _end(place: Place, chosen: Chosen) -> None:
 
 
 def end_with(broken: Mapping[str, str]) -> None:
-    """Names the files that could not be read, each with the reason; exit code 1 if there are some."""
+    """Names the unreadable files, each with its reason. Exits with code 1 if there are any."""
     for file, why in broken.items():
         echo(f"Error: left out: {file} can't be read: {why}", err=True)
     if broken:

@@ -1,6 +1,6 @@
 """`kafka-wiretap compare`: two captures side by side, on the terminal, as one HTML page, as Markdown or as JSON.
 
-Everything that can be wrong is looked at before Spark starts: the options, both folders, the file to write to.
+The options, both folders and the output file are checked before Spark starts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from recorder import analyze, reporting
 from recorder.report.listings import UNKNOWN, Cell, Listing
 from recorder.terminal import Column, cell, console, fitted
 
-# as in pages, in a terminal's colours
+# The colours of tones on a terminal; HTML pages use the same tones.
 _STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow"}
-# the columns that a narrow terminal shows too: what became of what
+# The first columns, which even a narrow terminal shows: the subject and its change.
 _ALWAYS = 2
-# how the titles of both sides of a value end, and what stands between them in one column
+# The suffixes of a pair of column titles, and the arrow that joins their values in one column.
 _BEFORE, _AFTER, _TO = " before", " after", " \N{RIGHTWARDS ARROW} "
 
 
@@ -103,7 +103,7 @@ def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> 
 
 
 def _with_notes(side: Any, place: Any, notes: list[str]) -> Any:
-    """The side with what could not be looked at among what is missing."""
+    """Adds notes on files that could not be read to the side's missing data."""
     return replace(side, missing=replace(side.missing, notes=[*notes, *reporting.left_out(place)]))
 
 
@@ -116,7 +116,7 @@ def _rendered(found: Any, form: str) -> str:
 
 
 def _show(found: Any) -> None:
-    """The verdict, both captures, and what changed."""
+    """Prints the verdict, both captures, and what changed."""
     from recorder.report.sections import changes as words
 
     screen = console()
@@ -135,7 +135,7 @@ def _show(found: Any) -> None:
 
 
 def _table(listing: Listing, width: int) -> RenderableType:
-    """A table in which both sides of a value are one column: a narrow terminal shows both of them, or none."""
+    """Returns a table that merges the before and after columns: a narrow terminal shows both values, or neither."""
     shown = [*_both_sides(listing)]
     columns = [Column(title, listing.columns[at[0]].is_number, rank=_rank(listing, at[0])) for title, at in shown]
     rows = [[_cell([row[one] for one in at]) for _, at in shown] for row in listing.cells]
@@ -143,7 +143,7 @@ def _table(listing: Listing, width: int) -> RenderableType:
 
 
 def _both_sides(listing: Listing) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Titles, each with the numbers of its columns: "p50 before" and "p50 after" are "p50"."""
+    """Yields titles with the indexes of their columns: "p50 before" and "p50 after" become "p50"."""
     titles = [f" {column.title}" for column in listing.columns]
     for at, title in enumerate(titles):
         of = title.removesuffix(_BEFORE)
@@ -154,7 +154,7 @@ def _both_sides(listing: Listing) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _rank(listing: Listing, at: int) -> int:
-    """Of a narrow terminal the last columns are left out first, those that a phone lacks before all others."""
+    """Returns when a narrow terminal drops the column, the highest rank first: spare columns, then the rightmost."""
     if at < _ALWAYS:
         return 0
     return at + (len(listing.columns) if listing.columns[at].is_spare else 0)

@@ -1,6 +1,6 @@
 """`kafka-wiretap report`: what a capture shows, as one HTML page, as Markdown or as JSON.
 
-Everything that can be wrong is looked at before Spark starts: the options, the thresholds, the file to write to.
+The options, the thresholds and the output file are checked before Spark starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json
 
 
 def _list_rules(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    """Prints the page docs/findings.md, and ends."""
+    """Prints the page docs/findings.md and exits."""
     if not wanted or context.resilient_parsing:
         return
     analyze.check_spark()
@@ -47,7 +47,7 @@ THRESHOLDS = click.option(
 
 
 def output_options(usual: str) -> Callable[[Command], Command]:
-    """--output and --format of a page; `usual`: the form on standard output, as the help calls it."""
+    """Returns a decorator that adds --output and --format. `usual`: the format without a file, as the help calls it."""
     output = click.option(
         "-o",
         "--output",
@@ -112,7 +112,7 @@ def report(
 
 
 def form_of(output: Path) -> str:
-    """The format that a file's name asks for. Errors: UsageError."""
+    """Returns the format for a file's suffix. Errors: UsageError for a suffix of no format."""
     found = _BY_SUFFIX.get(output.suffix.lower())
     if found is None:
         raise click.UsageError(f"{printable(output)}: no format; right would be {', '.join(_BY_SUFFIX)}, or --format")
@@ -120,7 +120,7 @@ def form_of(output: Path) -> str:
 
 
 def check_output(output: Path | None, form: str | None) -> None:
-    """Says what would keep a report from being written. Errors: UsageError."""
+    """Checks that the report can be written. Errors: UsageError that names the obstacle."""
     try:
         if form == "html":
             files.check_packages()
@@ -133,7 +133,7 @@ def check_output(output: Path | None, form: str | None) -> None:
 
 
 def own_thresholds(path: Path | None) -> dict[str, float]:
-    """The thresholds by rule that a file sets. Errors: UsageError."""
+    """Returns the thresholds that a file sets, by rule; empty without a file. Errors: UsageError."""
     if path is None:
         return {}
     from recorder.analysis.findings.rules import RULES
@@ -162,7 +162,7 @@ def _summary(place: Any, folder: str, since_ns: int | None, until_ns: int | None
 
 
 def left_out(place: Any) -> list[str]:
-    """The files that could not be read, in sentences."""
+    """Returns a sentence for each file that could not be read."""
     return [f"left out: {printable(file)} can't be read: {why}" for file, why in place.broken.items()]
 
 
@@ -177,7 +177,7 @@ def _rendered(found: Any, form: str, folder: str) -> str:
 def write(written: str, output: Path | None) -> None:
     """Writes a report into its file, or to standard output. Errors: ClickException."""
     if output is None:
-        # names in it are harmless already, as in a file
+        # the renderers have escaped control characters in names already, as they do for a file
         click.echo(written, nl=False)
         return
     try:
@@ -187,7 +187,7 @@ def write(written: str, output: Path | None) -> None:
 
 
 def _tell(found: Any, output: Path) -> None:
-    """The findings in a line each, and where the report is."""
+    """Prints the verdict, each finding in a line, and the report's path."""
     from recorder.report.sections.findings import judged, verdict
 
     echo(f"{verdict(found.findings)}. {judged(found.findings)}")

@@ -1,6 +1,6 @@
-"""`kafka-wiretap stream`: latency and errors of a capture that is being recorded, window by window, as files.
+"""`kafka-wiretap stream`: writes latency and errors of a capture window by window, while the capture is recorded.
 
-Options become a `Streamed`; what needs Spark is imported when the options are right.
+Options become a `Streamed`. Modules that need Spark are imported after the options have been checked.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture, check_is_capture, ready
 from recorder.terminal import console, count
 
-# what a stream can tell apart: columns of heads
+# Columns that a stream can group by: frames have them without their bodies.
 BY = ("api", "version", "client_id", "principal", "node")
 CHECKPOINT = "_checkpoint"
 # 10m, 90s, 1.5h; 10 minutes
 _SPAN = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(?:(ms|s|m|h|d)|(second|minute|hour|day)s?)\s*")
 _SECONDS = TIMES | {"d": 86400.0, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
-# Spark reads these as patterns in the path of a stream
+# Spark reads these characters in a stream's path as glob patterns.
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
-# seconds between two looks for a first segment
+# Seconds between two checks for the first segment.
 _LOOK = 1
 
 
 def _span(_context: click.Context, option: click.Parameter, value: str) -> str:
-    """A duration as Spark has it, in whole milliseconds."""
+    """Returns a duration in Spark's notation, in whole milliseconds. Errors: BadParameter."""
     found = _SPAN.fullmatch(value)
     length = round(float(found[1]) * _SECONDS[found[2] or found[3]] * 1000) if found else 0
     if not length:
@@ -50,7 +50,7 @@ def _span(_context: click.Context, option: click.Parameter, value: str) -> str:
 
 
 def _as_option(span: str) -> str:
-    """A duration of `_span` as its option takes it: 90s, 10m."""
+    """Returns a duration of `_span` in the option's notation, such as 90s or 10m."""
     length = int(span.split()[0])
     unit = next(name for name in ("d", "h", "m", "s", "ms") if not length % round(_SECONDS[name] * 1000))
     return f"{length // round(_SECONDS[unit] * 1000)}{unit}"
@@ -163,7 +163,7 @@ def _check_folder(place: str) -> None:
 
 
 def _check_apart(place: str, *written: str) -> None:
-    """The stream would read what it writes into the capture."""
+    """Errors: UsageError for output within the capture, which the stream would read as input."""
     for one in written:
         is_here = not (is_url(place) or is_url(one))
         if is_here and Path(one).resolve().is_relative_to(Path(place).resolve()):
@@ -172,10 +172,11 @@ def _check_apart(place: str, *written: str) -> None:
 
 @contextmanager
 def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
-    """What makes sure that the checkpoint is this stream's and no other process's, for the block.
+    """Yields a function that claims checkpoint and output for this stream and process; the block's end unlocks them.
 
-    Behind a URL nobody looks, and nothing is locked. It tells of another stream by the options that would go on with
-    it: these take what it says.
+    A call without `write` checks, and locks the folders that exist. A call with `write=True` also creates them and
+    writes the owner file. Folders behind URLs are neither checked nor locked. Errors name the options with which the
+    existing stream would continue.
     """
     from recorder.analysis.checkpoint import StreamLocks, WrongCheckpoint, claim
     from recorder.analysis.streaming import QUESTIONS
@@ -196,7 +197,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
                 locks.take(make=True)
             if not is_url(asked.checkpoint):
                 claim(Path(asked.checkpoint), facts, tables, write=write)
-            # behind the look, which leaves nothing in a folder that it refuses
+            # after the check, because `claim` must leave nothing in a folder that it refuses
             locks.take(make=False)
         except WrongCheckpoint as error:
             raise click.UsageError(printable(str(error))) from error
@@ -211,7 +212,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
 
 
 def _has_segments(place: str, *, once: bool) -> bool:
-    """Compacts what finished sessions left. False while a running proxy's first segment is to come."""
+    """Compacts the spools of finished sessions. Returns False if a running proxy has not published a segment yet."""
     if is_url(place):
         return True
     try:
@@ -249,10 +250,10 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
 
 
 def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> None:
-    """Tells what batches (of `Progress`) wrote and left out, as they come.
+    """Prints what each batch (a `Progress`) wrote and left out, as it arrives.
 
-    `status`: what a terminal shows until there is a first line.
-    `is_once`: of one look, tell at its end of tables that it wrote nothing into, too: silence would look like success.
+    `status`: the terminal's status line until the first output line.
+    `is_once`: at the end, also report tables without written rows, because silence would look like success.
     """
     late = 0
     last: dict[str, Any] = {}
@@ -277,7 +278,7 @@ def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> None:
 
 
 def _check_stores(spark: Any, asked: Any) -> None:
-    """Errors: UsageError, for a store that does not answer."""
+    """Errors: UsageError for a store that does not answer, or a capture's URL without frames."""
     from recorder.analysis.store import check_answers, check_found
 
     if is_url(asked.folder):
@@ -289,7 +290,10 @@ def _check_stores(spark: Any, asked: Any) -> None:
 
 @contextmanager
 def _signals() -> Iterator[Event]:
-    """What Ctrl-C and SIGTERM set. A second one interrupts. Spark's own handler calls into the JVM at any moment."""
+    """Yields an event that the first Ctrl-C or SIGTERM sets; a second signal raises KeyboardInterrupt.
+
+    This replaces Spark's own handler, which calls into the JVM at any moment.
+    """
     stop = Event()
 
     def asked(_number: int, _frame: Any) -> None:

@@ -1,7 +1,7 @@
-"""The toolbox on a cluster by `spark-submit`: what it takes, and the program that it runs.
+"""The toolbox on a cluster by `spark-submit`: the files to submit, and the program that it runs.
 
-`kafka-wiretap spark-package` writes a zip and a program of three lines, which calls `main`. Master and settings are
-those that `spark-submit` was given.
+`kafka-wiretap spark-package` writes a zip and a three-line program that calls `main`. The master and the settings are
+those of the `spark-submit` call.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _FILES: dict[str, Callable[[Path], None]] = {ZIP: _zip, PROGRAM: _program}
 
 
 def main() -> None:
-    """Runs a command on the cluster that `spark-submit` was given."""
+    """Runs a command of the toolbox with the master that `spark-submit` was given as the default."""
     check_spark()
     from recorder.analysis import job
 

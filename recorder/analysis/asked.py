@@ -1,7 +1,7 @@
-"""What `analyze` is asked: by which columns, of which exchanges; and the exchanges with these columns.
+"""A question of `analyze`: the columns to group by, the filters, and the exchanges with these columns.
 
-Topics and software are told by bodies alone. An exchange that names several topics counts once for each of them, so by
-topic the sums are larger than the traffic.
+Topics and software are known from bodies alone. An exchange that names several topics counts once for each of them, so
+sums by topic exceed the traffic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
 TOPIC, SOFTWARE = "topic", "software"
-# what can be asked by, and the columns of it
+# Names of `--by`, and their columns.
 BY: Mapping[str, str] = {
     "api": c.API,
     "version": c.API_VERSION,
@@ -36,18 +36,18 @@ BY: Mapping[str, str] = {
     "topic": TOPIC,
 }
 AUTO = "auto"
-# so many topics are named where one is asked for that nothing names
+# How many existing topics the error message for an unknown topic lists.
 _NAMED = 10
 
 
 class Nothing(ValueError):
-    """Nothing in the capture is called like that; the text names what is."""
+    """A filter matches nothing in the capture, or lacks its column. The message lists what exists."""
 
 
 class Only(NamedTuple):
-    """Filters; an empty one passes everything, all given ones must hold.
+    """Filters. An empty filter passes every row; a row must pass all of them.
 
-    `apis`: key and dialect (None: any); `clients`: client ids, or addresses with or without their ports.
+    `apis`: key and dialect (None: any dialect). `clients`: client ids, or addresses with or without a port.
     """
 
     apis: tuple[tuple[int, str | None], ...] = ()
@@ -57,7 +57,7 @@ class Only(NamedTuple):
     until_ns: int | None = None
 
     def heads(self, found: DataFrame) -> DataFrame:
-        """The rows that pass the filters of heads. Needs API_KEY, DIALECT, CLIENT_ID, CLIENT where they are asked."""
+        """Returns the rows that pass the filters by API and client. Needs API_KEY, DIALECT, CLIENT_ID, CLIENT."""
         for condition in (_any(self.apis, _is_api), _any(self.clients, _is_client)):
             found = found if condition is None else found.filter(condition)
         return found
@@ -68,9 +68,9 @@ EVERYTHING = Only()
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """By which columns (`BY`'s values) the answers are told, per which window, of which exchanges.
+    """What to ask: the columns to group by (`BY`'s values), the window, and the filters.
 
-    The window AUTO is of 5 s where the exchanges take less than 10 minutes, else of a minute.
+    The window AUTO is 5 s if the exchanges span less than 10 minutes, and 1 minute otherwise.
     """
 
     by: tuple[str, ...] = (c.API,)
@@ -79,7 +79,7 @@ class Question:
 
 
 def chosen(found: DataFrame, captured: Captured, question: Question) -> DataFrame:
-    """The exchanges that the question is about, with the columns that it asks by. Errors: Nothing, for a topic."""
+    """Returns the exchanges that pass, with the columns to group by. Errors: Nothing for an unknown topic."""
     only = question.only
     rows = only.heads(found)
     if only.topics or TOPIC in question.by:
@@ -94,7 +94,7 @@ def chosen(found: DataFrame, captured: Captured, question: Question) -> DataFram
 
 
 def filtered(found: DataFrame, only: Only) -> DataFrame:
-    """The rows of any table that pass the filters. Errors: Nothing, for a filter of a column that the table lacks."""
+    """Returns a table's rows that pass the filters. Errors: Nothing for a filter on a column that the table lacks."""
     asked = {"--api": only.apis, "--client": only.clients, "--topic": only.topics}
     needed = {"--api": (c.API,), "--client": (c.CLIENT_ID,), "--topic": (TOPIC,)}
     for option, values in asked.items():
@@ -110,14 +110,14 @@ def filtered(found: DataFrame, only: Only) -> DataFrame:
 
 
 def api_name(key: int, dialect: str | None) -> str:
-    """The name of an api in a table's column."""
+    """Returns an API's name as the column API has it."""
     if dialect == Dialect.KAFKA_07:
         return kafka07.RequestType(key).api
     return apis.api_name(key) or f"api {key}"
 
 
 def _topics(captured: Captured) -> DataFrame:
-    """The topics that each exchange names; by its id, where nothing names it."""
+    """Returns the topics that each exchange names; a topic's id if its name is unknown."""
     told = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull())
     return told.select(*t.KEYS, F.coalesce(TOPIC, "topic_id").alias(TOPIC)).distinct()
 

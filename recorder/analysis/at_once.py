@@ -1,7 +1,7 @@
-"""Independent questions, asked of Spark by a few threads: while one is planned, another one's tasks run.
+"""Runs independent Spark questions in a few threads: while Spark plans one, another one's tasks run.
 
-A question of a small capture is mostly planning, which Spark does in the thread that asks. So one thread leaves the
-other cores idle.
+For a small capture most of a question's time is planning, and Spark plans in the calling thread. A single thread would
+leave the other cores idle.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-# Questions at a time: on two cores a third one gains nothing, on many it keeps wide tasks from waiting for a plan.
+# Questions at a time. With two cores a third one gains nothing; with many it keeps them busy while a plan is made.
 THREADS = 3
 Answer = TypeVar("Answer")
 
 
 def ask_all(questions: Sequence[Callable[[], Answer]]) -> list[Answer]:
-    """The answers, in the questions' order. Errors: the first one that a question raises; no further one is asked."""
+    """Returns the answers, in the questions' order.
+
+    Errors: the first exception that a question raises; questions that have not started by then never start.
+    """
     errors: list[Exception] = []
 
     def ask(question: Callable[[], Answer]) -> Answer:
-        if errors:  # looked at here, since short questions may all have begun before the waiting thread wakes up
+        if errors:  # checked here: short questions may all have started before the waiting thread wakes up
             raise CancelledError
         try:
             return question()
@@ -37,5 +40,5 @@ def ask_all(questions: Sequence[Callable[[], Answer]]) -> list[Answer]:
             raise errors[0]
         return [answer.result() for answer in answers]
     finally:
-        # behind Ctrl-C nobody waits for what runs: it ends with the JVM
+        # after Ctrl-C, do not wait for running questions: they end with the JVM
         pool.shutdown(wait=False, cancel_futures=True)

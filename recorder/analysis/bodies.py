@@ -1,13 +1,13 @@
-"""The ways by which the bytes of frames reach the decoders: two roads, one decoder.
+"""How the bytes of frames reach the decoders: two roads, the same decoders.
 
-    worker   Spark's Python workers read the Parquet themselves, with the capture's own reader: half the time. The files
+    worker   Spark's Python workers read the Parquet files with the capture's own reader, in half the time. The files
              must have the same path on every executor, or be in an S3 bucket (`s3://`).
-    jvm      Spark reads the Parquet, and hands batches to Python (`mapInArrow`): wherever Spark reads.
+    jvm      Spark reads the Parquet and passes batches to Python (`mapInArrow`). Works wherever Spark can read.
 
-Both read the same frames: whole ones up to `largest` bytes. All others are rows too, made of their heads alone:
-`unread` says why. A larger frame has a row group of its own, so its bytes are not even loaded.
+Both open the same frames: whole ones of up to `largest` bytes. Every other frame is a row too, with the columns of its
+head; `unread` gives the reason. A larger frame has a row group of its own, so its bytes are not even loaded.
 
-The worker road is `scan`, run in tasks of about 16 MiB of Parquet.
+The worker road runs `scan` in tasks of about 16 MiB of Parquet.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from recorder.analysis.scan import (
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME
 
-# what makes a task's rows in a worker
+# Reads the rows of one task in a worker.
 Read = Callable[[Sequence[Piece]], Iterator[Any]]
 
 
 class Road(StrEnum):
-    """How bodies are read. AUTO: by the workers where they can reach the files."""
+    """How bodies are read. AUTO uses the workers if they can reach the files."""
 
     AUTO = "auto"
     WORKER = "worker"
@@ -54,11 +54,13 @@ class Road(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A capture in Spark. `paths`: its files of frames, for the worker road; None: nobody but Spark reaches them.
+    """A capture in Spark.
 
-    `since_ns`, `until_ns`: tables have the frames that arrived from the one moment to the other. `is_tiny`: each table
-    is the work of a single task. `kept`: what several questions read is made once; `together`: decoders whose tables
-    are made in one pass, once one of them is asked for.
+    `paths`: its files of frames, for the worker road; None if only Spark can reach them.
+    `since_ns`, `until_ns`: tables have the frames that arrived between these times, both included.
+    `is_tiny`: a single task computes each table.
+    `kept`: keeps tables that several questions read.
+    `together`: decoders that share one pass, which runs when the first of their tables is read.
     """
 
     frames: DataFrame
@@ -74,7 +76,7 @@ class Captured:
 
     @property
     def spark(self) -> SparkSession:
-        """The session of its DataFrames."""
+        """The session of the capture's DataFrames."""
         return self.frames.sparkSession
 
     @property
@@ -84,12 +86,12 @@ class Captured:
 
     @property
     def is_stored(self) -> bool:
-        """True of a capture in an S3 bucket. Its `frames` hold no more than the beginnings of some answers."""
+        """True for a capture in an S3 bucket. Its `frames` hold at most the first bytes of some responses."""
         return any(path.startswith(SCHEME) for path in self.paths or ())
 
     @property
     def chosen(self) -> DataFrame:
-        """The frames that arrived within the time asked for."""
+        """The frames within the chosen time."""
         found = self.frames
         if self.since_ns is not None:
             found = found.filter(F.col(c.AT_NS) >= self.since_ns)
@@ -97,21 +99,24 @@ class Captured:
 
     @property
     def later(self) -> Captured:
-        """The same capture without an end of the time asked for: an answer may come behind it."""
+        """The same capture without `until_ns`, because a response may arrive after it."""
         return self if self.until_ns is None else replace(self, until_ns=None, together=())
 
     @property
     def ever(self) -> Captured:
-        """The same capture, whatever time was asked for: what was told before it holds in it."""
+        """The same capture over its whole time, for facts that still hold after they were recorded."""
         is_all = self.since_ns is None and self.until_ns is None
         return self if is_all else replace(self, since_ns=None, until_ns=None, together=())
 
     def keeping(self) -> Captured:
-        """The same capture, of which `once` keeps tables: for a table that is made of others which it reads often."""
+        """Returns the capture with a store for tables (`kept`), for a table that reads other tables several times."""
         return self if self.kept else replace(self, kept=Kept())
 
     def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """The table that `make` makes, of the frames of the time asked for; kept under its name in a report."""
+        """Returns the table that `make` computes for the chosen time.
+
+        With `kept`, the table is computed once under this name.
+        """
         if self.kept is None:
             return make()
         key = name, self.since_ns, self.until_ns
@@ -119,12 +124,12 @@ class Captured:
 
 
 def rows(captured: Captured, decoder: Decoder) -> DataFrame:
-    """The table of bodies that the decoder makes, of all frames that it asks for. A report keeps it."""
+    """Returns the decoder's table, of all frames that the decoder asks for. With `kept`, it is computed once."""
     return captured.once(f"rows of {decoder.name}", partial(fresh_rows, captured, decoder))
 
 
 def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
-    """The same, decoded for the one question that needs it, or out of the pass for all tables of a report."""
+    """Returns the decoder's table without keeping it; a decoder of `together` takes its rows from the shared pass."""
     if decoder in captured.together:
         return _of_pass(captured, decoder)
     return _by_workers(captured, decoder) if captured.by_workers else _by_spark(captured, decoder)
@@ -138,7 +143,7 @@ def _of_pass(captured: Captured, decoder: Decoder) -> DataFrame:
 
 
 def _in_one_pass(captured: Captured) -> DataFrame:
-    """The rows of all decoders of `together`, packed; on the road of Spark those of opened frames."""
+    """Returns the packed rows of all decoders of `together`. On the jvm road, only opened frames have rows."""
     decoders = captured.together
     wanted = tuple(one for decoder in decoders for one in decoder.asked)
     if captured.by_workers:
@@ -157,10 +162,10 @@ def _packed_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Ite
 
 
 def opened_rows(captured: Captured, decoder: Decoder) -> tuple[DataFrame, Column]:
-    """The rows that the decoder makes for one question, and the condition of the frames that they come from.
+    """Returns the decoder's rows for one question, and the condition that selects their frames.
 
-    By the road of Spark these are the opened frames: a table that scans the others anyway says itself why they are not
-    read. So each frame is scanned once less.
+    On the jvm road these are the opened frames alone. A table that scans all frames anyway can add the unread ones
+    itself, which saves a second scan.
     """
     is_asked = asked(decoder.asked)
     if captured.by_workers:
@@ -173,20 +178,20 @@ def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
 
 
 def _opened_by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
-    # a filter takes null for false; told so, it would choose no row groups
+    # a filter treats null as false; with coalesce() in it, Parquet statistics could not skip row groups
     wanted = captured.chosen.filter(_asked_any(decoder.asked)).filter(is_readable(captured.largest))
     return wanted.select(*decoder.reads).mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
 
 
 def _unopened(captured: Captured, decoder: Decoder) -> DataFrame:
-    """A row for each frame that is not opened: its head, and why."""
+    """Returns a row for each frame that is not opened: its head, and the reason."""
     largest = captured.largest
     left = captured.chosen.filter(asked(decoder.asked)).filter(~is_readable(largest))
     return left.select(*_heads(decoder), *_nulls(decoder), _reason(largest).alias(UNREAD))
 
 
 def asked(frames: Sequence[Asked]) -> Column:
-    """The condition of frames that a decoder asks for."""
+    """Returns the condition that selects the frames for a decoder: true or false, never null."""
     return F.coalesce(_asked_any(frames), F.lit(False))
 
 
@@ -201,7 +206,7 @@ def _asked_one(one: Asked) -> Column:
 
 
 def is_readable(largest: int) -> Column:
-    """True for frames that are whole, and not too large to be opened."""
+    """True for frames that are stored whole and small enough to be opened."""
     is_whole = F.col(c.STORED) == F.col(c.SIZE)
     return F.coalesce((F.col(c.SIZE) <= largest) & is_whole, F.lit(False))
 
@@ -229,14 +234,14 @@ def _wanted(captured: Captured, asked: tuple[Asked, ...] = ()) -> Wanted:
 
 
 def whole_frames(captured: Captured, columns: Sequence[str], ddl: str) -> DataFrame:
-    """The table `frames` itself, with its frames whole, wherever the capture is."""
+    """Returns columns of the table `frames` with whole frames, wherever the capture is stored."""
     if not captured.is_stored:
         return captured.chosen.select(*columns)
     return scanned(captured, partial(plain_rows, columns=columns, wanted=_wanted(captured)), ddl)
 
 
 def scanned(captured: Captured, read: Read, ddl: str) -> DataFrame:
-    """What the workers read of the capture's files of frames."""
+    """Returns the rows that workers read from the capture's files of frames within the chosen time."""
     paths = within(captured.paths or (), captured.since_ns, captured.until_ns)
     return by_workers(captured.spark, paths, read, ddl, is_tiny=captured.is_tiny)
 
@@ -244,14 +249,14 @@ def scanned(captured: Captured, read: Read, ddl: str) -> DataFrame:
 def by_workers(
     spark: SparkSession, files: Iterable[tuple[str, int]], read: Read, ddl: str, *, is_tiny: bool
 ) -> DataFrame:
-    """What the workers read of these files (path, size): `read` makes Arrow batches of a task."""
+    """Returns the rows that workers read from files (path, size). `read` turns a task into Arrow batches."""
     tasks = planned(files, 1 if is_tiny else _cores(spark))
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_worked, tasks=tasks, read=read), ddl)
 
 
 def _cores(spark: SparkSession) -> int:
-    """How many tasks run at a time; 1 where nobody tells, as with Spark Connect."""
+    """Returns how many tasks run at a time; 1 if the session can't tell, as with Spark Connect."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except PySparkAttributeError:
@@ -259,7 +264,7 @@ def _cores(spark: SparkSession) -> int:
 
 
 def _worked(batches: Iterable[Any], tasks: list[list[Piece]], read: Read) -> Iterator[Any]:
-    """Runs in a Python worker: the rows of the tasks whose numbers come."""
+    """Runs in a Python worker: yields the rows of the tasks with the given numbers."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from read(tasks[number])

@@ -1,12 +1,12 @@
-"""Whose checkpoint it is: a stream's checkpoint, output and capture belong together, and to one process at a time.
+"""Which stream owns a checkpoint: capture, output and checkpoint belong together, and to one process at a time.
 
-Spark looks at none of that. Another capture's checkpoint would go on with windows of other traffic; another output
-would lack the windows of before; and an output of another checkpoint would silently take none of the first batches,
-because its log has batches of these numbers. So a file beside Spark's own says what the checkpoint is of. It is
-written before Spark starts, at once and whole.
+Spark checks none of that. With another capture, the stream would continue with windows of other traffic. With another
+output, the earlier windows would be missing. With an output of another checkpoint, the file sink would silently skip
+the first batches, because its log already has batches with these numbers. So a file beside Spark's own names the owner.
+It is written atomically, before Spark starts.
 
-Two processes that go on from one checkpoint would each write what the other has taken for its own: windows twice, or
-none. So a stream locks both folders. Locks are flocks, which end with their process: a killed stream leaves none.
+Two processes that continue from one checkpoint would each take the other's batches for their own, and write windows
+twice or never. So a stream locks both folders. The locks are flocks, which end with their process, even a killed one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proxy.files import Folder
 from recorder.capture.lock import Lock
 
 OWNER = "kafka-wiretap.json"
-# its name until it is whole; Spark passes over names that begin with a dot
+# The file's name until it is complete; Spark ignores names that begin with a dot.
 _DRAFT = f".{OWNER}"
 LOCK = ".kafka-wiretap.lock"
 # Spark's log of a file sink, in each table's folder
@@ -31,20 +31,20 @@ _ANOTHER = "right would be another --output and --checkpoint"
 
 
 class WrongCheckpoint(ValueError):
-    """Checkpoint, output and capture are not of one stream, or another has them. The message says what is right."""
+    """Capture, output and checkpoint are not of one stream, or are in use. The message says what to do."""
 
 
 class StreamLocks:
-    """The locks on a stream's folders, held until `release` or the process's end."""
+    """The locks on a stream's folders. They are held until `release`, or until the process ends."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = tuple(folders)
         self._held: dict[Path, Lock] = {}
 
     def take(self, *, make: bool) -> None:
-        """Locks the folders that are there. `make`: makes those that are missing, and locks these too.
+        """Locks the existing folders. `make`: creates and locks the missing ones too.
 
-        Errors: WrongCheckpoint while another stream has a folder; OSError where it can't be written or locked.
+        Errors: WrongCheckpoint if another stream holds a lock; OSError for a folder that can't be written or locked.
         """
         for folder in self._folders:
             if make:
@@ -72,12 +72,12 @@ def _lock_on(path: Path) -> Lock:
 
 
 def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path], *, write: bool) -> None:
-    """Makes sure that the checkpoint is this stream's, or is to be.
+    """Checks that the checkpoint belongs to this stream, or is new.
 
     Args:
-        facts: what must be the same each time, by the names of the command's options and arguments.
-        tables: the folders of the output.
-        write: make a new one this stream's.
+        facts: values that must stay the same, by the names of the command's options and arguments.
+        tables: the output's folders, by table.
+        write: write the owner file of a new checkpoint.
     Errors: WrongCheckpoint, OSError.
     """
     owner = _owner(checkpoint)
@@ -103,31 +103,31 @@ def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path]
 
 
 def _is_unused(checkpoint: Path, tables: Mapping[str, Path]) -> bool:
-    """True if Spark has not begun with it: a stream that did not start binds nobody to its options."""
+    """True if Spark has not used the checkpoint: a stream that never started may restart with other options."""
     return not _is_of_others(checkpoint) and not any(folder.exists() for folder in tables.values())
 
 
 def _is_of_others(checkpoint: Path) -> bool:
-    """True if the checkpoint holds more than what a stream writes before Spark starts."""
+    """True if the checkpoint holds other files than those that a stream writes before Spark starts."""
     return any(one.name not in (OWNER, _DRAFT, LOCK) for one in checkpoint.iterdir())
 
 
 def _has_committed(commits: Path) -> bool:
-    """True if a batch was written. Spark keeps the newest hundred of their numbers."""
+    """True if a batch was committed. Spark keeps the numbers of the last hundred batches."""
     with suppress(FileNotFoundError):
         return any(one.name.isdigit() for one in commits.iterdir())
     return False
 
 
 def _logs(query: Path) -> Iterator[Path]:
-    """The files that tell Spark how far a query is. Those that it has not named yet begin with a dot."""
+    """Yields the files from which Spark reads a query's progress. Spark's unfinished files begin with a dot."""
     for log in (query / "metadata", *(query / "offsets").glob("[0-9]*"), *(query / "commits").glob("[0-9]*")):
         if log.exists():
             yield log
 
 
 def _check_log(log: Path) -> None:
-    """Spark would say which letter it did not expect. A machine that loses its power leaves empty files."""
+    """Errors: WrongCheckpoint for a damaged log, such as an empty file after a power loss."""
     with log.open("rb") as file:
         begin = file.read(1)
     if begin != (b"{" if log.name == "metadata" else b"v"):

@@ -1,6 +1,6 @@
-"""The columns that only the tables of the analysis have; those of the capture are `recorder.capture.frames`.
+"""The columns that only the analysis tables have; `recorder.capture.frames` names those of the capture.
 
-Read as `from recorder.analysis import columns as t`, and `from recorder.capture import frames as c`.
+Import as `from recorder.analysis import columns as t`, beside `from recorder.capture import frames as c`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ANSWERED_AT = "answered_at"
 RESPONSE_SIZE = "response_size"
 SERVICE_NS = "service_ns"
 ERROR_CODES = "error_codes"
-# the reason why a response's errors are unknown (`Unread`); the kind of a long poll's wait (`Wait`)
+# UNREAD: the reason why a response's errors are unknown (`Unread`). WAIT: the kind of a long poll's wait (`Wait`).
 UNREAD = "unread"
 WAIT = "wait"
-# how long the answer has the client wait for a quota
+# The throttle time of the response, for a quota.
 THROTTLE_MS = "throttle_ms"
-# values of WAIT in `latency_by_api`: all latencies of the row are waits; or it is unknown which of them are
+# Values of WAIT in `latency_by_api`: all latencies of the row are waits, or it is unknown which of them are.
 WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
 
 # Of the tables by api.

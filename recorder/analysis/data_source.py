@@ -1,14 +1,15 @@
 """`spark.read.format("kafka-wiretap")`: tables of a capture that one scan makes, read by Spark's Python workers.
 
-Any session has the format once it is registered. The rows are those of the worker road: planned by the same planner,
-read by the same reader, decoded by the same decoders. Filters are taken from Spark where they concern what a frame's
-head says. They choose files by their hours, row groups by their statistics and then rows, before a frame is opened.
+Any session knows the format once it is registered. The rows are those of the worker road: the same planner, reader and
+decoders. The source accepts Spark's filters on columns of a frame's head. Such filters choose files by hour, row groups
+by their statistics, and rows, before a frame is opened.
 
-Spark up to 4.3.0 keeps the filters of a DataFrame's last query for its next one, and one side's of a join or a union
-for the other (`job.mixes_up_filters`). There filters are taken on request alone, of a DataFrame for a single query; the
-options `since`, `until` and `apis` choose files, row groups and rows in the same way.
+Spark up to 4.3.0 applies the filters of a DataFrame's last query to its next one, and those of one side of a join or
+union to the other (`job.mixes_up_filters`). With such a Spark, filters are pushed down only on request
+(`pushdown`), for a DataFrame with a single query. The options `since`, `until` and `apis` choose files,
+row groups and rows as well.
 
-Spark does not tell a Python data source which columns a query uses: the option `columns`, or `.schema(...)`, does.
+Spark does not tell a Python data source which columns a query uses; the option `columns` or `.schema(...)` does.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ PUSHDOWN = "pushdown"
 OPTIONS = ("path", "table", "columns", "apis", "since", "until", "largest", PUSHDOWN)
 _DECODERS = {one.name: one for one in (MESSAGES, TOPIC_PARTITIONS, BATCHES, RECORDS)}
 _HEADS = {one.name: one for one in (FRAMES, EVENTS)}
-# what the capture calls a column of a table of bodies, where that is another name
+# The capture's names of columns that the tables of bodies call differently.
 _CAPTURED = {SIDE: c.KIND}
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format known to the session, and has Spark hand its filters over."""
-    # off by default, and a reader that takes filters fails without it
+    """Registers the format with the session, and enables Spark's filter pushdown to Python sources."""
+    # off by default; a reader that accepts filters fails without it
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(CaptureSource if mixes_up_filters(spark) else PushingSource)
 
@@ -52,7 +53,7 @@ def register(spark: SparkSession) -> None:
 class CaptureSource(DataSource):
     """One table of the capture at `path`. Errors: ValueError for options, in one line."""
 
-    # whether filters are taken unless the option says otherwise
+    # whether filters are pushed down if the option does not say
     pushes = False
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -76,18 +77,18 @@ class CaptureSource(DataSource):
         return PushingReader(found) if self._pushes else CaptureReader(found)
 
     def streamReader(self, schema: Any) -> NoStream:  # noqa: N802 - Spark's name
-        """What refuses `spark.readStream`, once the stream starts: until then Spark tells a source nothing of it."""
+        """Returns a reader that refuses `spark.readStream` when the stream starts."""
         return NoStream(self._asked.path)
 
 
 class PushingSource(CaptureSource):
-    """The same, for a Spark that keeps each query's filters apart."""
+    """The same source with filter pushdown on, for a Spark that keeps each query's filters apart."""
 
     pushes = True
 
 
 class Question(NamedTuple):
-    """What the options ask for."""
+    """A reader's options, checked: the capture, the table, its columns, and the filters."""
 
     path: str
     table: Table
@@ -96,12 +97,12 @@ class Question(NamedTuple):
 
     @property
     def decoder(self) -> Decoder | None:
-        """What opens frames for the table; None for the capture's own tables."""
+        """The decoder of the table; None for the capture's own tables."""
         return _DECODERS.get(self.table.name)
 
     @property
     def head(self) -> dict[str, Column]:
-        """The columns that a filter may concern without a frame being opened, by their names in the table."""
+        """The columns that can be filtered without opening a frame, by their names in the table."""
         own = self.decoder.heads if self.decoder else self.table.columns
         plain = [column for column in own if column.kind != "binary" and not column.kind.startswith("array")]
         return {column.name: column._replace(name=_CAPTURED.get(column.name, column.name)) for column in plain}
@@ -115,13 +116,13 @@ class Task(InputPartition):
 
 
 class CaptureReader(DataSourceReader):
-    """Plans and reads the rows that are asked for, in the Python processes of the driver and of the executors."""
+    """Plans the tasks in a Python process of the driver, and reads their rows in those of the executors."""
 
     def __init__(self, asked: Question) -> None:
         self._asked = asked
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Spark's tasks."""
+        """Returns Spark's tasks. Errors: ValueError for a folder without frames."""
         from recorder.capture.reader import files
 
         asked, wanted = self._asked, self._asked.wanted
@@ -134,10 +135,10 @@ class CaptureReader(DataSourceReader):
         return [Task(pieces) for pieces in planned(found, os.cpu_count() or 1)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """A task's rows, as Arrow batches."""
+        """Yields a task's rows as Arrow batches."""
         names = [column.name for column in self._asked.columns]
         decoder, wanted = self._asked.decoder, self._asked.wanted
-        # without tasks Spark makes one that has no value
+        # for an empty list of tasks, Spark makes one partition without a value
         pieces = partition.value or ()
         if decoder is None:
             yield from plain_rows(pieces, names, wanted)
@@ -147,7 +148,7 @@ class CaptureReader(DataSourceReader):
 
 
 class NoStream(DataSourceStreamReader):
-    """Refuses a stream. Where `streamReader` itself raises, Spark shows an error of its own in place of the reason."""
+    """Refuses a stream. If `streamReader` itself raised, Spark would hide the reason behind an error of its own."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -158,15 +159,15 @@ class NoStream(DataSourceStreamReader):
         raise ValueError(f"{NAME} reads what is there, and is no stream; right would be {right}")
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Nothing: without a first offset there is no partition."""
+        """Returns no rows: without a first offset there are no partitions."""
         return iter(())
 
 
 class PushingReader(CaptureReader):
-    """The same reader, which takes the filters of heads."""
+    """A reader that accepts filters on columns of a frame's head."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Takes the filters of heads; returns the others."""
+        """Accepts the filters that it can apply, and returns the others to Spark."""
         found, left = taken(filters, self._asked.head)
         wanted = self._asked.wanted
         self._asked = self._asked._replace(wanted=wanted._replace(conditions=(*wanted.conditions, *found)))
@@ -174,7 +175,7 @@ class PushingReader(CaptureReader):
 
 
 def asked(options: Mapping[str, str]) -> Question:
-    """The question in a reader's options. Errors: ValueError."""
+    """Returns the question that a reader's options ask. Errors: ValueError."""
     for name in options:
         if name.lower() not in OPTIONS:
             raise ValueError(f"{name} is no option of {NAME}; right would be {', '.join(OPTIONS)}")
@@ -209,7 +210,7 @@ def _chosen(table: Table, names: Iterable[str]) -> tuple[Column, ...]:
 
 
 def _typed(table: Table, fields: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
-    """The columns of these names, which must have these types."""
+    """Returns the columns with these names. Errors: ValueError for an unknown name, or another type."""
     fields = list(fields)
     columns = _chosen(table, [name for name, _ in fields])
     for column, (_, kind) in zip(columns, fields, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-# Spark's approximate percentile is exact until a group has more values than this.
+# Spark's approximate percentile is exact for groups with at most this many values.
 _ACCURACY = 10_000
 
 
@@ -15,10 +15,10 @@ def ns(at: str | Column) -> Column:
 
 
 def percentile(value: str | Column, share: float) -> Column:
-    """The value below which the share of a group's values lies: one that occurred (nearest rank)."""
+    """Returns an aggregate: the percentile of a group's values, by nearest rank, so it is one of the values."""
     return F.percentile_approx(value, share, _ACCURACY)
 
 
 def percentiles(value: str | Column, shares: list[float]) -> Column:
-    """The list of several such values, for the work of one; null where there is no value."""
+    """Returns an aggregate: the list of these percentiles, computed in one pass; null for a group without values."""
     return F.percentile_approx(value, shares, _ACCURACY)

@@ -1,4 +1,4 @@
-"""A capture's side of a comparison, worked out by Spark: the questions of `analyze`, and the rules of a report."""
+"""One capture's side of a comparison, computed by Spark: the questions of `analyze`, and the rules of a report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def facts(
     own: Mapping[str, float] | None = None,
     say: Callable[[str], None] = lambda step: None,
 ) -> Facts:
-    """The capture's side. `folder`: as the comparison names it; `own`: thresholds by rule; `say`: told each step."""
+    """Returns the capture's side. `folder`: its shown name; `own`: thresholds by rule; `say`: called at each step."""
     within = replace(captured, kept=Kept(), together=OF_FINDINGS)
     within = replace(within, events=within.once("events", lambda: captured.events))
     say(f"looking at the time that {folder} spans")
@@ -67,7 +67,7 @@ def facts(
 
 
 def _held(captured: Captured, folder: str) -> Facts:
-    """How much the capture holds, and when it was recorded."""
+    """Returns the side with the capture's size and its recording time alone."""
     of_session = captured.chosen.groupBy(c.SESSION).agg(
         F.min(ns(c.AT)).alias("first"), F.max(ns(c.AT)).alias("last"), F.count("*").alias("n"), F.sum(c.SIZE).alias("b")
     )
@@ -97,7 +97,7 @@ def _read(exchanges: DataFrame) -> dict[str, int]:
 
 
 def _errors(exchanges: DataFrame) -> tuple[ErrorFacts, ...]:
-    """Codes by API: each stands once in `errors` for an answer, however often it is in there."""
+    """Returns how many answers hold each code, by API. `errors` has a code once an answer, however often it occurs."""
     name = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY))).alias(c.API)
     found = errors(exchanges).groupBy(name, t.ERROR, FLOW).agg(F.count("*").alias(t.EXCHANGES)).collect()
     return tuple(ErrorFacts(row[c.API] or "unknown", row[t.ERROR], row[t.EXCHANGES], bool(row[FLOW])) for row in found)

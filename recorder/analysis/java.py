@@ -11,12 +11,12 @@ from pathlib import Path
 
 from recorder.terminal import pip_install
 
-# the oldest version that Spark 4 runs on
+# The oldest version of Java that Spark 4 runs on.
 OLDEST_JAVA = 17
 
 
 def missing() -> str | None:
-    """One line on a requirement of Spark that this machine lacks; None if it lacks none."""
+    """Returns one line about a requirement of Spark that this machine lacks; None if it has them all."""
     if find_spec("pyspark") is None:
         return f"pyspark is not installed: {pip_install('analysis')}"
     java, home = _java(), os.environ.get("JAVA_HOME")
@@ -41,7 +41,7 @@ def _java() -> str | None:
 
 
 def _version(java: str) -> int | None:
-    """Java's major version; None if unknown, and then Spark decides."""
+    """Returns Java's major version; None if it can't be determined, and then Spark itself checks."""
     try:
         output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):

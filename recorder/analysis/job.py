@@ -1,9 +1,9 @@
-"""The one place that opens a Spark session, with the settings that keep it small and quiet.
+"""Opens Spark sessions, with settings that keep them small and quiet. No other module opens one.
 
-Memory: a task holds a row group while it reads (the capture bounds its bodies to 64 MiB), a batch of rows as vectors,
-and a batch on its way to Python. Batches are bounded in rows where Spark counts rows and in bytes where it counts
-bytes, so thousands of frames of 1 MB go through an executor of 2 GB. Network: a local master uses loopback alone, and
-there is no web page. Quiet: the JVM's output goes to a file.
+Memory: while a task reads, it holds a row group (the capture bounds their bodies to 64 MiB), a batch of rows as
+vectors, and a batch on its way to Python. The settings bound batches by rows or by bytes, whichever Spark counts, so an
+executor of 2 GB processes thousands of frames of 1 MB. Network: a local master uses loopback alone, and there is no web
+UI. Output: the JVM's goes to a file.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # where in Python a column was made: errors name their columns well enough, and it takes as long as making them
+    # Where in Python a column was made: error messages are clear without it, and it doubles the time to build columns.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # each query's plan, printed for a page that nobody looks at
+    # the format of each query's plan in the web UI, which is off
     "spark.sql.ui.explainMode": "simple",
-    # Spark gets each file of a capture by name: many files are not worth a listing task each
+    # Spark gets a capture's files by name; a listing task for each would cost more than it saves
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # rows of a vectorized Parquet batch; a batch ends with its row group too
     "spark.sql.parquet.columnarReaderBatchSize": "128",
     # vectors that grew for large bodies are freed before the next batch, and grow by a fifth instead of doubling
     "spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": "16m",
     "spark.sql.inMemoryColumnarStorage.hugeVectorReserveRatio": "1.2",
-    # a batch on its way to Python: whichever bound is met first
+    # a batch on its way to Python ends at whichever bound is met first
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
-    # Spark writes and compiles some thousand Java classes for a report, and keeps a hundred by default: questions asked
-    # at a time drive out each other's. A class that is not named by its place in a plan serves other plans too.
+    # Spark compiles about a thousand Java classes for a report, and caches a hundred by default: concurrent questions
+    # would evict each other's. A class that is not named by its place in a plan serves other plans too.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.sql.codegen.useIdInClassName": "false",
     # a task's share of a file; its row groups are read one after the other
     "spark.sql.files.maxPartitionBytes": "128m",
 }
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-# Only heads are shuffled: with more partitions, bookkeeping would be most of the work on a laptop.
+# Only heads are shuffled; with more partitions a laptop would spend most of its time on scheduling.
 _LOCAL = {"spark.sql.shuffle.partitions": "8"}
-# For tables of so few rows that one task does each: Java is neither written nor compiled for them, no plan is made
-# twice, and no join sends its smaller side around.
+# For a capture so small that each table is a single task: no code generation, no adaptive replanning, no broadcast
+# joins.
 FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -66,11 +66,11 @@ FEW_ROWS = {
 }
 # Seconds that a JVM gets for its clean-up.
 _JVM_ENDS_WITHIN = 20
-# A small capture is read before the JVM's second compiler and its parallel collector have paid for themselves: without
-# them the answer takes half to three quarters of the processor time. Without the second compiler Java has 48 MiB for
-# compiled code; where those are full, it compiles no more.
+# For a small capture the JVM's second compiler and its parallel collector cost more than they save: without them the
+# answer takes half to three quarters of the processor time. With one compiler alone, Java reserves 48 MiB for compiled
+# code, and stops compiling when they are full.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
-# pyspark's loggers that write an exception to the terminal, as JSON with its stack, before the caller can catch it.
+# pyspark's loggers that print an exception as JSON with its stack, before the caller can catch it.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG4J = """\
@@ -85,12 +85,12 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 def is_local(master: str) -> bool:
-    """True if driver and executors of this master are all on this machine."""
+    """True for a master whose driver and executors all run on this machine."""
     return master.startswith("local")
 
 
 def settings(master: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """All settings of the session; `extra` wins. Workers on this machine reach the driver by loopback."""
+    """Returns all settings of a session; `extra` wins. Workers on this machine reach the driver by loopback."""
     is_here = is_local(master) or is_loopback(master)
     return {
         **SETTINGS,
@@ -102,7 +102,7 @@ def settings(master: str, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def submitted() -> dict[str, str]:
-    """The settings that `spark-submit` was given, if it runs this process; else none."""
+    """Returns the settings of `spark-submit` if it runs this process, else none."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     SparkContext._ensure_initialized()
@@ -113,12 +113,12 @@ def submitted() -> dict[str, str]:
 def session(
     master: str = "local[*]", *, extra: Mapping[str, str] | None = None, log: Path | None = None, quick: bool = False
 ) -> Iterator[SparkSession]:
-    """A session on `master` with this project's code on its executors; gone, with its JVM, behind the block.
+    """Yields a session on `master` whose executors have this project's code; the block's end ends its JVM.
 
-    `extra`: Spark settings by name, which win over those that `spark-submit` was given. `log`: the file for the JVM's
-    output (default: a temporary one, removed too).
-    `quick`: a faster start and a slower run, if all the work is done on this machine.
-    Raises what pyspark raises if the JVM can't start or the master can't be reached.
+    `extra`: Spark settings by name, which win over those of `spark-submit`.
+    `log`: the file for the JVM's output; by default a temporary file, which is removed.
+    `quick`: a faster start but a slower run, for a local master.
+    Raises pyspark's exceptions if the JVM can't start or the master can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-") as scratch:
         folder = Path(scratch)
@@ -139,9 +139,9 @@ def session(
 
 
 def mixes_up_filters(spark: SparkSession) -> bool:
-    """True for a Spark that gives a Python data source's pushed filters to other queries of the same DataFrame.
+    """True for a Spark that applies a Python data source's pushed filters to other queries of the same DataFrame.
 
-    It keeps what the source planned with the filters in the source, not in the scan. True where that can't be told.
+    Such a Spark stores the plan with the filters in the source instead of the scan. True if the session can't tell.
     """
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
@@ -151,7 +151,7 @@ def mixes_up_filters(spark: SparkSession) -> bool:
 
 
 def _prepare(master: str) -> None:
-    """Executors run this interpreter, listeners use loopback where all is here, and only the caller reports errors."""
+    """Sets the executors' interpreter, binds listeners to loopback if all is local, and mutes pyspark's error logs."""
     for name in _TALKATIVE:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     logging.getLogger().addFilter(_is_no_lost_call)
@@ -161,19 +161,21 @@ def _prepare(master: str) -> None:
 
 
 def _is_no_lost_call(record: logging.LogRecord) -> bool:
-    """False of what py4j tells the root logger where a JVM is gone: it raises an error as well."""
+    """False for py4j's log record about a JVM that is gone: py4j also raises an error."""
     return record.module != "java_gateway"
 
 
 def _silence(spark: SparkSession) -> None:
-    """A JVM that is ended from outside leaves pyspark's accumulators a broken connection: its traceback tells nobody
-    more than the call that fails."""
+    """Mutes the traceback of pyspark's accumulator server for a connection that a killed JVM broke.
+
+    The failing call reports the error anyway.
+    """
     server: Any = spark.sparkContext._accumulatorServer
     server.handle_error = lambda *_request: None
 
 
 def _placed(chosen: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The settings, with `folder` for the files of a local Spark, and the layout of its log."""
+    """Returns the settings with `folder` for temporary files and with the log's layout."""
     local = {"spark.local.dir": str(folder)} if is_local(chosen["spark.master"]) else {}
     quiet = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'} -Djava.io.tmpdir={folder}"
     return {**local, **chosen, _JAVA_OPTIONS: f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()}
@@ -187,10 +189,12 @@ def _open(chosen: Mapping[str, str], options: str) -> SparkSession:
 
 
 def _end_jvm() -> None:
-    """Ends the JVM by closing its standard input, and forgets it. No call into the JVM is made: after an interrupted
-    call the next one may get the wrong answer."""
+    """Ends the JVM by closing its standard input, and resets pyspark's references to it.
+
+    It calls nothing in the JVM: after an interrupted call, the next call may receive the wrong reply.
+    """
     gateway: Any = SparkContext._gateway
-    # spark-submit's JVM ends by itself, behind this process
+    # the JVM of spark-submit ends by itself, after this process
     if gateway is not None and gateway.proc is not None:
         gateway.proc.stdin.close()
         try:
@@ -203,7 +207,7 @@ def _end_jvm() -> None:
 
 
 def _is_stderr_2() -> bool:
-    """False where the text of standard error goes elsewhere, as in tests."""
+    """False if sys.stderr is not file descriptor 2, as in tests."""
     try:
         return sys.stderr.fileno() == 2
     except (OSError, ValueError):
@@ -212,9 +216,9 @@ def _is_stderr_2() -> bool:
 
 @contextmanager
 def _stderr_to(file: Path) -> Iterator[None]:
-    """Processes started within write their standard error to `file`, for as long as they run; this one to its own.
+    """Within the block, file descriptor 2 is `file`: child processes that start now keep writing there.
 
-    What shows a terminal that Spark starts goes on to do so, in a thread.
+    sys.stderr still reaches the terminal, so a status line keeps running in its thread.
     """
     sys.stderr.flush()
     kept = os.dup(2)

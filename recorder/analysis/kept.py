@@ -1,10 +1,10 @@
-"""Tables that several questions read: each is made once, and kept in memory or on disk until nobody holds it.
+"""Tables that several questions read: each is computed once, and kept in memory or on disk while it is referenced.
 
-A report asks some sixty questions of a dozen tables. A table's function does not know who else asks: it names what it
-makes (`Captured.once`), and gets what was made under that name before. Outside of a report nothing is kept.
+A report asks some sixty questions of a dozen tables. The function of a table does not know about other readers: it
+names the table (`Captured.once`) and gets the one that was computed under this name before. Only reports keep tables.
 
-A kept table is a checkpoint: Spark has forgotten how it was made. Else it would plan, and print, all of that again with
-each question.
+A kept table is a local checkpoint, which cuts its lineage. Otherwise Spark would plan and print the whole lineage again
+for each question.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from threading import Lock
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-# In memory as Spark's own rows: what is serialized there costs each question as much as its answer.
+# In memory as deserialized rows: deserializing would cost each question as much as its answer.
 _AS_ROWS = StorageLevel.MEMORY_AND_DISK_DESER
 
 
 @contextmanager
 def persisted(table: DataFrame) -> Iterator[DataFrame]:
-    """The table, made once for all questions that are asked of it within the block."""
+    """Yields the table, which is computed once for all questions within the block."""
     made = table.persist()
     try:
         yield made
@@ -31,7 +31,7 @@ def persisted(table: DataFrame) -> Iterator[DataFrame]:
 
 
 class Kept:
-    """The tables of a report. Questions may come from several threads: the second one waits for the first one's."""
+    """The tables of a report. It is thread-safe: a second thread waits while the first one computes a table."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -39,7 +39,7 @@ class Kept:
         self._made: dict[Hashable, DataFrame] = {}
 
     def table(self, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
-        """The table under this key, made now if it was not yet. `make` may ask for other tables."""
+        """Returns the table of this key, and computes it on the first call. `make` may ask for other tables."""
         with self._lock:
             own = self._locks.setdefault(key, Lock())
         with own:

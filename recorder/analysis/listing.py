@@ -1,4 +1,4 @@
-"""The tables and their columns, as their declarations tell them: lines for a terminal, and the page docs/tables.md."""
+"""The tables and their columns as lines for a terminal and as the page docs/tables.md, from the declarations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _HEAD = """\
 
 
 def tables() -> Iterator[str]:
-    """A line for each table."""
+    """Yields a line for each table."""
     widest = max(map(len, SOURCES))
     for name, source in SOURCES.items():
         yield f"{name:{widest}}  {source.table.row}{'  (opens frames)' if source.table.needs_bodies else ''}"
 
 
 def described(table: Table) -> Iterator[str]:
-    """A line for each column."""
+    """Yields a line that describes a row, and a line for each column."""
     yield f"{table.name}: a row is {table.row}"
     widest = max(map(len, table.names))
     for column in table.columns:
@@ -31,7 +31,7 @@ def described(table: Table) -> Iterator[str]:
 
 
 def page() -> Iterator[str]:
-    """The lines of docs/tables.md."""
+    """Yields the lines of docs/tables.md."""
     yield from _HEAD.splitlines()
     for source in SOURCES.values():
         table = source.table

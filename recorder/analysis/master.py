@@ -1,6 +1,6 @@
-"""The master of a Spark cluster, looked at before Spark starts: Spark itself would try for a minute.
+"""Checks the master of a standalone cluster before Spark starts; Spark itself would keep trying for a minute.
 
-Only a standalone cluster's address says where its master listens; of others, Spark says what is wrong.
+Only a standalone cluster's URL names the master's host and port. For other masters, Spark itself reports errors.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import ipaddress
 import re
 import socket
 
-# as Spark has it: several masters of one cluster, of which one is in charge
+# As in Spark: a cluster may have several masters, of which one is active.
 _STANDALONE = re.compile(r"spark://(?P<each>[^,/]+:\d{1,5}(?:,[^,/]+:\d{1,5})*)")
-# A machine that is there answers sooner; one that is not would keep a person waiting for longer.
+# A running master answers sooner; an unreachable one would keep a person waiting for longer.
 _ANSWERS_WITHIN_S = 5
 
 
 class NoMaster(ValueError):
-    """No master answers there. The text says why."""
+    """The address is invalid, or nothing listens there. The text says why."""
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
-    """Where the masters of a standalone cluster listen; none of any other master. Errors: NoMaster for no address."""
+    """Returns the addresses of a standalone cluster's masters; none for any other master. Errors: NoMaster."""
     if not master.startswith("spark://"):
         return []
     found = _STANDALONE.fullmatch(master)
@@ -31,7 +31,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
 
 
 def is_loopback(master: str) -> bool:
-    """True of a standalone cluster whose masters are reached by loopback alone."""
+    """True for a standalone cluster whose masters all have loopback addresses."""
     try:
         found = [host for host, _ in addresses(master)]
     except NoMaster:
@@ -47,7 +47,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def check(master: str) -> None:
-    """Connects to the master, and closes. Errors: NoMaster where nothing listens at any of its addresses."""
+    """Connects to a master and closes the connection. Errors: NoMaster if none of the addresses accepts one."""
     reasons = []
     for host, port in addresses(master):
         try:

@@ -1,10 +1,10 @@
-"""Rows of any table, to a terminal, to standard output as lines of JSON or CSV, or into a folder.
+"""Writes rows of any table to a terminal, to standard output as lines of JSON or CSV, or into a folder.
 
-Lines are written as Spark makes the rows, a partition at a time, so a table may be of any size. Bytes are base64 in
-JSON and CSV. A terminal gets the first rows.
+Lines are written while Spark computes the rows, one partition at a time, so a table may be of any size. Bytes are
+base64 in JSON and CSV. A terminal gets the first rows.
 
-CSV is for programs, as RFC 4180 has it: every value is what was recorded, also one that a spreadsheet would take for a
-formula. A letter in front of it, as exports for spreadsheets put there, would make another client of a client.
+CSV is for programs, as RFC 4180 defines it: every value is exactly what was recorded, even if a spreadsheet would take
+it for a formula. The usual escape for spreadsheets, a leading apostrophe, would change names such as client ids.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from rich.console import RenderableType
 
 from recorder.terminal import Column, count, fitted
 
-# Spark's writer for files of any format: CSV as the lines above have it, with all blanks and doubled quotes
+# Options of Spark's writer for any format: CSV in the dialect above, with blanks kept and quotes doubled.
 WRITING: Mapping[str, str] = {
     "header": "true",
     "escape": '"',
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",
 }
-# letters of a cell on a terminal; more are cut
+# Characters of a cell on a terminal; the rest is cut off.
 _CELL = 200
 _NUMBERS = ("smallint", "int", "bigint", "double")
 
 
 def lines(found: DataFrame, form: str) -> Iterator[str]:
-    """All rows as lines of "json" or "csv", the latter behind a line of the columns' names."""
+    """Yields all rows as lines of "json" or "csv"; CSV starts with a line of column names."""
     if form == "csv":
         yield _csv(found.columns)
     for row in found.toLocalIterator():
@@ -43,7 +43,7 @@ def lines(found: DataFrame, form: str) -> Iterator[str]:
 
 
 def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[RenderableType, str]:
-    """The first `limit` rows as a table, and a line that says whether there are more."""
+    """Returns the first `limit` rows as a table, and a line about further rows; the line is empty if there are none."""
     rows = found.limit(limit + 1).collect()
     kinds = dict(found.dtypes)
     columns = [Column(name, kinds[name] in _NUMBERS, rank=at) for at, name in enumerate(found.columns)]
@@ -53,14 +53,14 @@ def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[Rendera
 
 
 def write(found: DataFrame, place: str, form: str, *, overwrite: bool) -> None:
-    """The whole table into a folder (or URL), as "parquet", "csv" or "json"."""
+    """Writes the whole table into a folder (or URL), as "parquet", "csv" or "json"."""
     writer = found.write.mode("overwrite" if overwrite else "errorifexists").options(**WRITING)
     writer.format(form).save(place)
 
 
 def _csv(values: Any) -> str:
     paper = StringIO()
-    # a value is quoted that holds a character of the line's end
+    # the writer quotes values that contain a character of its line terminator
     csv.writer(paper, lineterminator="\r\n").writerow(values)
     return paper.getvalue().removesuffix("\r\n")
 
@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it."""
+    """Returns the value as JSON can hold it."""
     if isinstance(value, Row):
         return {name: _plain(one) for name, one in value.asDict().items()}
     if isinstance(value, dict):

@@ -1,10 +1,10 @@
-"""Filters that Spark hands to a data source, as conditions of a capture's columns that pyarrow understands.
+"""Filters that Spark pushes down to a data source, as conditions on a capture's columns for pyarrow.
 
-Spark hands over comparisons that all must hold, each of one column and a constant. A comparison that is taken is
-evaluated here alone, so it must choose exactly the rows that Spark would choose: null is neither equal to anything nor
-different. What can't be had exactly so stays with Spark.
+Spark pushes down a conjunction of comparisons, each of one column with a constant. Spark does not evaluate an accepted
+comparison again, so the condition must choose exactly the same rows: null neither equals a value nor differs from one.
+Comparisons for which pyarrow is not exact stay with Spark.
 
-Spark's filters are known by the names of their classes: PySpark 4.0 has none of these, and hands over nothing.
+Spark's filters are recognised by their class names: PySpark 4.0 lacks the classes, and pushes down nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
 _TEXTS = {"StringStartsWith": "starts_with", "StringEndsWith": "ends_with", "StringContains": "match_substring"}
 _NULLS = ("IsNull", "IsNotNull")
 _IN, _NOT_EQUAL = "In", "NotEqual"
-# those that say from when on, and until when
+# The operators that bound a time from below, and from above.
 _FROM, _UP_TO = ("EqualTo", "GreaterThan", "GreaterThanOrEqual"), ("EqualTo", "LessThan", "LessThanOrEqual")
 
 
 class Condition(NamedTuple):
-    """A comparison of a capture's column with a value; `values` of IN. `operator`: the name of Spark's filter."""
+    """A comparison of a capture's column with values (several for IN). `operator`: the name of Spark's filter class."""
 
     operator: str
     column: str
@@ -42,7 +42,7 @@ class Condition(NamedTuple):
     values: tuple[Any, ...] = ()
 
     def expression(self) -> Any:
-        """The condition as pyarrow has it."""
+        """Returns the condition as a pyarrow expression."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -60,9 +60,10 @@ class Condition(NamedTuple):
         return found & self._by_key() if self.operator == "EqualTo" else found
 
     def _by_key(self) -> Any:
-        """What else is true where an api has one of these names: its key tells more of a row group than its name.
+        """Returns a further condition on the API's key, true for every row with one of these API names.
 
-        The names in a row group lie between the first and the last one of the alphabet, as most others do.
+        It lets statistics skip more row groups. The names in a row group span most of the alphabet, so most names lie
+        between its minimum and maximum; the range of its keys is narrower.
         """
         import pyarrow.compute as pc
 
@@ -74,9 +75,9 @@ class Condition(NamedTuple):
 
 
 def taken(filters: Iterable[Any], columns: Mapping[str, Column]) -> tuple[list[Condition], list[Any]]:
-    """The conditions that stand for Spark's filters, and those filters that stay with Spark.
+    """Returns the conditions for the filters that it accepts, and the filters that stay with Spark.
 
-    `columns`: of the capture, by their names in the table.
+    `columns`: the capture's columns, by their names in the table.
     """
     found, left = [], []
     for one in filters:
@@ -89,16 +90,16 @@ def taken(filters: Iterable[Any], columns: Mapping[str, Column]) -> tuple[list[C
 
 
 def bounds_ns(conditions: Iterable[Condition]) -> tuple[int | None, int | None]:
-    """The first and the last time, in ns, that the conditions leave to AT; None: any."""
+    """Returns the first and the last time, in ns, that the conditions on AT allow; None: unbounded."""
     times = [one for one in conditions if one.column == c.AT and one.values]
     since = [_ns(one.values[0]) for one in times if one.operator in _FROM]
-    # of the whole last microsecond
+    # AT has microseconds: include the whole last one
     until = [_ns(one.values[0]) + 999 for one in times if one.operator in _UP_TO]
     return max(since, default=None), min(until, default=None)
 
 
 def all_of(expressions: Iterable[Any]) -> Any:
-    """True where each expression is."""
+    """Returns the conjunction of the expressions."""
     return reduce(and_, expressions)
 
 
@@ -119,7 +120,7 @@ def _condition(one: Any, columns: Mapping[str, Column]) -> Condition | None:
 
 
 def _fit(values: tuple[Any, ...], kind: str) -> bool:
-    """True if the values are of the column's type, and none is null."""
+    """True if the values have the column's type, and none is null."""
     import pyarrow as pa
 
     try:

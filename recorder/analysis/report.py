@@ -1,4 +1,4 @@
-"""The tables of `kafka-wiretap analyze`: exchanges are computed once, and all tables from them."""
+"""The tables of `kafka-wiretap analyze`: all are computed from the same exchanges, which are computed once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from recorder.missing import Gaps, LostOfApi, Missing
 
 Rows = list[dict[str, Any]]
 BY_API = Question()
-# what the questions need of an exchange: nothing else is kept in memory
+# The columns that the questions need; only these are kept in memory.
 ASKED = (
     c.API,
     c.API_KEY,
@@ -42,7 +42,7 @@ ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The losses, and the rows of each table by its name. `by`: the columns that latency and errors are told by."""
+    """The losses, and the rows of each table. `by`: the columns by which latency and errors are grouped."""
 
     missing: Missing
     coverage_by_api: Rows
@@ -61,10 +61,10 @@ class Output:
 
 
 def report(capture: Captured, question: Question = BY_API, *, output: Output | None = None) -> Report:
-    """The answers to the question, and what is missing; written to `output` too, if given.
+    """Returns the answers to the question, and what is missing; also writes them to `output`, if given.
 
-    Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong window;
-    `asked.Nothing`.
+    Raises Spark's AnalysisException for a folder without a capture, an existing output or an invalid window;
+    `asked.Nothing` for an unknown topic.
     """
     by = question.by
     capture = replace(capture, since_ns=question.only.since_ns, until_ns=question.only.until_ns)
@@ -81,13 +81,13 @@ def report(capture: Captured, question: Question = BY_API, *, output: Output | N
 
 
 def _window(exchanges: DataFrame) -> str | None:
-    """The window that suits the time which the exchanges take, as Spark has it; None without any."""
+    """Returns the window that suits the exchanges' time span, in Spark's notation; None without exchanges."""
     first, last = exchanges.agg(F.min(F.unix_micros(c.AT)), F.max(F.unix_micros(c.AT))).collect()[0]
     return None if first is None else f"{window_ns(first * 1000, last * 1000) // SECOND_NS} seconds"
 
 
 def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = None) -> Missing:
-    """What the capture lacks."""
+    """Returns what the capture lacks: gaps, omitted and cut frames, sessions that died."""
     gaps = _collected(losses.gaps_by_cause(event_rows), "gaps_by_cause", output)
     lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output) if gaps or output else []
     (sums,) = losses.left_out(frames, event_rows).collect()
@@ -103,7 +103,7 @@ def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = No
 
 
 def _ordered(table: DataFrame) -> DataFrame:
-    """A table of one partition in a reader's order: by window, the busiest or the most frequent first."""
+    """Returns a table of one partition, sorted for a reader: by window, then the busiest or most frequent first."""
     busiest = next(name for name in (t.REQUESTS, t.COUNT, t.RESPONSES, c.FRAMES) if name in table.columns)
     order = [F.col(name) for name in (t.WINDOW_START,) if name in table.columns]
     order += [
@@ -114,7 +114,7 @@ def _ordered(table: DataFrame) -> DataFrame:
 
 
 def _collected(table: DataFrame, name: str, output: Output | None) -> Rows:
-    """The rows of a small table, written to a single file on the way."""
+    """Returns the rows of a small table, and writes them to a single file if there is an output."""
     if output is not None:
         table = _ordered(table.coalesce(1)).persist()
         writer = table.write.mode("overwrite" if output.overwrite else "errorifexists").options(**WRITING)

@@ -1,7 +1,7 @@
-"""A question asked of a capture in a Spark session of its own: how it starts, what its errors come to.
+"""Runs a question about a capture in a Spark session of its own, and translates Spark's errors.
 
-Spark's errors become one line each. A question that Spark does not understand is a usage error (exit code 2). A Parquet
-file that can't be read is left out, and the question is asked again: the caller names these files, and exits with 1.
+Each error becomes one line. A question that Spark rejects is a usage error (exit code 2). An unreadable Parquet file is
+left out, and the question is asked again: the caller names such files, and exits with 1.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from recorder.analysis.store import check_found
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, is_url, place_at, reason_of, size_of
 
-# Bytes of Parquet that are read before a JVM's second compiler has paid for itself (measured up to 0.8 GB); and those
-# that a single task reads while Spark would think about several.
+# SMALL_CAPTURE: bytes of Parquet up to which the JVM's second compiler does not pay for itself (measured up to 0.8 GB).
+# TINY_CAPTURE: bytes that a single task reads in less time than Spark needs to plan several.
 SMALL_CAPTURE, TINY_CAPTURE = 1_000_000_000, 4_000_000
-# Behind a message: what the message is called in the SQL standard
+# The SQLSTATE at the end of Spark's messages.
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
-# In Spark's log, once it has given up a standalone cluster; what it raises then is about something else
+# In Spark's log after it gave up a standalone cluster; the exception that it raises then is about something else.
 _NO_MASTER = "All masters are unresponsive"
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 Files = Mapping[str, Sequence[str]]
@@ -48,9 +48,9 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Place:
-    """Where a capture is and Spark runs. `files`: the capture's, by table; None behind a URL.
+    """A capture's location, and the Spark to use. `files`: the capture's files by table; None behind a URL.
 
-    `broken`: files that could not be read, each with the reason, once a question has been asked.
+    `broken`: files that could not be read, each with the reason. Questions fill it in.
     """
 
     folder: str
@@ -61,26 +61,29 @@ class Place:
 
     @property
     def size(self) -> float:
-        """Bytes of the files of frames; behind a URL there may be any number."""
+        """The bytes of the files of frames; infinite behind a URL, where they are unknown."""
         return math.inf if self.files is None else sum(size_of(place_at(file)) for file in self.files[FRAMES_FOLDER])
 
     def readable(self) -> Files | None:
-        """The files that are not known to be broken."""
+        """Returns the files that are not known to be broken; None behind a URL."""
         if self.files is None:
             return None
         return {table: [one for one in names if one not in self.broken] for table, names in self.files.items()}
 
 
 def ask(place: Place, question: Callable[[Captured], Answer]) -> Answer:
-    """The answer to a question. Errors: as of `opened`."""
+    """Returns the answer to a question. Errors: as of `opened`."""
     (answer,) = ask_each([(place, question)])
     return answer
 
 
 def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> list[Answer]:
-    """The answers to questions about one capture each, in one session, of the first place. Errors: as of `opened`."""
+    """Returns the answers to questions about one capture each, in one session with the first place's settings.
+
+    Errors: as of `opened`.
+    """
     places = [place for place, _ in asked]
-    # of a tiny capture a single task is enough for each table
+    # a single task computes each table of a tiny capture
     is_tiny, is_small = (all(place.size < size for place in places) for size in (TINY_CAPTURE, SMALL_CAPTURE))
     settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
     with opened(places[0].master, settings, quick=is_small) as spark:
@@ -92,7 +95,7 @@ def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> lis
 
 @contextmanager
 def in_utc() -> Iterator[None]:
-    """Within the block Python's local time is UTC: pyspark makes local times of Spark's, without a zone."""
+    """Within the block Python's local time is UTC: pyspark converts timestamps to local times without a zone."""
     own = os.environ.get("TZ")
     os.environ["TZ"] = "UTC"
     time.tzset()
@@ -107,9 +110,9 @@ def in_utc() -> Iterator[None]:
 
 @contextmanager
 def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator[SparkSession]:
-    """A session for the block. `settings`: Spark's, which win.
+    """Yields a session. `settings`: Spark's settings, which win.
 
-    Errors: ClickException, in one line, UsageError for a question that is wrong.
+    Errors: ClickException in one line; UsageError for a question that Spark rejects.
     """
     # SIGTERM works like Ctrl-C: no process and no file is left behind
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -122,7 +125,7 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
             as_click_errors(path),
         ):
             yield spark
-    except (PySparkException, Py4JError) as error:  # no session was opened, for example because the master is not there
+    except (PySparkException, Py4JError) as error:  # no session was opened, for example because the master is gone
         raise _not_started(master, _reason(error), path) from error
     except (KeyboardInterrupt, click.UsageError):
         path.unlink()
@@ -132,9 +135,9 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
 
 @contextmanager
 def interrupted_by(stop: Event) -> Iterator[None]:
-    """A service's end signals the JVM as well. Where that is gone first, what Spark says is no error.
+    """Turns Spark's errors into KeyboardInterrupt once `stop` is set.
 
-    Errors: KeyboardInterrupt in place of Spark's, once `stop` is set.
+    A service manager signals the JVM as well. If the JVM ends first, Spark's errors only mean that.
     """
     try:
         yield
@@ -145,7 +148,7 @@ def interrupted_by(stop: Event) -> Iterator[None]:
 
 
 def _not_started(master: str, reason: str, log: Path) -> click.ClickException:
-    """Why no session was opened; of a cluster that says nothing, only Spark's log tells that."""
+    """Returns the error for a session that could not open. Spark's log tells whether a standalone master answered."""
     if _NO_MASTER in log.read_text(errors="replace"):
         right = f"right would be that of a master of Spark {pyspark.__version__}, as its web page shows it, or local[*]"
         return click.UsageError(f"no Spark master answers at {master}, though something listens; {right} (log: {log})")
@@ -166,7 +169,7 @@ def _asked(spark: SparkSession, place: Place, question: Callable[[Captured], Ans
 
 
 def _check_store(place: Place) -> None:
-    """One file of a bucket can't be read: is it that file, or the store? Errors: UsageError, for the store."""
+    """After an unreadable file in a bucket, checks that the bucket can be listed. Errors: UsageError."""
     if place.folder.startswith(SCHEME):
         try:
             files_in(place.folder)
@@ -175,7 +178,7 @@ def _check_store(place: Place) -> None:
 
 
 def _named(text: str, files: Files | None) -> str | None:
-    """The file of the capture that an error names as the one that can't be read."""
+    """Returns the capture's file that an error names as unreadable; None for any other error."""
     if "FAILED_READ_FILE" not in text and "can't be read" not in text and "CANNOT_READ_FILE_FOOTER" not in text:
         return None
     names = [name for table in (files or {}).values() for name in table]
@@ -190,7 +193,7 @@ def _why(text: str, file: str) -> str:
 
 @contextmanager
 def as_click_errors(log: Path) -> Iterator[None]:
-    """Turns Spark's exceptions into one line; they can only be read while the session is open."""
+    """Turns Spark's exceptions into one line; their texts can only be read while the session is open."""
     try:
         yield
     except Nothing as error:
@@ -202,14 +205,14 @@ def as_click_errors(log: Path) -> Iterator[None]:
 
 
 def _question(error: Any) -> str:
-    """What is wrong with a question, as Spark says it, without what Spark calls it."""
+    """Returns Spark's message about a wrong question, without Spark's error codes."""
     first = str(error).strip().split("\n", 1)[0]
     return _CONDITION.sub("", _STATE.sub("", first))
 
 
 def _reason(error: Exception) -> str:
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
-    thrown = bool(lines) and "exception was thrown" in lines[0]  # in Python: the last line says which
-    # in Java: behind the name of the method that was called
+    thrown = bool(lines) and "exception was thrown" in lines[0]  # an exception in Python: the last line names it
+    # an exception in Java: it stands below the name of the called method
     called = len(lines) > 1 and lines[0].startswith("An error occurred while calling")
     return (lines or ["no reason given"])[-1 if thrown else int(called)]

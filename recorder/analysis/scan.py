@@ -1,8 +1,8 @@
-"""What a Python worker of Spark reads of a capture by itself: tasks of byte ranges, and their rows. Without Spark.
+"""How a Python worker of Spark reads a capture's files by itself: plans tasks of byte ranges, and reads their rows.
 
-A task is planned without opening a file: byte ranges of files whose hours may hold wanted rows. It reads the row groups
-that begin in its ranges, one at a time, and of these only those whose statistics leave wanted rows possible. In a group
-the heads choose the rows; frames are loaded where one of them is wanted.
+Needs no Spark. Planning opens no file: a task is a list of byte ranges of files whose hours may hold wanted rows. A
+task reads the row groups that begin in its ranges, one at a time, and skips those whose statistics exclude wanted rows.
+In a row group the heads choose the rows; the column of frames is only loaded if one of them is wanted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from recorder.capture import frames as c
 from recorder.capture.reader import ALL, HEADS, CaptureFile, file_at, files, groups_between, hour_may_hold, row_groups
 from recorder.capture.remote import place_at, size_of
 
-# The capture's row groups, and with them a reader's memory, are bounded by the same number of bytes.
+# The same number of bytes bounds the capture's row groups, and so a reader's memory.
 LARGEST_BODY = 64 << 20
-# bytes of Parquet in a task, about: a row group of small frames has a few MiB
+# Bytes of Parquet in a task, about: a row group of small frames has a few MiB.
 TASK_BYTES = 16 << 20
-# rows that a worker decodes at a time
+# Rows that a worker decodes at a time.
 BATCH_ROWS = 4096
-# bytes at an answer's beginning within which all codes and throttle times of a fixed place stand
+# Bytes at a response's beginning that include every error code and throttle time of a fixed position.
 BEGINNING = 256
 
 
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which rows are read: frames that a decoder asks for (none: all rows), of a time, on which conditions hold.
+    """Which rows to read: those of a decoder's frames (none: all rows), within a time, that meet all conditions.
 
     `largest`: frames of more bytes are not opened.
     """
@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
     conditions: tuple[Condition, ...] = ()
 
     def expression(self, *more: Any) -> Any:
-        """All conditions, and these, as pyarrow has them; None: every row is wanted."""
+        """Returns the conjunction of all conditions and of `more`, for pyarrow; None if every row is wanted."""
         import pyarrow.compute as pc
 
         found = [reduce(or_, map(_asked_one, self.asked))] if self.asked else []
@@ -62,14 +62,14 @@ class Wanted(NamedTuple):
         return all_of(found) if found else None
 
     def bounds_ns(self) -> tuple[int | None, int | None]:
-        """The first and the last time that wanted rows may have; None: any."""
+        """Returns the first and the last time that wanted rows may have; None: unbounded."""
         since, until = bounds_ns(self.conditions)
         firsts = [one for one in (self.since_ns, since) if one is not None]
         lasts = [one for one in (self.until_ns, until) if one is not None]
         return max(firsts, default=None), min(lasts, default=None)
 
     def readable(self) -> Any:
-        """True for frames that are whole, and not too large to be opened: `bodies.is_readable`."""
+        """Returns the condition `bodies.is_readable` for pyarrow: the frame is whole, and small enough to be opened."""
         import pyarrow.compute as pc
 
         whole = (pc.field(c.STORED) == pc.field(c.SIZE)) & (pc.field(c.SIZE) <= self.largest)
@@ -77,14 +77,14 @@ class Wanted(NamedTuple):
 
 
 def files_in(folder: str) -> dict[str, list[str]]:
-    """The files of a capture by table, in a folder or behind `s3://`. Errors: as of `reader.files`."""
+    """Returns the files of a capture by table, in a folder or behind `s3://`. Errors: as of `reader.files`."""
     return {
         kind: [str(file.path) for file in files(place_at(folder), kind)] for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
     }
 
 
 def within(paths: Iterable[str], since_ns: int | None, until_ns: int | None) -> Iterator[tuple[str, int]]:
-    """The files whose hours may hold rows of this time: path and size."""
+    """Yields path and size of the files whose hours may hold rows of this time."""
     for path in paths:
         file = file_at(place_at(path))
         if is_within(file, since_ns, until_ns):
@@ -97,7 +97,7 @@ def is_within(file: CaptureFile, since_ns: int | None, until_ns: int | None) -> 
 
 
 def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
-    """Tasks of about TASK_BYTES, in the order of the files (path, size); `least`: so many, where that can be."""
+    """Returns tasks of about TASK_BYTES, in the order of the files (path, size). `least`: the fewest to aim at."""
     sizes = list(files)
     room = max(min(TASK_BYTES, -(-sum(size for _, size in sizes) // max(least, 1))), 1)
     tasks: list[list[Piece]] = []
@@ -114,14 +114,14 @@ def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
 
 
 def opened_frames(task: Sequence[Piece], decoder: Decoder, wanted: Wanted) -> Iterator[Any]:
-    """The rows of a decoder's table, as Arrow batches: of all frames that it asks for, those not opened last."""
+    """Yields the rows of a decoder's table as Arrow batches; in each piece, unopened frames come last."""
     return (rows for _, rows in opened_together(task, [decoder], wanted))
 
 
 def opened_together(
     task: Sequence[Piece], decoders: Sequence[Decoder], wanted: Wanted
 ) -> Iterator[tuple[Decoder, Any]]:
-    """The same for several decoders: Arrow batches of their tables. Each frame is read and opened once."""
+    """Yields Arrow batches of several decoders' tables. Each frame is read and opened once."""
     readable = wanted.readable()
     askers = Askers(decoders)
     heads = [*{*askers.copied, *KIND, c.SIZE, c.STORED}]
@@ -133,15 +133,15 @@ def opened_together(
 
 
 def plain_rows(task: Sequence[Piece], columns: Sequence[str], wanted: Wanted) -> Iterator[Any]:
-    """These columns of a capture's own table, as Arrow batches."""
+    """Yields these columns of a capture's own table, as Arrow batches."""
     for piece in task:
         yield from _batches(piece, wanted.expression(), columns)
 
 
 def heads(task: Sequence[Piece], keys: Sequence[int]) -> Iterator[Any]:
-    """All columns of frames, as Arrow batches, with the beginnings of answers to these APIs in place of frames.
+    """Yields all columns of frames as Arrow batches, with the first bytes of these APIs' responses in place of frames.
 
-    Of all other frames no byte is read: FRAME is null.
+    FRAME is null for all other frames: none of their bytes is read.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -173,7 +173,7 @@ def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def _dealt(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
-    """For each decoder the rows of the frames that it asks for."""
+    """Yields each decoder with the rows of its frames."""
     rows: dict[str, list[int]] = {decoder.name: [] for decoder in askers.decoders}
     for number, kind in enumerate(zip(*(batch.column(name).to_pylist() for name in KIND), strict=True)):
         for decoder in askers.of(*kind):
@@ -184,7 +184,7 @@ def _dealt(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
 
 
 def _unopened(batch: Any, decoder: Decoder) -> Any:
-    """A row for each frame that is not opened: its head, and why."""
+    """Returns a row for each frame that is not opened: its head, and the reason."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
-"""How a table is declared: its name, what a row of it is, and its columns with their types and meanings.
+"""How a table is declared: its name, what a row is, and its columns with their types and meanings.
 
-A declaration is the only place that names a column's type: Spark's schemas, Arrow's and the docs come from it. Types
-are Spark's own names. Units stand in the names: `_ns`, `_ms`, `_bytes`.
+Only the declaration names a column's type: the schemas of Spark and Arrow and the docs are made from it. Types are
+Spark's own names. Names carry units: `_ns`, `_ms`, `_bytes`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Table:
 
 @cache
 def arrow_type(kind: str) -> Any:
-    """Arrow's type of a column of Spark's type `kind`."""
+    """Returns Arrow's type for Spark's type `kind`."""
     import pyarrow as pa
 
     types = {

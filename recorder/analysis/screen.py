@@ -15,10 +15,10 @@ from recorder.capture import frames as c
 from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds, size
 
 Rows = Sequence[Any]
-# the suffix of an API whose latencies are not the broker's work alone
+# The suffix of an API whose latencies include waits.
 _WAITS = {t.WAITING: ", waiting", t.INCLUDES_WAIT: ", waits included"}
 _TITLES = {c.API: "API", c.API_VERSION: "version", c.CLIENT_ID: "client id"}
-# If there is no room, bytes are left out first, then the column that is mostly empty, then all percentiles but one.
+# A narrow terminal drops bytes first, then the column that is mostly empty, then all percentiles but one.
 _LATENCY = (
     Column("reqs", True),
     Column("unansw.", True, rank=4),
@@ -40,7 +40,7 @@ _UNREAD = (Column("API"), Column("responses", True, rank=1), Column("read", True
 
 
 def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> RenderableType:
-    """Rows of `latency_by_api`, the busiest first (within their window), the waiting ones behind their like."""
+    """Returns rows of `latency_by_api` as a table: within a window the busiest first, waiting rows after the others."""
     clock = _clock(rows)
     requests = Counter[tuple[str, ...]]()
     for row in rows:
@@ -65,7 +65,7 @@ def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> Rende
 
 
 def errors_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> RenderableType:
-    """Rows of `errors_by_api`, most frequent first (within their window)."""
+    """Returns rows of `errors_by_api` as a table: within a window the most frequent first."""
     clock = _clock(rows)
     cells = [
         [
@@ -86,12 +86,12 @@ def _columns(by: Sequence[str]) -> list[Column]:
 
 
 def _names(row: Any, by: Sequence[str]) -> tuple[str, ...]:
-    """The values that a row is told by, as text; `-` for none."""
+    """Returns the values that the row is grouped by, as text; `-` for null."""
     return tuple("-" if row[name] is None else str(row[name]) for name in by)
 
 
 def coverage(rows: Rows, width: int) -> Iterator[RenderableType]:
-    """Rows of `coverage_by_api`: the share of responses that could be read, and the reasons for the others."""
+    """Yields the share of responses that could be read, and a table with the reasons for the others."""
     responses, read = (sum(row[name] for row in rows) for name in (t.RESPONSES, t.READ))
     if responses == read:
         yield Text(f"Errors are known of all {count(responses, 'response')}.")
@@ -107,7 +107,7 @@ def coverage(rows: Rows, width: int) -> Iterator[RenderableType]:
 
 
 def no_errors(rows: Rows) -> Text:
-    """The sentence in place of an empty table of errors. `rows`: of `coverage_by_api`."""
+    """Returns the sentence in place of an empty table of errors. `rows`: those of `coverage_by_api`."""
     read = sum(row[t.READ] for row in rows)
     return Text(f"None of the {count(read, 'response')} that could be read held an error.")
 
@@ -117,7 +117,7 @@ def _reasons(row: Any) -> str:
 
 
 def _table(title: str, rows: Rows, columns: Sequence[Column], cells: list[list[Cell]], width: int) -> RenderableType:
-    """A table. If all windows are of one day, the title names the day, and the column of windows is narrow."""
+    """Returns a table. If all windows are of one day, the title names the day, and the windows' column is narrow."""
     days = _days(rows)
     day = f", {min(days)}" if len(days) == 1 else ""
     return fitted(title + day, [*([Column("UTC", is_number=True)] if days else []), *columns], cells, width)
@@ -128,7 +128,7 @@ def _days(rows: Rows) -> set[str]:
 
 
 def _clock(rows: Rows) -> str:
-    """The format of a window's start."""
+    """Returns the format of a window's start."""
     return "%H:%M:%S" if len(_days(rows)) == 1 else "%m-%d %H:%M:%S"
 
 
@@ -137,7 +137,7 @@ def _window(row: Any) -> str:
 
 
 def _start(row: Any, clock: str, by: Sequence[str]) -> list[Cell]:
-    """The first cells of a row: its window's start, and what it is told by."""
+    """Returns the first cells of a row: its window's start, and the values that it is grouped by."""
     first, *others = _names(row, by)
     named: list[Cell] = [cell(first, "cyan").append(_WAITS.get(row.get(t.WAIT), ""), style="dim"), *others]
     return [f"{row[t.WINDOW_START]:{clock}}", *named] if t.WINDOW_START in row else named

@@ -1,9 +1,9 @@
-"""Zips the code that Spark's executors need: the wire, the tools that show it, and the recorder's rooms.
+"""Zips the code for Spark's executors: packages of the wire format and of the recorder, and the tools that they need.
 
-The planner of the data source runs where executors do, without a driver of ours: it reads times in options.
+The data source plans on executors, without this project's driver, so it needs the module that reads times.
 
-Executors import the code from the zip, so no module in it may require files on disk. Besides it they need Python with
-pyarrow. What `spark-submit` takes is a zip of both packages as a whole: there the driver has nothing else.
+Executors import the code from the zip, so no module in it may need files on disk. They also need Python with pyarrow.
+The zip for `spark-submit` has both packages as a whole, because there the driver has no other code.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from zipfile import ZIP_DEFLATED, ZipFile
 NAME = "kafka-wiretap"
 # package -> its folders in the zip
 SHIPPED = {"proxy": ("wire", "tools", "schema"), "recorder": ("analysis", "capture")}
-# package -> single files of it that those need
+# package -> single files that these folders need
 FILES = {"proxy": ("files.py", "terminal.py", "units.py"), "recorder": ("moments.py",)}
 
 
 def write_zip(target: Path) -> Path:
-    """Write the packages into `target` and return it. Raises OSError if that can't be written."""
+    """Writes the packages into `target`, and returns it. Raises OSError."""
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for package, rooms in SHIPPED.items():
             root = _folder(package)
@@ -34,13 +34,13 @@ def write_zip(target: Path) -> Path:
 
 
 def ship(target: Path) -> Path:
-    """The zip for executors: `target`, which is written; or the one that this code itself was imported from."""
+    """Returns the zip for executors: `target`, newly written; or the zip from which this code itself was imported."""
     within = [parent for parent in Path(__file__).parents if parent.is_file()]
     return within[0] if within else write_zip(target)
 
 
 def write_whole(target: Path) -> Path:
-    """Write both packages as a whole into `target`, with what tells their version, and return it. Raises OSError."""
+    """Writes both packages as a whole into `target`, with their version, and returns it. Raises OSError."""
     found = distribution(NAME)
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for package in SHIPPED:
@@ -51,7 +51,7 @@ def write_whole(target: Path) -> Path:
 
 
 def _add(archive: ZipFile, package: str, root: Path, room: Path) -> None:
-    """All files of a room of the package, which lies at `root`."""
+    """Adds all files of a folder of the package at `root`."""
     for file in sorted(room.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             archive.write(file, f"{package}/{file.relative_to(root)}")

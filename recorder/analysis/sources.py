@@ -1,4 +1,4 @@
-"""A capture's tables by name: the one list of all of them, and how a capture is opened in Spark."""
+"""All tables of a capture by name, and how to open a capture in Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from recorder.capture.remote import SCHEME
 
 
 class Source(NamedTuple):
-    """A table and what makes it."""
+    """A table, and the function that computes it."""
 
     table: Table
     make: Callable[[Captured], DataFrame]
@@ -49,7 +49,7 @@ def _named(decoder: Decoder) -> Source:
 
 
 def all_exchanges(captured: Captured) -> DataFrame:
-    """The exchanges, joined only where they must be."""
+    """Returns the exchanges. Only those are joined that one row does not describe completely."""
     return exchanges(captured, doubtful(captured))
 
 
@@ -94,10 +94,10 @@ def captured(
     until_ns: int | None = None,
     is_tiny: bool = False,
 ) -> Captured:
-    """The capture in `folder` (a path, or a URL that Spark can read), or these files of it.
+    """Opens the capture in `folder` (a path, or a URL that Spark can read), or these files of it.
 
-    Bodies take the worker road where `files` are given, which every executor must reach by the same path, and behind
-    `s3://`. `is_tiny`: each table is the work of a single task, which spares shuffles and their planning.
+    With `files`, and behind `s3://`, bodies take the worker road: every executor must reach the files by the same path.
+    `is_tiny`: a single task computes each table, which saves shuffles and planning.
     """
     if folder.startswith(SCHEME):
         files = files or files_in(folder)
@@ -112,5 +112,5 @@ def captured(
 
 
 def load(found: Captured, name: str) -> DataFrame:
-    """A table by its name. Errors: KeyError for a name that none has."""
+    """Returns a table by its name. Errors: KeyError for an unknown name."""
     return SOURCES[name].make(found)

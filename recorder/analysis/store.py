@@ -1,7 +1,7 @@
-"""Whether Spark's file systems find what a URL names (`s3a:`, `hdfs:`, `file:`): asked before a question is.
+"""Checks that Spark's file systems can reach a URL (`s3a:`, `hdfs:`, `file:`) before a question is asked.
 
-Otherwise Spark tries a store that is gone for minutes, and says what the store's client made of its refusal, in a line
-of a thousand characters. Each file system has exceptions of its own; the root of their causes says why.
+Without the check, Spark retries an unreachable store for minutes, and then reports the store client's error in a line
+of a thousand characters. Each file system has its own exceptions; the root cause holds the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from recorder.capture.remote import is_url
 
-# of this look alone: a store that is there answers at once
+# Settings of this check alone: a reachable store answers at once.
 _IMPATIENT: Mapping[str, str] = {
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "1",
@@ -26,29 +26,29 @@ _IMPATIENT: Mapping[str, str] = {
     "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.retry.interval": "100",
 }
-# what Amazon's client adds to a reason: the service, its code, a request's id, tries
+# What Amazon's client appends to a message: service, error code, request id, attempts.
 _ADDED = re.compile(r"\s*\((Service|SDK Attempt Count|Request ID): .*", re.DOTALL)
-# what is thrown where a file system is in none of the jars
+# Exceptions for a file system that is in none of the jars.
 _NO_JAR = ("ClassNotFoundException", "UnsupportedFileSystemException")
 _NEEDS_JAR = "right would be its jars on the class path, as docs/clusters.md says"
 
 
 def check_found(spark: SparkSession, folder: str, wanted: str) -> None:
-    """Errors: click.UsageError, if the store of a capture's URL does not answer, or has no `wanted` in the folder."""
+    """Errors: click.UsageError if the store does not answer, or if the folder has no `wanted`."""
     if not _has_any(spark, f"{folder.rstrip('/')}/{wanted}", folder):
         raise click.UsageError(f"{folder} holds no {wanted}: right would be the URL of a folder with {wanted} in it")
 
 
 def check_answers(spark: SparkSession, folder: str) -> None:
-    """Errors: click.UsageError, if the store of a URL does not answer, whatever it has there."""
+    """Errors: click.UsageError if the URL's store does not answer. The folder need not exist."""
     _has_any(spark, folder, folder)
 
 
 @contextmanager
 def blamed(spark: SparkSession, folders: Iterable[str]) -> Iterator[None]:
-    """What Spark says where the block fails is about a store, if one of these URLs does not answer any more.
+    """If the block fails and one of these URLs no longer answers, blames its store for the failure.
 
-    Errors: click.UsageError for that one, in place of Spark's.
+    Errors: click.UsageError for the store, in place of Spark's error.
     """
     try:
         yield
@@ -61,7 +61,7 @@ def blamed(spark: SparkSession, folders: Iterable[str]) -> Iterator[None]:
 
 def _has_any(spark: SparkSession, pattern: str, shown: str) -> bool:
     jvm: Any = getattr(spark, "_jvm", None)
-    # Spark Connect, where only the server sees its stores
+    # Spark Connect: only the server reaches the stores
     if jvm is None:
         return True
     try:
@@ -69,7 +69,7 @@ def _has_any(spark: SparkSession, pattern: str, shown: str) -> bool:
         for name, value in _IMPATIENT.items():
             settings.set(name, value)
         path = jvm.org.apache.hadoop.fs.Path(pattern)
-        # its own: the one that Spark is to use is as patient as it is set
+        # a new instance: the shared one keeps the retry settings of the session
         store = jvm.org.apache.hadoop.fs.FileSystem.newInstance(path.toUri(), settings)
         try:
             return bool(store.globStatus(path))
@@ -80,7 +80,7 @@ def _has_any(spark: SparkSession, pattern: str, shown: str) -> bool:
 
 
 def _why(thrown: Any) -> str:
-    """The root's reason, in one line."""
+    """Returns the root cause's message, in one line."""
     while thrown.getCause() is not None:
         thrown = thrown.getCause()
     kind = thrown.getClass().getSimpleName()

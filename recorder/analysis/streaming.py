@@ -1,12 +1,11 @@
-"""A capture that grows, as a stream: each segment is read once, and each window is written once.
+"""A growing capture as a stream: each segment is read once, and each window is written once.
 
-Spark's own file stream reads the published files of `frames`; the compactor gives a file its name when it is whole. Two
-queries share nothing but the session: latency, and errors. Each has a folder of its own in the output and in the
-checkpoint. What a kill leaves unfinished is done again from the checkpoint, and the file sink's log names the files
-that count.
+Spark's file source reads the published files of `frames`; the compactor renames a file when it is complete. Two queries
+share nothing but the session: latency and errors. Each has its own folder in the output and in the checkpoint. After a
+kill, Spark repeats the unfinished batch from the checkpoint, and the file sink's log lists the valid files.
 
-A window is written when the watermark has passed its end. Segments are published late, by their age, so a watermark
-below that age would take on-time exchanges for late ones.
+A window is written when the watermark has passed its end. The recorder publishes a segment when it has reached its age,
+so with a watermark below that age, on-time exchanges would be dropped as late.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from recorder.analysis.tables.exchanges import EXCHANGES, told_by_one_row
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
 
-# Spark leaves out files that are this much older than the newest one: a stream may stand still that long
+# Spark ignores files that are this much older than the newest one: a stream may pause for that long.
 MAX_FILE_AGE = "30d"
-# seconds between two looks at whether the queries go on
+# Seconds between two checks of the queries.
 _LOOK = 1
 SETTINGS: Mapping[str, str] = {
-    # a group of each window is a row of state, so there are few
+    # each group of a window is one row of state, so there are few
     "spark.sql.shuffle.partitions": "2",
-    # as many rows at a time as Spark itself takes: a segment's row groups bound the bytes of their bodies
+    # Spark's default number of rows: the segments' row groups bound the bytes of their bodies
     "spark.sql.parquet.columnarReaderBatchSize": "4096",
-    # row groups without a frame that Python is to open are passed over: lists of so many APIs are compared by value
+    # lists of up to so many APIs are pushed down value by value, so row groups without wanted frames are skipped
     "spark.sql.parquet.pushdown.inFilterThreshold": "200",
-    # files that were removed since the checkpoint named them
+    # files may be removed after the checkpoint named them
     "spark.sql.files.ignoreMissingFiles": "true",
 }
 
 
 class Question(NamedTuple):
-    """What a stream answers, and the columns of EXCHANGES that it needs beside those that it groups by."""
+    """A question of a stream. `needs`: its columns of EXCHANGES besides those to group by."""
 
     answer: Callable[..., DataFrame]
     needs: tuple[str, ...]
@@ -61,7 +60,7 @@ QUESTIONS: Mapping[str, Question] = {
 
 
 class Streamed(NamedTuple):
-    """What is streamed from where to where. `every`: between two looks for segments; None: all there are, and end."""
+    """A stream's options. `every`: the time between two checks for segments; None: process what is there, and end."""
 
     folder: str
     output: str
@@ -74,7 +73,7 @@ class Streamed(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a batch of a query came to. `late`: rows of windows that were written already, and lack them."""
+    """The outcome of a query's batch. `late`: rows that were dropped because their windows had already been written."""
 
     table: str
     written: int
@@ -84,16 +83,16 @@ class Progress(NamedTuple):
 
 
 def exchanges_as_they_come(spark: SparkSession, folder: str, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
-    """The exchanges that one row tells, of segments as they are published: these columns of EXCHANGES."""
+    """Returns these columns of EXCHANGES as a stream over published segments, for exchanges that one row describes."""
     frames = spark.readStream.schema(SCHEMA).option("maxFileAge", MAX_FILE_AGE)
     found = frames.parquet(f"{folder.rstrip('/')}/{c.FRAMES_FOLDER}")
     return told_by_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM), columns)
 
 
 def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iterator[Progress]:
-    """Runs until all segments are read, where `every` is None, else until `stop`. Yields what each batch came to.
+    """Runs the stream until `stop`, or until all segments are read if `every` is None. Yields each batch's progress.
 
-    Waits in Python: a signal that interrupts a call into the JVM leaves that in disorder.
+    It waits in Python, because a signal that interrupts a call into the JVM leaves the connection to it broken.
     Errors: Spark's StreamingQueryException.
     """
     stop = stop or Event()
@@ -121,15 +120,15 @@ def _started(spark: SparkSession, name: str, asked: Streamed) -> StreamingQuery:
 
 
 def _news(query: StreamingQuery, seen: dict[str, int]) -> Iterator[Progress]:
-    """What has become of batches since the last look.
+    """Yields the progress of the batches since the last call.
 
-    All of Spark's latest batches come as JSON, which takes long: it is asked for them once there is a new one.
+    Spark returns its recent batches as JSON, which is slow, so they are only requested when there is a new batch.
     """
     newest = query.lastProgress
     if newest is None or newest["batchId"] <= seen.get(query.name, -1):
         return
     for batch in query.recentProgress:
-        # without that, it tells of a look that found nothing, under the next batch's number
+        # an idle trigger reports progress too, under the next batch's number but without "addBatch"
         was_run = "addBatch" in batch["durationMs"]
         if not was_run or batch["batchId"] <= seen.get(query.name, -1):
             continue

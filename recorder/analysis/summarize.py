@@ -1,7 +1,7 @@
 """A capture's report as values: all sections, each reduced by Spark, and the findings.
 
-Tables that several sections or rules read are made once and kept (`kept`). A section is a line of SECTIONS, a rule one
-of RULES: neither knows of the others, and a few of them are worked out at a time (`at_once`).
+Tables that several sections or rules read are computed once (`kept`). A section is an entry of SECTIONS, a rule one of
+RULES. They don't depend on each other, and several run at a time (`at_once`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 
 
 class Asked(NamedTuple):
-    """What sections are made of."""
+    """The input of a section's function."""
 
     captured: Captured
     tables: Tables
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     folder: str
 
 
-# The sections by their names in a `Summary`; those that read bodies and those that don't in turns.
+# The sections by their names in a `Summary`. Those that read bodies alternate with those that don't.
 SECTIONS: Mapping[str, Callable[[Asked], Any]] = {
     "topics": lambda of: cluster.topics(of.captured),
     "coverage": lambda of: traffic.coverage(
@@ -77,7 +77,7 @@ def summary(
     options: tuple[str, ...] = (),
     say: Say = lambda step: None,
 ) -> Summary:
-    """The report. `folder`: as the report names the capture; `own`: thresholds by rule; `say`: told each step."""
+    """Returns the report. `folder`: the capture's name in it; `own`: thresholds by rule; `say`: is told each step."""
     began = time.time_ns()
     within = _within(captured, since_ns, until_ns, OF_REPORT)
     say("looking at the time that the capture spans")
@@ -98,7 +98,7 @@ def findings(
     until_ns: int | None = None,
     own: Mapping[str, float] | None = None,
 ) -> Findings:
-    """The findings alone, of the same time and with the same thresholds."""
+    """Returns the findings alone: those of a report with the same time and thresholds."""
     within = _within(captured, since_ns, until_ns, OF_FINDINGS)
     if traffic.span(within) is None:
         return Findings(not_judged=_NO_FRAMES)
@@ -106,12 +106,12 @@ def findings(
 
 
 def _events(tables: Tables, line: Timeline) -> Events:
-    """What is told of groups, with their lag by the report's bins."""
+    """Returns the tables about groups, with the lag by the report's time bins."""
     return Events(tables.group_events, tables.rebalances, tables.offsets, tables.lag_by(line.bin_ns), tables.span)
 
 
 def _sections(of: Asked, say: Say) -> dict[str, Any]:
-    """The sections by their names."""
+    """Returns the sections by their names."""
     return dict(zip(SECTIONS, ask_all([partial(_section, of, name, say) for name in SECTIONS]), strict=True))
 
 
@@ -121,7 +121,7 @@ def _section(of: Asked, name: str, say: Say) -> Any:
 
 
 def _within(captured: Captured, since_ns: int | None, until_ns: int | None, together: tuple[Decoder, ...]) -> Captured:
-    """The frames and the events of the time that was asked for; the tables of these decoders come of one pass."""
+    """Returns the capture with the frames and events of this time; the decoders of `together` share one pass."""
     events = captured.events
     if since_ns is not None:
         events = events.filter(ns(c.AT) >= since_ns)

@@ -1,6 +1,6 @@
-"""The decoders of the tables that a report reads: one pass over the capture serves them all.
+"""The decoders whose tables a report reads: one pass over the capture serves them all.
 
-`answers` is none of them: exchanges are worked out first, and by themselves.
+The decoder `answers` is not among them, because exchanges are computed first, on their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.analysis.decode.software import OFFERS, REPLICAS, SOFTWARE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
 
-# of the rules
+# Decoders that the rules need.
 OF_FINDINGS: tuple[Decoder, ...] = (
     BEATS,
     CHECKED_BATCHES,
@@ -41,5 +41,5 @@ OF_FINDINGS: tuple[Decoder, ...] = (
     TRANSACTION_ANSWERS,
     TRANSACTION_STEPS,
 )
-# of the rules and of the sections
+# Decoders that the rules and the sections need.
 OF_REPORT = (*OF_FINDINGS, CLOUDEVENTS)

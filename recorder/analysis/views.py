@@ -1,4 +1,4 @@
-"""SQL over a capture's tables: each table that a query names is a view of Spark's."""
+"""SQL over a capture's tables: each table that a query names becomes a temporary view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recorder.analysis.sources import SOURCES, load
 
 
 def answer(found: Captured, query: str) -> DataFrame:
-    """The rows of a query. Errors: Spark's AnalysisException and ParseException."""
+    """Returns the rows of a query. Errors: Spark's AnalysisException and ParseException."""
     words = {word.lower() for word in re.findall(r"\w+", query)}
     for name in SOURCES:
         if name in words:

@@ -1,7 +1,7 @@
-"""One capture as it is compared with another: small tables, without a time axis.
+"""One side of a comparison: a capture as small tables, without a time axis.
 
-Times of the two captures differ, so everything that depends on their length is divided by `seconds`: the time in which
-at least one session recorded. A pause between two sessions is none.
+Captures differ in length, so every count that grows with it is divided by `seconds`: the time in which at least one
+session recorded. A pause between two sessions is not part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recorder.missing import Missing
 
 @dataclass(frozen=True, slots=True)
 class ApiFacts:
-    """An API's exchanges. `wait`: as of `LatencyOfApi`. Percentiles are of the answers that brokers gave."""
+    """An API's exchanges. `wait`: as in `LatencyOfApi`. Percentiles are those of answers from brokers."""
 
     api: str
     wait: str | None = None
@@ -33,7 +33,7 @@ class ApiFacts:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """An error code in an API's answers: how many answers hold it. `is_flow`: part of the protocol's normal course."""
+    """How many of an API's answers hold an error code. `is_flow`: the code is part of the protocol's normal course."""
 
     api: str
     error: str
@@ -61,14 +61,14 @@ class ClientFacts:
 
 @dataclass(frozen=True, slots=True)
 class ManyClients(Bounded[ClientFacts]):
-    """The busiest clients: as many as a driver holds at once."""
+    """The busiest clients, as many as fit in the driver's memory."""
 
     most: ClassVar[int] = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A capture. `read`: by API, the answers whose errors are known."""
+    """One capture. `read`: by API, how many answers have known errors."""
 
     capture: str = ""
     first_at_ns: int | None = None
@@ -85,17 +85,17 @@ class Facts:
 
     @property
     def seconds(self) -> float:
-        """The time by which counts are divided."""
+        """The recorded time, by which counts are divided."""
         return self.recorded_ns / 1e9
 
     @property
     def exchanges(self) -> int:
-        """Requests that were recorded."""
+        """The number of recorded requests."""
         return sum(one.requests for one in self.apis)
 
 
 def together_ns(spans: Iterable[tuple[int, int]]) -> int:
-    """The time that is within at least one of these spans of (first, last)."""
+    """Returns the length of the union of these spans, given as (first, last)."""
     total, end = 0, None
     for first, last in sorted(spans):
         begin = first if end is None else max(first, end)

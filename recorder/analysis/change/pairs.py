@@ -1,4 +1,4 @@
-"""Two sides -> rows, one function a table. What is worse stands first, then what is new, then what is better."""
+"""Compares two sides: one function a table. Rows that became worse come first, then new ones, then better ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recorder.analysis.change.rows import (
 )
 from recorder.analysis.summary.finding import MAX_SUBJECTS, Finding, Findings, Unit
 
-# how a request without an answer stands among the errors
+# The name of an unanswered request among the errors.
 UNANSWERED = "no answer"
 # Measures that do not grow with the capture's length.
 _COMPARABLE = (Unit.MS, Unit.SHARE, Unit.PER_SECOND, Unit.RATIO)
@@ -37,13 +37,13 @@ Side = TypeVar("Side")
 
 
 def _beside(before: Mapping[Key, Side], after: Mapping[Key, Side]) -> Iterator[tuple[Key, Side | None, Side | None]]:
-    """Every key with what either side has of it."""
+    """Yields every key with the values of both sides; None for a side that lacks the key."""
     for key in {**before, **after}:
         yield key, before.get(key), after.get(key)
 
 
 def latency(before: Facts, after: Facts, tolerance: float) -> list[LatencyChange]:
-    """Work and waits, each by API; a longer wait is no worse one."""
+    """Compares latency by API, work and waits apart; a longer wait is not worse."""
     sides = [{(one.api, one.wait): one for one in side.apis if one.responses} for side in (before, after)]
     rows = [_latency(*key, old, new, tolerance) for key, old, new in _beside(*sides)]
     return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.responses))
@@ -78,7 +78,7 @@ def _loads(side: Facts) -> dict[str, Load]:
 
 
 def load(requests: int, size: int, seconds: float) -> Load:
-    """A load; a capture of a single moment has no rates."""
+    """Returns a load. Its rates are None for a capture that spans no time."""
     return Load(requests, size, requests / seconds if seconds else None, size / seconds if seconds else None)
 
 
@@ -98,7 +98,7 @@ def _rate(before: float | None, after: float | None, tolerance: float) -> Change
 
 
 def errors(before: Facts, after: Facts, tolerance: float) -> list[ErrorChange]:
-    """Errors by API and code, and requests without an answer. What is normal is neither good nor bad."""
+    """Compares errors by API and code, and unanswered requests. Codes of the normal flow are neither good nor bad."""
     sides = [{(one.api, one.error, one.is_flow): one for one in side.errors} for side in (before, after)]
     rows = []
     for (api, error, is_flow), old, new in _beside(*sides):
@@ -129,7 +129,7 @@ def _unanswered(before: Facts, after: Facts, tolerance: float) -> list[ErrorChan
 
 
 def _answered(side: Facts) -> dict[str, Cases]:
-    """By API the requests without an answer, of all."""
+    """Returns the unanswered requests among all requests, by API."""
     cases, of = Counter[str](), Counter[str]()
     for one in side.apis:
         cases[one.api] += one.unanswered
@@ -138,7 +138,7 @@ def _answered(side: Facts) -> dict[str, Cases]:
 
 
 def versions(before: Facts, after: Facts, tolerance: float) -> list[VersionChange]:
-    """The versions of each API."""
+    """Compares the versions of each API's requests."""
     rows = []
     for api, old, new in _beside(_shares(before), _shares(after)):
         rows.append(VersionChange(api, old or {}, new or {}, _version(old or {}, new or {}, tolerance)))
@@ -164,7 +164,7 @@ def _version(before: Mapping[int, float], after: Mapping[int, float], tolerance:
 
 
 def clients(before: Facts, after: Facts) -> list[ClientChange]:
-    """Client ids and their software. Where a side has more clients than it tells, nobody knows who came or went."""
+    """Compares client ids and their software. If a side's list is cut off, a client that it lacks is UNKNOWN."""
     is_cut = [side.clients.total > len(side.clients) for side in (before, after)]
     rows = []
     for name, *both in _beside(_software(before), _software(after)):
@@ -182,7 +182,7 @@ def _software(side: Facts) -> dict[str | None, Counter[str | None]]:
 
 
 def _called(counts: Counter[str | None]) -> tuple[str, ...]:
-    """The software by its requests; of clients that do not say what they are, ""."""
+    """Returns the software names, the busiest first; "" stands for clients that don't name theirs."""
     return tuple(software or "" for software, _ in counts.most_common())
 
 
@@ -195,7 +195,7 @@ def _client(old: Counter[str | None], new: Counter[str | None], is_cut: list[boo
 
 
 def findings(before: Facts, after: Facts, tolerance: float) -> list[FindingChange]:
-    """Findings by rule and subject: those that came, went, or stayed."""
+    """Compares findings by rule and subject: those that appeared, disappeared, or stayed."""
     sides = [{(one.rule, one.subject): one for one in side.findings.found} for side in (before, after)]
     rows = []
     for (rule, subject), old, new in _beside(*sides):
@@ -209,14 +209,14 @@ def findings(before: Facts, after: Facts, tolerance: float) -> list[FindingChang
 
 
 def _measured(old: Finding, new: Finding, tolerance: float) -> Change:
-    """A finding fires at a measure's upper end, so less is better."""
+    """Compares the measures of a finding. A finding fires at high values, so less is better."""
     if old.measure is None or new.measure is None or old.unit is not new.unit or new.unit not in _COMPARABLE:
         return Change.UNCHANGED
     return less_is_better(old.measure, new.measure, tolerance)
 
 
 def _untold(rule: str, side: Findings) -> str:
-    """Why the side that lacks a finding of this rule may have it all the same; "" if it does not."""
+    """Returns why a side without a finding of this rule may have one all the same; "" if it has none."""
     if side.not_judged is not None:
         return side.not_judged
     if reason := next((one.reason for one in side.unjudged if one.rule == rule), ""):

@@ -1,4 +1,4 @@
-"""Rows of two captures side by side. None on one side: there it was not."""
+"""Rows of a comparison. A side is None if the capture on that side lacks the subject."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recorder.analysis.summary.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class LatencyChange:
-    """How long an API's answers took. `percentiles`: of those that both sides have, what became of each, by name."""
+    """How long an API's answers took. `percentiles`: the change of each percentile, by name."""
 
     api: str
     wait: str | None
@@ -23,7 +23,7 @@ class LatencyChange:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests and bytes, both directions, and the same a second."""
+    """Requests and bytes in both directions, and their rates; None for a capture of a single moment."""
 
     requests: int
     bytes: int
@@ -44,7 +44,7 @@ class TrafficChange:
 
 @dataclass(frozen=True, slots=True)
 class ErrorChange:
-    """Answers that hold an error, or requests without an answer, as a share of all that could be looked at."""
+    """Answers with an error among the readable answers, or unanswered requests among all requests."""
 
     api: str
     error: str
@@ -78,7 +78,7 @@ class ClientChange:
 
 @dataclass(frozen=True, slots=True)
 class FindingChange:
-    """A finding of one rule about one subject. `why`: the reason, where nobody can tell whether it came or went."""
+    """A finding of one rule about one subject. `why`: why it is unknown whether it appeared or disappeared."""
 
     rule: str
     subject: str
@@ -89,7 +89,7 @@ class FindingChange:
 
     @property
     def shown(self) -> Finding:
-        """The later of the two."""
+        """The later finding, or the earlier one if it disappeared."""
         found = self.after or self.before
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""All that changed between two captures, the verdict, and its JSON.
+"""All changes between two captures, the verdict, and their JSON.
 
 format, version     of this document: a reader of later versions ignores keys that it doesn't know
 before, after       each capture: when, how long, how much, what is missing
@@ -29,13 +29,13 @@ from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.whole import as_document
 
 FORMAT, VERSION = "kafka-wiretap captures compared", 1
-# what of a side stands in its tables, paired
+# Fields of a side that the tables of changes already hold, paired.
 _PAIRED = ("apis", "read", "errors", "versions", "clients", "findings")
 _GOOD, _BAD = (Change.BETTER, Change.GONE), (Change.WORSE, Change.NEW)
 
 
 class Verdict(StrEnum):
-    """What the change came to. The value stands in reports."""
+    """The overall outcome. Reports show the value."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Two captures side by side. `before` and `after` are the sides, `latency` is of work, `waits` of long polls."""
+    """Two captures compared. `before` and `after`: the sides; `latency`: that of work; `waits`: that of long polls."""
 
     before: Facts
     after: Facts
@@ -62,12 +62,12 @@ class Changes:
 
     @property
     def judged(self) -> list[FindingChange | LatencyChange | ErrorChange]:
-        """The rows that are good or bad; what is normal is neither."""
+        """The rows that can be good or bad; errors of the normal flow are left out."""
         return [*self.findings, *self.latency, *(row for row in self.errors if not row.is_flow)]
 
     @property
     def verdict(self) -> Verdict:
-        """Better where something is better and nothing is worse."""
+        """BETTER if something is better and nothing is worse; WORSE likewise; MIXED if both occur."""
         if not (self.before.frames and self.after.frames):
             return Verdict.NOT_COMPARED
         found = {row.change for row in self.judged}
@@ -80,7 +80,7 @@ class Changes:
         return Verdict.BETTER if is_better else Verdict.WORSE if is_worse else Verdict.NO_DIFFERENCE
 
     def as_json(self) -> str:
-        """All of it, indented, with a line feed at its end."""
+        """Returns the whole comparison as indented JSON with a line feed at its end."""
         tree = msgspec.to_builtins(self)
         for name in ("before", "after"):
             tree[name] = _side(getattr(self, name), tree[name])
@@ -94,7 +94,7 @@ def _side(side: Facts, tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def changes(before: Facts, after: Facts, tolerance: float = TOLERANCE) -> Changes:
-    """What changed from one capture to another. `tolerance`: the share up to which a difference is none."""
+    """Returns the changes from one capture to another. `tolerance`: the share up to which a difference is ignored."""
     latency = pairs.latency(before, after, tolerance)
     return Changes(
         before,

@@ -58,7 +58,7 @@ class Frame:
 
 
 class Unreadable(Exception):
-    """The frame can't be opened. `reason`: a value of `unread`."""
+    """The frame can't be opened. `reason`: a value of the column `unread`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -74,7 +74,7 @@ class Opened(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What a shared function made of a frame, or the reason why it couldn't; and the bytes of values that it took."""
+    """The result of a shared function, or why it failed; `price`: the bytes of values that it took from the budget."""
 
     result: Any
     reason: str | None
@@ -116,7 +116,7 @@ def opened(frame: Frame, budget: Budget) -> Values:
 
 @shared
 def opened_by(frame: Frame, budget: Budget) -> Opened:
-    """The same, and by which codec. Errors: Unreadable."""
+    """Returns the values of the frame's body, and the codec that read them. Errors: Unreadable."""
     if frame.api_version is None or frame.dialect != Dialect.KAFKA:
         raise Unreadable(Unread.UNKNOWN_VERSION)
     try:
@@ -141,12 +141,12 @@ def _asked(key: int, version: int) -> catalog.Codec | None:
 
 
 def none_if_negative(value: int | None) -> int | None:
-    """Null for the wire's -1, and for what a version lacks."""
+    """Returns null for the wire's -1, and for a field that the version lacks."""
     return None if value is None or value < 0 else value
 
 
 def why(error: WireError, frame: Frame) -> str:
-    """The reason that an error of the wire comes to."""
+    """Returns the reason for an error of the wire format, a value of `unread`."""
     if isinstance(error, OverBudget):
         return Unread.TOO_LARGE.value
     return Unread.CUT.value if frame.is_cut else Unread.MALFORMED.value

@@ -31,7 +31,7 @@ OVERHEAD = 200
 
 
 class Transaction(StrEnum):
-    """What has become of the transaction that a record is part of."""
+    """The outcome of the transaction that a record is part of."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -115,7 +115,7 @@ def _size(chunk: Sequence[Record]) -> int:
 
 
 def _fates(frame: Frame, place: Place, found: Sequence[Batch]) -> list[str | None]:
-    """What has become of each batch's transaction."""
+    """Returns the outcome of each batch's transaction; None for a batch outside transactions."""
     if not any(batch.transactional for batch in found):
         return [None] * len(found)
     if frame.side != RESPONSE:
@@ -144,7 +144,7 @@ def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, in
 
 
 def _by_markers(place: Place, found: Sequence[Batch]) -> list[str | None]:
-    """By the producer's next marker: read from the end."""
+    """Reads the batches from the end: the producer's next marker decides."""
     stable = place.values.get("last_stable_offset", -1)
     ends: dict[int, str] = {}
     fates: list[str | None] = []

@@ -60,7 +60,7 @@ class Asked(NamedTuple):
     versions: tuple[int, ...] | None = None
 
     def has(self, side: str, dialect: str, api_key: int | None, version: int | None) -> bool:
-        """True of such a frame."""
+        """True for a frame of this kind."""
         is_api = api_key is not None if self.api_keys is None else api_key in self.api_keys
         is_version = self.versions is None or version in self.versions
         return is_api and is_version and (side, dialect) == (self.side, self.dialect)
@@ -113,7 +113,7 @@ class Decoder:
 
 
 class Askers:
-    """Which of these decoders ask for a frame."""
+    """Finds the decoders that ask for a frame."""
 
     def __init__(self, decoders: Sequence[Decoder]) -> None:
         self.decoders = decoders
@@ -130,7 +130,7 @@ class Askers:
         return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.copied)]
 
     def of(self, *kind: Any) -> list[Decoder]:
-        """Those that ask for a frame of this side, dialect, API and version (KIND)."""
+        """Returns the decoders that ask for frames of this side, dialect, API and version (KIND)."""
         known = self._known.get(kind)
         if known is None:
             known = [one for one in self.decoders if any(asked.has(*kind) for asked in one.asked)]
@@ -197,7 +197,7 @@ def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None
 
 
 def _groups(decoder: Decoder, frame: Frame | None) -> Iterator[Group]:
-    """The frame's groups; behind those that could be read, one row that says why there are no more."""
+    """Yields the frame's groups. If the frame can't be read to its end, a row with the reason comes last."""
     if frame is None:
         yield unread(decoder, Unread.OMITTED.value)
         return
@@ -208,7 +208,7 @@ def _groups(decoder: Decoder, frame: Frame | None) -> Iterator[Group]:
 
 
 def unread(decoder: Decoder, reason: str) -> Group:
-    """The one row of a frame that can't be read."""
+    """Returns the single row of a frame that can't be read."""
     return Group((None,) * len(decoder.shared), [(None,) * len(decoder.own)], reason)
 
 
@@ -239,7 +239,7 @@ class _Gathered:
             self._size += group.size
 
     def taken(self) -> Any:
-        """The rows so far, as an Arrow batch of the table; they are forgotten."""
+        """Returns the rows so far as an Arrow batch of the table, and forgets them."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -257,7 +257,7 @@ class _Gathered:
 
 
 def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The rows' first values as Arrow columns; further ones are not looked at."""
+    """Returns the rows' first values as Arrow columns, one for each declared column; further values are ignored."""
     return [_column(column, values) for column, values in zip(columns, zip(*rows, strict=False), strict=False)]
 
 

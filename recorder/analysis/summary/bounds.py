@@ -1,6 +1,6 @@
 """How much a report holds, whatever the capture's size: time bins, rows of a table, marks of a plot.
 
-A table that is given more keeps its first rows and says how many there were, so no section grows past its bound.
+A table keeps its first rows and the number of all rows, so no section exceeds its bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Bounded(Generic[Row]):
-    """The first rows of a table, in its order. `total`: how many rows there are in all, also those left out."""
+    """The first rows of a table, in its order. `total`: the number of all rows, those left out included."""
 
     most: ClassVar[int]
     rows: tuple[Row, ...] = ()
@@ -55,14 +55,14 @@ class Table(Bounded[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Marks(Bounded[Row]):
-    """Rows that stand as marks in one plot."""
+    """Rows that are marks in one plot."""
 
     most: ClassVar[int] = MAX_MARKS
 
 
 @dataclass(frozen=True, slots=True)
 class Top(Bounded[Row]):
-    """The largest ones. `other`: all that are left out as one row, where their sum means something."""
+    """The largest rows. `other`: one row that sums up those left out, if a sum is meaningful."""
 
     most: ClassVar[int] = MAX_TOP
     other: Row | None = None
@@ -82,7 +82,7 @@ class Timeline:
 
     @classmethod
     def over(cls, first_at_ns: int, last_at_ns: int) -> Timeline:
-        """The timeline from the first to the last moment, in the shortest bins that suffice, at full ones."""
+        """Returns the timeline between two moments with the shortest step that needs no more than MAX_BINS bins."""
         for step in _STEPS_NS:
             if (found := cls._in_steps(first_at_ns, last_at_ns, step)) is not None:
                 return found
@@ -103,17 +103,17 @@ class Timeline:
         return self.first_at_ns + self.bins * self.bin_ns
 
     def begin_ns(self, index: int) -> int:
-        """When a bin begins."""
+        """Returns when a bin begins."""
         return self.first_at_ns + index * self.bin_ns
 
     def bin_of(self, at_ns: int) -> int:
-        """The bin of a moment; moments before or behind count to the first or the last one."""
+        """Returns the bin of a moment; a moment outside the timeline belongs to the nearest bin."""
         return min(max((at_ns - self.first_at_ns) // self.bin_ns, 0), self.bins - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value for each bin of the timeline; None where there is none."""
+    """A value for each bin of the timeline; None for a bin without a value."""
 
     name: str = ""
     values: tuple[float | None, ...] = ()
@@ -123,12 +123,12 @@ class Series:
 
     @property
     def known(self) -> list[float]:
-        """The values that there are, in order."""
+        """The values that are not None, in order."""
         return [value for value in self.values if value is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What every section has. `not_judged`: why it has nothing to show, where that is not because nothing was there."""
+    """The base of all sections. `not_judged`: why the section could not be made; None if it was, even if empty."""
 
     not_judged: str | None = None
