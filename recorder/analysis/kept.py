@@ -1,7 +1,8 @@
 """Tables that several questions read: each is computed once, and kept in memory or on disk while it is referenced.
 
 A report asks some sixty questions of a dozen tables. The function of a table does not know about other readers: it
-names the table (`Captured.once`) and gets the one that was computed under this name before. Only reports keep tables.
+names the table (`Captured.once`) and gets the one that was computed under this name before. Only captures with a `Kept`
+keep tables.
 
 A kept table is a local checkpoint, which cuts its lineage. Otherwise Spark would plan and print the whole lineage again
 for each question.

@@ -1,0 +1,25 @@
+"""What a stream takes is counted against what recording takes, in frames and processor seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import spark_captures, spark_streams
+from bench.spark_streams import Work
+
+
+def test_a_rate_is_frames_by_processor_seconds() -> None:
+    assert Work(600, 1.5).rate == 400
+
+
+@pytest.mark.long
+def test_a_stream_is_counted_without_the_frames_of_the_tiny_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_captures, "BLOCK", 100)
+    whole = spark_captures.small_exchanges(tmp_path / "whole", 500)
+    tiny = spark_captures.small_exchanges(tmp_path / "tiny", 100)
+    found = spark_streams.streamed(whole, tiny, 1)
+    assert found.frames == 2 * (500 - 100)
