@@ -6,11 +6,13 @@
     records   the table `records` of Fetch answers, against kafka-python's decoder in `mapInPandas`
     sources   the ways into a capture (`bench.spark_sources`), of captures of that many MB, and the memory that all
               processes of each had
+    streams   a stream, against the proxy and the compactor that record what it reads (`bench.spark_streams`)
     report    `kafka-wiretap report` of captures of some sizes, in MB, and the memory that all its processes had
     masters   the whole answer of `analyze` over captures of some sizes, in MB, on threads, on one and two executors and
               on a standalone cluster of two workers, by either road, and the memory that all processes had
 
-`python -m bench.spark --exchanges N --answers N --sources N --report N,N --masters N,N --cores N`; 0 leaves a part out.
+`python -m bench.spark --exchanges N --answers N --sources N --streams SECONDS --report N,N --masters N,N --cores N`;
+0 leaves a part out.
 Each timing makes its DataFrames anew: a second `collect` would reuse the first one's shuffles. Wall clock, because the
 work is the JVM's and its Python workers'. Of the rounds the fastest counts, on both sides (`bench.timing`).
 """
@@ -28,14 +30,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench import spark_sources
-from bench.spark_captures import HOUR, IN_BATCH, VERSIONS, fetched, mixed, small_exchanges
+from bench import spark_sources, spark_streams
+from bench.spark_captures import BLOCK, HOUR, IN_BATCH, VERSIONS, fetched, mixed, small_exchanges
 from bench.spark_memory import resident
 from bench.timing import ROUNDS, fastest, seconds
 from proxy.wire.keys import FETCH
 from recorder.capture import frames as c
 from tests.recorder.analysis.standalone import standalone
 
+# exchanges of the stream that opens bodies in Python
+_MIXED = 480_000
 STANDALONE = "a standalone cluster"
 # threads of one process; one executor and two, of a core each; a Master and two Workers, each a process
 MASTERS = ("local[1]", "local[2]", "local-cluster[1,1,1024]", "local-cluster[2,1,1024]", STANDALONE)
@@ -179,6 +183,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--exchanges", type=int, default=2_400_000)
     parser.add_argument("--answers", type=int, default=20_000, help=f"of {IN_BATCH} records each")
     parser.add_argument("--sources", type=int, default=200, help="MB")
+    parser.add_argument("--streams", type=float, default=10, help="seconds of recording")
     parser.add_argument("--report", default="100,1000", help="captures' sizes in MB, with commas between")
     parser.add_argument("--masters", default="100,1000,5000", help="captures' sizes in MB, with commas between")
     parser.add_argument("--cores", type=int, default=2)
@@ -190,6 +195,8 @@ def main(arguments: list[str]) -> None:
             _say_records(fetched(Path(place) / "fetched", asked.answers), asked)
         if asked.sources:
             _say_sources(Path(place) / "sources", asked)
+        if asked.streams:
+            _say_streams(Path(place) / "streams", asked)
         for megabytes in _sizes(asked.report):
             _say_report(mixed(Path(place) / f"mixed-{megabytes}", megabytes), megabytes, asked.cores)
         for megabytes in _sizes(asked.masters):
@@ -232,6 +239,21 @@ def _say_sources(place: Path, asked: argparse.Namespace) -> None:
     spent, most = spark_sources.streaming(folder, asked.cores)
     rate = f"{asked.sources * 1000 / spent:,.0f} frames/s"
     print(f"stream: {asked.sources} MB in {spent:.1f} s, {rate}, {most / 1e6:,.0f} MB resident", flush=True)
+
+
+def _say_streams(place: Path, asked: argparse.Namespace) -> None:
+    place.mkdir()
+    tiny = small_exchanges(place / "tiny", BLOCK)
+    made = spark_streams.recorded(place, asked.streams)
+    print(f"recording Heartbeats: {made.rate:,.0f} frames a second of processor time", flush=True)
+    captures = {
+        "those": place / "capture",
+        "Heartbeats, Produces and Fetches": small_exchanges(place / "small", _MIXED),
+    }
+    for name, capture in captures.items():
+        read = spark_streams.streamed(capture, tiny, asked.cores)
+        ratio = f"{read.rate / made.rate:.2f} times the recording's rate"
+        print(f"a stream over {name}: {read.rate:,.0f} frames a second of processor time, {ratio}", flush=True)
 
 
 def _say_report(folder: Path, megabytes: int, cores: int) -> None:
