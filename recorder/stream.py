@@ -238,7 +238,7 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
 
     with (
         console(stderr=True).status("Spark is starting ...") as status,
-        opened(master, {**SETTINGS, **conf}, quick=False) as spark,
+        opened(master, {**SETTINGS, **conf}, quick=is_soon_over(asked)) as spark,
         _signals() as stop,
         interrupted_by(stop),
     ):
@@ -247,6 +247,16 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
         with blamed(spark, (asked.folder, asked.output, asked.checkpoint)):
             tell_all(run(spark, asked, stop), status, is_once=asked.every is None)
     return stop.is_set()
+
+
+def is_soon_over(asked: Any) -> bool:
+    """True for one look at a small capture: it ends before the JVM's second compiler has paid for itself."""
+    from recorder.analysis.running import SMALL_CAPTURE, Place
+    from recorder.analysis.scan import files_in
+
+    if asked.every is not None or is_url(asked.folder):
+        return False
+    return Place(asked.folder, files=files_in(asked.folder)).size < SMALL_CAPTURE
 
 
 def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> None:

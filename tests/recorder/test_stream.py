@@ -10,10 +10,10 @@ import pytest
 from rich.status import Status
 
 from recorder.analysis.checkpoint import StreamLocks
-from recorder.analysis.streaming import Progress
+from recorder.analysis.streaming import Progress, Streamed
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.stream import stream, tell_all
+from recorder.stream import is_soon_over, stream, tell_all
 from recorder.terminal import console
 from tests.recorder.running import run
 
@@ -119,6 +119,21 @@ def test_a_stream_writes_nothing_into_its_capture(
     assert (found.exit_code, started) == (2, [])
     assert "is within the capture: right would be a folder beside it" in " ".join(found.output.split())
     assert [one.name for one in (tmp_path / "capture").iterdir()] == [FRAMES_FOLDER]
+
+
+@pytest.mark.parametrize(("every", "small", "is_over"), [(None, 10, True), ("10 seconds", 10, False), (None, 9, False)])
+def test_one_look_at_a_small_capture_has_a_jvm_that_starts_lighter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: str | None, small: int, is_over: bool
+) -> None:
+    hour = tmp_path / "capture" / FRAMES_FOLDER / "date=2026-11-21" / "hour=12"
+    hour.mkdir(parents=True)
+    (hour / "a-1-1.parquet").write_bytes(bytes(9))
+    monkeypatch.setattr("recorder.analysis.running.SMALL_CAPTURE", small)
+    assert is_soon_over(Streamed(str(tmp_path / "capture"), "out", "checkpoint", every=every)) is is_over
+
+
+def test_nobody_knows_how_large_a_capture_behind_a_url_is() -> None:
+    assert not is_soon_over(Streamed("s3a://bucket/capture", "out", "checkpoint", every=None))
 
 
 def nothing_shown() -> Status:

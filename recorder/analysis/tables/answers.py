@@ -74,19 +74,20 @@ def _at(which: int) -> Column:
     """A place of the fixed table, for the row's api and version; null where there is none."""
     version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
     row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
-    # a string until Spark's optimizer makes it one constant: each of its rules looks at all elements of an array
-    table = F.split(F.lit(_table()), ",").cast("array<int>")
-    found = F.get(table, _WIDTH * row + which)
-    return F.when(found >= 0, found)
+    found = F.ascii(F.substr(F.lit(_table()), _WIDTH * row + which + 1, F.lit(1)).cast("string"))
+    return F.when(found > 0, found - 1)
 
 
 @cache
-def _table() -> str:
-    """Places by api key and version, with commas between: of the code, its tags and the throttle; -1 for none."""
+def _table() -> bytes:
+    """Places by api key and version: one more than the code's, that of its tags and the throttle's, 0 for none.
+
+    One literal: Spark looks at each element of an array's in each of its rules, which takes longer than the scan.
+    """
     found = decode.fixed()
     last = max(key for key, _ in found)
     rows = (_places(found, key, version) for key in range(last + 1) for version in range(_VERSIONS))
-    return ",".join("-1" if place is None else str(place) for row in rows for place in row)
+    return bytes(0 if place is None else place + 1 for row in rows for place in row)
 
 
 def _places(found: Mapping[tuple[int, int], decode.Fixed], key: int, version: int) -> tuple[int | None, ...]:
