@@ -77,7 +77,7 @@ class LargeAnswers:
 
         Of a few the kernel may have taken the whole answer: a receive buffer grows to many MiB while somebody reads.
         """
-        return len(self.sockets) == count and len(select.select([], self.sockets, [], 0)[1]) <= count // 20
+        return len(self.sockets) == count and len(select.select([], self.sockets, [], 0)[1]) <= max(1, count // 20)
 
 
 def stuck_clients(proxy: LiveProxy, count: int, mebibytes: int) -> list[Client]:
