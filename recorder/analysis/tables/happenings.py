@@ -1,4 +1,4 @@
-"""Sessions, connections and gaps: what happened besides frames, of the capture's events alone."""
+"""Sessions, connections and gaps, made of the capture's events alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recorder.capture.outcome import DIED, ENDED
 _SESSION = Declared(c.SESSION, "string", "the capture's session: one run of a proxy, or of one of its workers")
 _CLUSTER = Declared(c.CLUSTER, "string", "the cluster's name in the settings")
 _CONNECTION = Declared(c.CONNECTION, "bigint", "number within the session")
-# the JSON of `opened`, `closed` and `gap`
+# the JSON details of the events `opened`, `closed` and `gap`
 _OPENED = "struct<client: string, listener: string, upstream: string, node: int, tls: boolean, dialect: string>"
 _CLOSED = "struct<open: bigint>"
 _GAP = "struct<connections: bigint, until_mono_ns: bigint>"
