@@ -1,6 +1,6 @@
 """Rules on clients and their connections.
 
-Clients that take a new number with each producer or thread (`producer-17`) are one family here: `producer-*`.
+Client ids that differ only in the number at their end (`producer-17`) are one family: `producer-*`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
 from recorder.capture import frames as c
 
 SHORT_LIFE_S = 60
-# topics that are not there yet, or without a leader: asking again is what a client should do
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: the client should ask for Metadata again
 _ASK_AGAIN = (3, 5, 6)
 _ASKS_AGAIN_WITHIN_S = 10
 # new producers for each Produce request
 _NEW_PRODUCERS = 0.5
-# the assignors of Kafka's own consumers: others may hold what a broker can't do
+# The assignors of Kafka's own consumers. A broker may be unable to replace others.
 _ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _CONNECTION = [c.SESSION, c.CONNECTION]
 
 
 def churn(tables: Tables) -> DataFrame:
-    """How many connections a second of a family of clients were closed within a minute."""
+    """How many connections a second of a family of clients were closed within a minute. Client ids that differ only in
+    the number at their end are a family.
+    """
     life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
     brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
     found = counted(brief, [FAMILY], at="opened_at", more={"_median": F.median("_life")})
@@ -40,11 +42,13 @@ def churn(tables: Tables) -> DataFrame:
 
 
 def metadata_storm(tables: Tables) -> DataFrame:
-    """How often a second a client asks for Metadata on one connection, though nothing that it was told calls for it."""
+    """How often a second a client asks for Metadata on one connection, though no error calls for it. In a large cluster
+    such answers are large.
+    """
     recent = Window.partitionBy(PEER).orderBy(F.unix_micros(c.AT)).rangeBetween(-_ASKS_AGAIN_WITHIN_S * 1_000_000, 0)
     has_reason = F.coalesce(has_any(t.ERROR_CODES, _ASK_AGAIN), F.lit(False)).cast("int")
     is_asked = F.col(c.API_KEY) == keys.METADATA
-    # all others would only be sorted
+    # sorting all other exchanges would be wasted
     every = tables.exchanges.filter(is_asked | (has_reason == 1)).withColumn("_reason", F.max(has_reason).over(recent))
     asked = inside(every).filter(is_asked & (F.col("_reason") == 0))
     found = counted(asked, [*_CONNECTION, PEER])
@@ -54,8 +58,9 @@ def metadata_storm(tables: Tables) -> DataFrame:
 
 
 def short_lived_producers(tables: Tables) -> DataFrame:
-    """How many producers a second a family of clients begins, where they hardly produce: by InitProducerId, or by the
-    connections on which they first produce."""
+    """How many producers a second a family of clients begins, where each sends at most two Produce requests. A producer
+    begins with InitProducerId, or with the first Produce request on a connection.
+    """
     every = tables.exchanges.filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.INIT_PRODUCER_ID))
     is_produce = F.col(c.API_KEY) == keys.PRODUCE
     own = Window.partitionBy(*_CONNECTION, c.API_KEY).orderBy(c.EXCHANGE)
@@ -73,7 +78,7 @@ def short_lived_producers(tables: Tables) -> DataFrame:
 
 
 def overcommits(tables: Tables) -> DataFrame:
-    """How many offset commits a second a member sends, where it fetches no more record batches than that."""
+    """How many offset commits a second a client sends, if it commits at least as often as it fetches a record batch."""
     commits = inside(tables.exchanges).filter(F.col(c.API_KEY) == keys.OFFSET_COMMIT)
     found = counted(commits, [PEER, HOST, c.CLIENT_ID])
     fetched = inside(tables.batches).filter(F.col(SIDE) == RESPONSE)
@@ -85,9 +90,10 @@ def overcommits(tables: Tables) -> DataFrame:
 
 def without_sessions(tables: Tables) -> DataFrame:
     """The share of a client's Fetches that ask for another fetch session, though the client asked for one before on the
-    same connection. Clients that do without are left out."""
+    same connection. Clients that never ask for one are left out.
+    """
     own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE)
-    # an epoch of -1 wants no session, and one of 0 a new one; others are those of a session
+    # epoch -1 asks for no session, and 0 for a new one; all others are within a session
     asked = tables.fetches.filter(F.col("fetch_epoch") >= 0).withColumn("_number", F.row_number().over(own))
     asks_again = inside(asked).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
     most = {"_most": F.max(F.when(F.col("_again"), F.col("partitions")))}
@@ -96,7 +102,9 @@ def without_sessions(tables: Tables) -> DataFrame:
 
 
 def cut_off(tables: Tables) -> DataFrame:
-    """Requests of a client in a version that newer brokers refuse, though it could do better."""
+    """Requests in a version that Kafka 4 refuses, though the client's broker offered a newer one, or was not asked.
+    After an upgrade of the brokers, these requests fail.
+    """
     cut = tables.clients.filter(F.col(FATE) == CUT)
     software = F.concat_ws(" ", "software", "software_version")
     worst = cut.groupBy(c.CLIENT_ID, HOST).agg(
@@ -117,7 +125,7 @@ def cut_off(tables: Tables) -> DataFrame:
 
 
 def unoffered_versions(tables: Tables) -> DataFrame:
-    """Requests in a version that the connection's broker had not offered."""
+    """Requests in a version that the connection's broker had not offered. Such a broker may refuse or misread them."""
     offered = tables.offers.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
         F.min("offered_from").alias("_from"), F.max("offered_to").alias("_to")
     )
@@ -129,8 +137,9 @@ def unoffered_versions(tables: Tables) -> DataFrame:
 
 
 def classic_groups(tables: Tables) -> DataFrame:
-    """How often the members of a group join by the classic protocol, all with Kafka's assignors, where the broker
-    offers the newer one. A group that is formed once costs nothing more: it is quiet."""
+    """How often a group's members join by the classic protocol, all with Kafka's own assignors, although the broker
+    offers the newer protocol. A group that is formed once, and stays, does not count.
+    """
     newer = tables.offers.filter(F.col("offered_key") == keys.CONSUMER_GROUP_HEARTBEAT).select(*_CONNECTION).distinct()
     known = F.size(F.array_except("protocols", F.array(*map(F.lit, _ASSIGNORS)))) == 0
     joins = inside(tables.joins).filter((F.col("protocol_type") == "consumer") & known)
@@ -140,7 +149,7 @@ def classic_groups(tables: Tables) -> DataFrame:
 
 
 def _floor() -> Column:
-    """The oldest version of the row's API in the release, in words."""
+    """The oldest version of the row's API in the release, as text."""
     floors = [part for key in apis.api_keys() if (known := versions_in(RELEASE, key)) for part in _named(key, known)]
     return F.coalesce(F.try_element_at(F.create_map(*floors), F.col(c.API)), F.lit("none"))
 

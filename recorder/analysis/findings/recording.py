@@ -1,4 +1,4 @@
-"""Rules on the capture itself: what it lacks."""
+"""A rule on the capture itself: the traffic that it lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recorder.capture import frames as c
 
 
 def gaps(tables: Tables) -> DataFrame:
-    """Stretches that were not recorded, or whose record is lost, by cause."""
+    """Stretches of traffic that were not recorded, or whose record is lost, by cause."""
     found = all_gaps(tables.captured).withColumn(WINDOW, F.lit(0))
     size = F.coalesce(c.BYTES, F.lit(0))
     cases = counted(found, [c.CAUSE], worst=size)

@@ -1,6 +1,6 @@
-"""All rules: what each asks, from where on it fires, what it says, and what to do.
+"""RULES: all rules, each with its question, threshold, sentence and advice.
 
-A rule stands here when it is whole: with its traps, and with tests in which it fires and in which it is quiet.
+A rule has tests in which it fires, and tests in which it stays quiet.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ RULES = (
         Severity.CRITICAL,
         1,
         Unit.COUNT,
-        "{subject} was in use when its login was renewed, and refused (cases: {measure})",
+        "{subject} failed to renew its login on a connection in use (cases: {measure})",
         "Check that the client's token or ticket lives longer than connections.max.reauth.ms, and is renewed in time.",
         _ONCE_IN_BODIES,
         (keys.SASL_AUTHENTICATE,),
