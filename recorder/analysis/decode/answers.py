@@ -30,7 +30,7 @@ _SMALL = 256
 _KEPT = 4096
 
 # dialect, api key, version, start of the frame's first masked span, whether the frame is cut
-_Told = tuple[str, int, int | None, int | None, bool]
+_FrameFacts = tuple[str, int, int | None, int | None, bool]
 
 # The columns of an answer's row in `frames` that its exchange needs.
 HEADS = (
@@ -104,10 +104,10 @@ def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def _found(frame: Frame, budget: Budget) -> ResponseErrors:
-    told = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
+    facts = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
     if _is_small(frame):
-        return _read_small(b"\0\0\0\0" + frame.data[4:], told)
-    return _read(frame.data, told, budget)
+        return _read_small(b"\0\0\0\0" + frame.data[4:], facts)
+    return _read(frame.data, facts, budget)
 
 
 def _codes_and_wait(found: ResponseErrors) -> tuple[list[int] | None, str | None]:
@@ -125,13 +125,13 @@ def _is_small(frame: Frame) -> bool:
 
 
 @lru_cache(_KEPT)
-def _read_small(data: bytes, told: _Told) -> ResponseErrors:
+def _read_small(data: bytes, facts: _FrameFacts) -> ResponseErrors:
     """`data`: the answer, with a correlation id of 0."""
-    return _read(data, told, Budget())
+    return _read(data, facts, Budget())
 
 
-def _read(data: bytes, told: _Told, budget: Budget) -> ResponseErrors:
-    dialect, api_key, api_version, masked_from, is_cut = told
+def _read(data: bytes, facts: _FrameFacts, budget: Budget) -> ResponseErrors:
+    dialect, api_key, api_version, masked_from, is_cut = facts
     return response_errors(
         data,
         dialect=dialect,

@@ -41,7 +41,7 @@ HEADER = (
 )
 
 
-Row = Callable[[Place, Batch], tuple[Any, ...]]
+MakeRow = Callable[[Place, Batch], tuple[Any, ...]]
 
 
 def holders(frame: Frame, budget: Budget) -> list[Place]:
@@ -54,11 +54,11 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     return read_as(lambda _, batch: header_row(batch), HEADER, frame, budget)
 
 
-def read_as(row: Row, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The batches in a frame, a row each: `row` makes the values of `columns`. Errors: Unreadable."""
+def read_as(make_row: MakeRow, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame, a row each: `make_row` makes the values of `columns`. Errors: Unreadable."""
     for place in holders(frame, budget):
         found, error = place.batches
-        yield Group(place.named, [row(place, batch) for batch in found])
+        yield Group(place.named, [make_row(place, batch) for batch in found])
         if error:
             yield Group(place.named, [(None,) * len(columns)], why(error, frame))
 

@@ -107,7 +107,7 @@ class Event:
 
 
 @dataclass(slots=True)
-class _Told:
+class _EventHeaders:
     """What a record's headers say of an event. `names`: all attributes, even those whose values can't be read."""
 
     content_name: str = _CONTENT_TYPE
@@ -141,7 +141,7 @@ def event_in(record: Record) -> Event | None:
     # nearly all records return here
     if not headers and (value is None or _MARK not in value):
         return None
-    told = _told(record)
+    told = _read_headers(record)
     media_type = told.content_type.lower()
     if media_type.startswith(_BATCH):
         return Event(Mode.BATCH, broken={Clause.MODES: f"content-type {told.content_type}"})
@@ -157,8 +157,8 @@ def event_in(record: Record) -> Event | None:
     return _structured(value, told, "json" if not media_type else None, members)
 
 
-def _told(record: Record) -> _Told:
-    told = _Told()
+def _read_headers(record: Record) -> _EventHeaders:
+    told = _EventHeaders()
     for name, value in record.headers:
         lower = name.lower()
         if lower == _CONTENT_TYPE:
@@ -168,7 +168,7 @@ def _told(record: Record) -> _Told:
     return told
 
 
-def _add(told: _Told, name: str, attribute: str, value: bytes | None) -> None:
+def _add(told: _EventHeaders, name: str, attribute: str, value: bytes | None) -> None:
     if attribute in (_DATA, _DATA_BASE64):
         _breaks(told.broken, Clause.DATA_IS_VALUE, f"header {name}")
         return
@@ -184,7 +184,7 @@ def _add(told: _Told, name: str, attribute: str, value: bytes | None) -> None:
         told.attributes[attribute] = text
 
 
-def _text(told: _Told, name: str, value: bytes | None) -> str | None:
+def _text(told: _EventHeaders, name: str, value: bytes | None) -> str | None:
     try:
         if value is not None:
             return value.decode()
@@ -206,7 +206,7 @@ def _msgspec() -> Any:
     return msgspec
 
 
-def _binary(value: bytes | None, told: _Told) -> Event:
+def _binary(value: bytes | None, told: _EventHeaders) -> Event:
     missing = [name for name in MANDATORY if name not in told.names]
     size = None if value is None else len(value)
     event = Event(Mode.INCOMPLETE if missing else Mode.BINARY, None, told.attributes, size, value is None, told.broken)
@@ -236,7 +236,9 @@ def _form(media_type: str) -> str | None:
     return suffix[1:] if suffix.startswith("+") and len(suffix) > 1 else None
 
 
-def _structured(value: bytes | None, told: _Told, form: str | None, members: Mapping[str, Raw] | None = None) -> Event:
+def _structured(
+    value: bytes | None, told: _EventHeaders, form: str | None, members: Mapping[str, Raw] | None = None
+) -> Event:
     event = Event(Mode.STRUCTURED, form, broken=told.broken)
     if form is None:
         _breaks(event.broken, Clause.MEDIA_TYPE, f"content-type {told.content_type}")
@@ -280,13 +282,13 @@ def _value(raw: Raw) -> Any:
 
     No attribute is an array or object, and parsed they take twenty times their bytes.
     """
-    standing = bytes(raw)
-    if standing.startswith((b"[", b"{")):
-        return standing
+    raw_json = bytes(raw)
+    if raw_json.startswith((b"[", b"{")):
+        return raw_json
     try:
         return _msgspec().json.decode(raw)
     except _NO_JSON:
-        return standing
+        return raw_json
 
 
 def _read_attribute(event: Event, name: str, value: Any) -> None:
@@ -327,7 +329,7 @@ def _unpacked(event: Event, packed: Any) -> int | None:
         return None
 
 
-def _compare(event: Event, told: _Told) -> None:
+def _compare(event: Event, told: _EventHeaders) -> None:
     """Compares the attributes with the ce_ headers. If no attribute could be read, takes those of the headers."""
     if not event.attributes:
         event.attributes = told.attributes

@@ -221,5 +221,9 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [*_READERS[frame.side, frame.api_key](opened(frame, budget))])
 
 
-BEATS = Decoder("beats", "a member's heartbeat", (Asked(REQUEST, HEARTBEATS),), (), COLUMNS, read)
-NEWS = Decoder("news", "news for a member", (Asked(RESPONSE, HEARTBEATS),), (), COLUMNS, read)
+HEARTBEAT_REQUESTS = Decoder(
+    "heartbeat_requests", "a member's heartbeat", (Asked(REQUEST, HEARTBEATS),), (), COLUMNS, read
+)
+HEARTBEAT_ANSWERS = Decoder(
+    "heartbeat_answers", "an answer to a heartbeat with news", (Asked(RESPONSE, HEARTBEATS),), (), COLUMNS, read
+)

@@ -122,15 +122,15 @@ def _fates(frame: Frame, place: Place, found: Sequence[Batch]) -> list[str | Non
         return [None] * len(found)
     if frame.side != RESPONSE:
         return [Transaction.UNKNOWN.value if batch.transactional else None for batch in found]
-    gone = place.values.get("aborted_transactions")
-    if gone is None:
+    listed = place.values.get("aborted_transactions")
+    if listed is None:
         return _by_markers(place, found)
-    return _by_list(place.records, found, gone)
+    return _by_list(found, listed)
 
 
-def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, int]]) -> list[str | None]:
+def _by_list(found: Sequence[Batch], listed: Sequence[Mapping[str, int]]) -> list[str | None]:
     """As a consumer does: a listed producer's records are aborted from the first offset on, up to its marker."""
-    begun = sorted(((one["first_offset"], one["producer_id"]) for one in gone), reverse=True)
+    begun = sorted(((one["first_offset"], one["producer_id"]) for one in listed), reverse=True)
     aborted: set[int] = set()
     fates: list[str | None] = []
     for batch in found:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, said, shares
+from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, rule_rows, shares
 from recorder.analysis.findings.rows import CASES, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.errors import FLOW
@@ -37,7 +37,7 @@ _CONNECTION = [c.SESSION, c.CONNECTION]
 Find = Callable[[Tables], DataFrame]
 
 
-def failed(*, retriable: bool) -> Find:
+def error_share(*, retriable: bool) -> Find:
     """Makes a rule's function: the share of an API's answers that hold an error, either retriable or not."""
 
     def find(tables: Tables) -> DataFrame:
@@ -50,12 +50,12 @@ def failed(*, retriable: bool) -> Find:
         wrong = inside(_beyond_flow(tables)).filter(F.col(t.RETRIABLE) == retriable)
         cases = counted(wrong, [c.API, t.ERROR]).join(F.broadcast(answers), [c.API, WINDOW])
         subject = F.concat_ws(": ", c.API, t.ERROR)
-        return said(shares(cases.withColumn(OF, F.col("_answers"))), subject, {"api": c.API, "error": t.ERROR})
+        return rule_rows(shares(cases.withColumn(OF, F.col("_answers"))), subject, {"api": c.API, "error": t.ERROR})
 
     return find
 
 
-def told(codes: Sequence[int]) -> Find:
+def error_rate(codes: Sequence[int]) -> Find:
     """Makes a rule's function: how often a second a client gets one of these error codes."""
 
     def find(tables: Tables) -> DataFrame:
@@ -65,7 +65,7 @@ def told(codes: Sequence[int]) -> Find:
         wrong = inside(_settled(tables.errors)).filter(F.col(t.ERROR_CODE).isin(*codes))
         cases = counted(wrong, [PEER, t.ERROR, c.API])
         subject = F.concat(PEER, F.lit(": "), c.API)
-        return said(rates(cases, tables.windows), subject, {"client": PEER, "error": t.ERROR, "api": c.API})
+        return rule_rows(rates(cases, tables.windows), subject, {"client": PEER, "error": t.ERROR, "api": c.API})
 
     return find
 
@@ -75,7 +75,7 @@ def stale_commits(tables: Tables) -> DataFrame:
     lost, and the records since the last good one are read again.
     """
     commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_read())
-    return said(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
+    return rule_rows(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
 
 
 def unanswered(tables: Tables) -> DataFrame:
@@ -90,7 +90,7 @@ def unanswered(tables: Tables) -> DataFrame:
     is_case = (F.col(t.OUTCOME) == Outcome.UNANSWERED.value) | F.coalesce("_too_late", F.lit(False))
     why = {c.CAUSE: F.mode(F.when(is_case, F.col(c.CAUSE)))}
     found = counted(with_cause, [c.API, c.NODE], is_case, more=why)
-    return said(shares(found), at_node(), {"cause": c.CAUSE})
+    return rule_rows(shares(found), at_node(), {"cause": c.CAUSE})
 
 
 def throttled(tables: Tables) -> DataFrame:
@@ -99,7 +99,7 @@ def throttled(tables: Tables) -> DataFrame:
     waited = F.col(t.THROTTLE_MS)
     found = counted(told, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
     wait = F.concat(F.col("_longest").cast("string"), F.lit(" ms"))
-    return said(shares(found), PEER, {"longest": wait})
+    return rule_rows(shares(found), PEER, {"longest": wait})
 
 
 def login_breaks(tables: Tables) -> DataFrame:
@@ -114,7 +114,7 @@ def login_breaks(tables: Tables) -> DataFrame:
     used = tables.exchanges.join(with_logins, _CONNECTION, "left_semi").withColumn("_used", F.max(is_use).over(own))
     logins = used.filter(is_login & (F.col("_used") == 1) & _is_read())
     cases = counted(logins, [PEER], F.size(t.ERROR_CODES) > 0)
-    return said(cases.withColumn("measure", F.col(CASES)), PEER)
+    return rule_rows(cases.withColumn("measure", F.col(CASES)), PEER)
 
 
 def _is_read() -> Column:

@@ -14,7 +14,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, counted, evidence, inside, said
+from recorder.analysis.findings.counting import Words, counted, evidence, inside, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.exchanges import both_sizes
@@ -47,7 +47,7 @@ def under_replicated(tables: Tables) -> DataFrame:
         first.alias(EVIDENCE),
     )
     own = {OF: F.lit(None), MEASURE: F.col(CASES), FROM_NS: window_ns, TO_NS: window_ns + tables.windows.length_ns}
-    return said(rows.withColumns(own), "_missing", {"example": "_example"})
+    return rule_rows(rows.withColumns(own), "_missing", {"example": "_example"})
 
 
 def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
@@ -78,7 +78,7 @@ def uneven_nodes(tables: Tables) -> DataFrame:
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"part": part, "nodes": "_nodes", "node": c.NODE}
     subject = F.concat(F.lit("node "), c.NODE)
-    return said(both.withColumns({MEASURE: times, OF: F.lit(None)}), subject, words)
+    return rule_rows(both.withColumns({MEASURE: times, OF: F.lit(None)}), subject, words)
 
 
 def expired(tables: Tables) -> DataFrame:
@@ -126,4 +126,4 @@ def _lost(found: DataFrame, who: Column) -> DataFrame:
     of_whom = found.withColumns({"_who": who, WINDOW: F.lit(0)})
     cases = counted(of_whom, ["_who", "topic"], more={"_how": F.min_by("_how", c.AT)})
     told = cases.withColumn(MEASURE, F.col(CASES))
-    return said(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})
+    return rule_rows(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})

@@ -86,7 +86,7 @@ def rates(found: DataFrame, windows: Windows) -> DataFrame:
     return found.withColumns({MEASURE: F.col(CASES) / windows.seconds, OF: F.lit(None).cast("bigint")})
 
 
-def said(found: DataFrame, subject: Column | str, words: Words | None = None) -> DataFrame:
+def rule_rows(found: DataFrame, subject: Column | str, words: Words | None = None) -> DataFrame:
     """The columns of ROWS, with `subject`, and with `words` for the rule's sentence."""
     pairs = [part for name, word in (words or {}).items() for part in (F.lit(name), _text(word))]
     shown = F.create_map(*pairs) if pairs else F.create_map().cast(ROWS[WORDS])
@@ -104,7 +104,7 @@ def has_any(codes: Column | str, wanted: Sequence[int]) -> Column:
     return F.arrays_overlap(codes, F.array(*map(F.lit, wanted)).cast("array<smallint>"))
 
 
-def beside(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str = "inner") -> DataFrame:
+def null_safe_join(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str = "inner") -> DataFrame:
     """Joins the left rows with few right ones that have the same keys. Nulls are equal to each other."""
     renamed = {name: f"_right_{name}" for name in keys}
     same = reduce(and_, (F.col(name).eqNullSafe(F.col(other)) for name, other in renamed.items()))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode import group_rows as g
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, beside, evidence, said
+from recorder.analysis.findings.counting import Words, evidence, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.findings.windows import LONG
@@ -42,7 +42,7 @@ def rebalances(tables: Tables) -> DataFrame:
     peak = F.greatest(F.max(F.size("members")).over(near), F.lit(1))
     causes = F.array_join(F.array_sort(F.collect_set(F.when(is_bad | is_join, F.col(c.CAUSE))).over(near)), ", ")
     found = numbered.withColumns({MEASURE: F.greatest(bad, joins / peak), "_causes": causes, CASES: F.lit(1)})
-    return said(_at(found.filter(is_bad | is_join), "from_at"), "group_id", {"causes": "_causes"})
+    return rule_rows(_at(found.filter(is_bad | is_join), "from_at"), "group_id", {"causes": "_causes"})
 
 
 def silent_leaves(tables: Tables) -> DataFrame:
@@ -59,7 +59,7 @@ def silent_leaves(tables: Tables) -> DataFrame:
     closed = tables.connections.select(c.SESSION, c.CONNECTION, "closed_at", number)
     ended = lost.join(last, [*_GROUP, "who"]).join(closed, [c.SESSION, c.CONNECTION])
     gone = ended.filter(F.col("closed_at") <= F.col("from_at"))
-    return said(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
+    return rule_rows(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
 
 
 def stalled(*, has_members: bool) -> Find:
@@ -111,7 +111,8 @@ def _of_lag(found: DataFrame, tables: Tables, words: Words) -> DataFrame:
     end_ns = ns(WINDOW_END)
     times = {FROM_NS: end_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
     subject = F.concat("group_id", F.lit(" on "), F.col("topic"))
-    return said(beside(found, last, _TOPIC, "left").withColumns(times), subject, {"group": "group_id", **words})
+    with_evidence = null_safe_join(found, last, _TOPIC, "left").withColumns(times)
+    return rule_rows(with_evidence, subject, {"group": "group_id", **words})
 
 
 def _with_members(found: DataFrame, tables: Tables) -> DataFrame:
@@ -129,7 +130,7 @@ def _with_members(found: DataFrame, tables: Tables) -> DataFrame:
         return (life["first"] <= now) & ~has_left & is_heard
 
     there = F.coalesce(F.exists("_lives", is_there), F.lit(False))
-    return beside(found, every, _GROUP, "left").withColumn("_has_members", there).drop("_lives")
+    return null_safe_join(found, every, _GROUP, "left").withColumn("_has_members", there).drop("_lives")
 
 
 def _at(found: DataFrame, at: str) -> DataFrame:

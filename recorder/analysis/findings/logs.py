@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE, UNREAD
-from recorder.analysis.findings.counting import Words, counted, inside, said
+from recorder.analysis.findings.counting import Words, counted, inside, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import CLUSTER_ID, PEER, Tables
 from recorder.capture import frames as c
@@ -34,7 +34,7 @@ def duplicates(tables: Tables) -> DataFrame:
     data = tables.batches.filter(~F.col("is_control"))
     twice = _twice_with_id(data).unionByName(_twice_without_id(data, tables))
     cases = counted(twice.withColumn(WINDOW, F.lit(0)), ["topic"])
-    return said(cases.withColumn(MEASURE, F.col(CASES)), "topic")
+    return rule_rows(cases.withColumn(MEASURE, F.col(CASES)), "topic")
 
 
 def _first() -> Column:
@@ -93,7 +93,7 @@ def sequence_gaps(tables: Tables) -> DataFrame:
         worst=F.col("_missing"),
     )
     words: Words = {"client": PEER, "topic": "topic"}
-    return said(cases.withColumn(MEASURE, F.col(CASES)), F.concat(PEER, F.lit(" to "), "topic"), words)
+    return rule_rows(cases.withColumn(MEASURE, F.col(CASES)), F.concat(PEER, F.lit(" to "), "topic"), words)
 
 
 def _refused(tables: Tables) -> DataFrame:
@@ -121,7 +121,7 @@ def bad_crcs(tables: Tables) -> DataFrame:
     cases = counted(wrong, ["topic", SIDE])
     side = F.when(F.col(SIDE) == REQUEST, _SIDES[REQUEST]).otherwise(_SIDES[RESPONSE])
     subject = F.concat_ws(" ", side, "topic")
-    return said(cases.withColumn(MEASURE, F.col(CASES)), subject, {"topic": "topic", "side": side})
+    return rule_rows(cases.withColumn(MEASURE, F.col(CASES)), subject, {"topic": "topic", "side": side})
 
 
 def re_reads(tables: Tables) -> DataFrame:
@@ -134,7 +134,7 @@ def re_reads(tables: Tables) -> DataFrame:
     again = read.withColumn("_again", F.coalesce(F.col("last_offset") <= highest, F.lit(False)))
     of_bytes = F.sum(F.when(F.col("_again"), F.col("bytes"))) / F.sum("bytes")
     found = counted(inside(again), [PEER, "topic"], F.col("_again"), more={MEASURE: of_bytes})
-    return said(found, F.concat(PEER, F.lit(" of "), "topic"), {"client": PEER, "topic": "topic"})
+    return rule_rows(found, F.concat(PEER, F.lit(" of "), "topic"), {"client": PEER, "topic": "topic"})
 
 
 def clocks_ahead(tables: Tables) -> DataFrame:
@@ -145,4 +145,4 @@ def clocks_ahead(tables: Tables) -> DataFrame:
     timed = sent.withColumn("_ahead", ahead)
     usual = {MEASURE: F.median("_ahead")}
     cases = counted(timed, [PEER], F.col("_ahead") > 0, worst=F.col("_ahead"), more=usual)
-    return said(cases.withColumn(OF, F.lit(None)), PEER)
+    return rule_rows(cases.withColumn(OF, F.lit(None)), PEER)

@@ -14,7 +14,17 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, beside, counted, evidence, has_any, inside, rates, said, shares
+from recorder.analysis.findings.counting import (
+    Words,
+    counted,
+    evidence,
+    has_any,
+    inside,
+    null_safe_join,
+    rates,
+    rule_rows,
+    shares,
+)
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
@@ -38,7 +48,7 @@ def churn(tables: Tables) -> DataFrame:
     life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
     brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
     found = counted(brief, [FAMILY], at="opened_at", more={"_median": F.median("_life")})
-    return said(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
+    return rule_rows(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
 
 
 def metadata_storm(tables: Tables) -> DataFrame:
@@ -54,7 +64,7 @@ def metadata_storm(tables: Tables) -> DataFrame:
     found = counted(asked, [*_CONNECTION, PEER])
     busiest = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), *_CONNECTION)
     one = found.withColumn("_rank", F.row_number().over(busiest)).filter(F.col("_rank") == 1)
-    return said(rates(one, tables.windows), PEER)
+    return rule_rows(rates(one, tables.windows), PEER)
 
 
 def short_lived_producers(tables: Tables) -> DataFrame:
@@ -74,7 +84,7 @@ def short_lived_producers(tables: Tables) -> DataFrame:
         F.min_by(evidence(found, ns(c.AT)), F.col(c.AT)).alias(EVIDENCE),
     )
     cases = summed.filter((F.col("_produced") > 0) & (F.col(CASES) >= _NEW_PRODUCERS * F.col("_produced")))
-    return said(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
+    return rule_rows(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
 
 
 def overcommits(tables: Tables) -> DataFrame:
@@ -83,9 +93,9 @@ def overcommits(tables: Tables) -> DataFrame:
     found = counted(commits, [PEER, HOST, c.CLIENT_ID])
     fetched = inside(tables.batches).filter(F.col(SIDE) == RESPONSE)
     batches = fetched.groupBy(HOST, c.CLIENT_ID, WINDOW).agg(F.count("*").alias("_batches"))
-    both = beside(found, batches, [HOST, c.CLIENT_ID, WINDOW], "left")
+    both = null_safe_join(found, batches, [HOST, c.CLIENT_ID, WINDOW], "left")
     many = both.filter(F.col(CASES) >= F.coalesce("_batches", F.lit(0)))
-    return said(rates(many, tables.windows), PEER, {"batches": F.coalesce("_batches", F.lit(0))})
+    return rule_rows(rates(many, tables.windows), PEER, {"batches": F.coalesce("_batches", F.lit(0))})
 
 
 def without_sessions(tables: Tables) -> DataFrame:
@@ -98,7 +108,7 @@ def without_sessions(tables: Tables) -> DataFrame:
     asks_again = inside(asked).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
     most = {"_most": F.max(F.when(F.col("_again"), F.col("partitions")))}
     found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"), more=most)
-    return said(shares(found), PEER, {"partitions": "_most"})
+    return rule_rows(shares(found), PEER, {"partitions": "_most"})
 
 
 def cut_off(tables: Tables) -> DataFrame:
@@ -112,7 +122,7 @@ def cut_off(tables: Tables) -> DataFrame:
         F.max_by(F.struct(c.API, c.API_VERSION), t.REQUESTS).alias("_used"),
     )
     is_used = [F.col(name) == F.col("_used")[name] for name in (c.API, c.API_VERSION)]
-    used = beside(tables.exchanges, worst, [HOST, c.CLIENT_ID]).filter(is_used[0] & is_used[1])
+    used = null_safe_join(tables.exchanges, worst, [HOST, c.CLIENT_ID]).filter(is_used[0] & is_used[1])
     found = counted(used.withColumn(WINDOW, F.lit(0)), [PEER, "_software", c.API, c.API_VERSION])
     words: Words = {
         "software": F.coalesce("_software", PEER),
@@ -121,7 +131,7 @@ def cut_off(tables: Tables) -> DataFrame:
         "floor": _floor(),
         "release": F.lit(RELEASE),
     }
-    return said(found.withColumn(MEASURE, F.col(CASES)), PEER, words)
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), PEER, words)
 
 
 def unoffered_versions(tables: Tables) -> DataFrame:
@@ -133,7 +143,8 @@ def unoffered_versions(tables: Tables) -> DataFrame:
     is_outside = ~F.col(c.API_VERSION).between(F.col("_from"), F.col("_to"))
     found = counted(asked.join(offered, [*_CONNECTION, c.API_KEY]).filter(is_outside), [PEER, c.API, c.API_VERSION])
     subject = F.concat(PEER, F.lit(": "), c.API, F.lit(" v"), c.API_VERSION)
-    return said(found.withColumn(MEASURE, F.col(CASES)), subject, {"client": PEER, "api": c.API, "v": c.API_VERSION})
+    words: Words = {"client": PEER, "api": c.API, "v": c.API_VERSION}
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), subject, words)
 
 
 def classic_groups(tables: Tables) -> DataFrame:
@@ -145,7 +156,7 @@ def classic_groups(tables: Tables) -> DataFrame:
     joins = inside(tables.joins).filter((F.col("protocol_type") == "consumer") & known)
     found = counted(joins.join(newer, _CONNECTION, "left_semi"), ["group_id"])
     alone = found.withColumns({MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")})
-    return said(alone, "group_id")
+    return rule_rows(alone, "group_id")
 
 
 def _floor() -> Column:

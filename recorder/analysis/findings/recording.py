@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from recorder.analysis.findings.counting import counted, said
+from recorder.analysis.findings.counting import counted, rule_rows
 from recorder.analysis.findings.rows import MEASURE, WINDOW
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.tables.happenings import gaps as all_gaps
@@ -19,4 +19,4 @@ def gaps(tables: Tables) -> DataFrame:
     cases = counted(found, [c.CAUSE], worst=size)
     known = found.groupBy(c.CAUSE).agg(F.sum(size).alias("_bytes"))
     words = {"bytes": F.col("_bytes")}
-    return said(cases.join(F.broadcast(known), [c.CAUSE]).withColumn(MEASURE, F.col("cases")), c.CAUSE, words)
+    return rule_rows(cases.join(F.broadcast(known), [c.CAUSE]).withColumn(MEASURE, F.col("cases")), c.CAUSE, words)

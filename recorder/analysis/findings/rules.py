@@ -59,7 +59,7 @@ RULES = (
     Rule(
         "errors",
         "Which errors remain when a client tries again?",
-        answers.failed(retriable=False),
+        answers.error_share(retriable=False),
         Severity.CRITICAL,
         0.001,
         Unit.SHARE,
@@ -70,7 +70,7 @@ RULES = (
     Rule(
         "retriable_errors",
         "Which errors make clients try again?",
-        answers.failed(retriable=True),
+        answers.error_share(retriable=True),
         Severity.WARNING,
         0.01,
         Unit.SHARE,
@@ -92,7 +92,7 @@ RULES = (
     Rule(
         "denied",
         "Which clients lack a permission?",
-        answers.told(answers.DENIED),
+        answers.error_rate(answers.DENIED),
         Severity.CRITICAL,
         1,
         Unit.PER_SECOND,
@@ -103,7 +103,7 @@ RULES = (
     Rule(
         "unknown_topic",
         "Which clients ask for topics that do not exist?",
-        answers.told((3,)),
+        answers.error_rate((3,)),
         Severity.WARNING,
         1,
         Unit.PER_SECOND,
@@ -114,7 +114,7 @@ RULES = (
     Rule(
         "coordinator_moves",
         "Which clients keep asking the wrong coordinator?",
-        answers.told((16,)),
+        answers.error_rate((16,)),
         Severity.WARNING,
         0.3,
         Unit.PER_SECOND,

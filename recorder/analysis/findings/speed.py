@@ -12,7 +12,7 @@ from proxy.wire.keys import FETCH
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.expressions import percentile
-from recorder.analysis.findings.counting import at_node, counted, inside, said, shares, tallied
+from recorder.analysis.findings.counting import at_node, counted, inside, rule_rows, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.capture import frames as c
@@ -39,7 +39,7 @@ def slow(tables: Tables) -> DataFrame:
     found = _with_others(usual).filter(F.col(CASES) > 0).withColumn(_USUAL, F.least(_USUAL, _OTHERS))
     times = F.when(F.col(_P99) >= SLOW_MS, F.col(_P99) / F.col(_USUAL)).otherwise(0.0)
     words = {"p99": _shown(_P99), "usual": _shown(_USUAL)}
-    return said(found.withColumn(MEASURE, times), at_node(), words)
+    return rule_rows(found.withColumn(MEASURE, times), at_node(), words)
 
 
 def empty_fetches(tables: Tables) -> DataFrame:
@@ -54,7 +54,7 @@ def empty_fetches(tables: Tables) -> DataFrame:
     worst = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), c.SESSION, c.CONNECTION)
     one = shares(many).withColumn("_rank", F.row_number().over(worst)).filter(F.col("_rank") == 1)
     rate = F.round(F.col(CASES) / tables.windows.seconds).cast("bigint")
-    return said(one, PEER, {"rate": rate})
+    return rule_rows(one, PEER, {"rate": rate})
 
 
 def slow_consumers(tables: Tables) -> DataFrame:
@@ -77,7 +77,7 @@ def slow_consumers(tables: Tables) -> DataFrame:
         more={"_longest": F.max("_lingers")},
     )
     many = found.filter(F.col(CASES) >= MIN_SLOW_ANSWERS)
-    return said(shares(many), PEER, {"longest": F.concat(F.round("_longest", 1).cast("string"), F.lit(" s"))})
+    return rule_rows(shares(many), PEER, {"longest": F.concat(F.round("_longest", 1).cast("string"), F.lit(" s"))})
 
 
 def _work(tables: Tables) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.metadata import METADATA_TOLD
 from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.findings.counting import Words, counted, said
+from recorder.analysis.findings.counting import Words, counted, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE
 from recorder.analysis.findings.tables import PEER, Tables, with_peers
 from recorder.analysis.tables.clients import HOST
@@ -61,7 +61,7 @@ def stale_leaders(tables: Tables) -> DataFrame:
         "partition": "partition",
     }
     subject = F.concat(PEER, F.lit(": "), "topic", F.lit(" "), F.col("partition").cast("string"))
-    return said(found.withColumn(MEASURE, F.col(CASES)), subject, words)
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), subject, words)
 
 
 def _is_astray() -> Column:

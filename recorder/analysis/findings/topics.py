@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.findings.counting import Words, counted, inside, rates, said, shares, tallied
+from recorder.analysis.findings.counting import Words, counted, inside, rates, rule_rows, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 
@@ -47,7 +47,7 @@ def hot_partitions(tables: Tables) -> DataFrame:
     subject = F.concat("topic", F.lit(" "), F.col("partition").cast("string"))
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_topic")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"topic": "topic", "partition": "partition", "part": part, "partitions": "partitions"}
-    return said(busy.withColumn(MEASURE, skew), subject, words)
+    return rule_rows(busy.withColumn(MEASURE, skew), subject, words)
 
 
 def small_batches(tables: Tables) -> DataFrame:
@@ -57,7 +57,7 @@ def small_batches(tables: Tables) -> DataFrame:
     batches = inside(tables.batches).filter(F.col(SIDE) == REQUEST)
     cases = counted(batches, [PEER, "topic"], more={"_median": F.median("bytes").cast("int")})
     found = cases.filter(F.col("_median") < SMALL_BATCH)
-    return said(rates(found, tables.windows), _to_topic(), {"client": PEER, "topic": "topic", "size": "_median"})
+    return rule_rows(rates(found, tables.windows), _to_topic(), {"client": PEER, "topic": "topic", "size": "_median"})
 
 
 def uncompressed(tables: Tables) -> DataFrame:
@@ -77,7 +77,7 @@ def uncompressed(tables: Tables) -> DataFrame:
     is_much = (F.col("_part") >= MIN_PLAIN) & (F.col("_plain") >= MIN_PLAIN_BYTES_A_SECOND * tables.windows.seconds)
     much = sizes.withColumn("_part", part).filter(is_much)
     shown = F.concat(F.round(100 * F.col("_part")).cast("int").cast("string"), F.lit(" %"))
-    return said(much.withColumn(OF, F.lit(None)), "topic", {"part": shown})
+    return rule_rows(much.withColumn(OF, F.lit(None)), "topic", {"part": shown})
 
 
 def unsafe(tables: Tables) -> DataFrame:
@@ -88,7 +88,7 @@ def unsafe(tables: Tables) -> DataFrame:
     fewest = {"_fewest": F.min("_acks"), "_usual": F.max("_usual")}
     found = counted(both, [PEER, "topic"], F.col("_acks") < F.col("_usual"), more=fewest)
     words: Words = {"client": PEER, "topic": "topic", "acks": _acks("_fewest"), "usual": _acks("_usual")}
-    return said(shares(found), _to_topic(), words)
+    return rule_rows(shares(found), _to_topic(), words)
 
 
 def large(tables: Tables) -> DataFrame:
@@ -97,7 +97,7 @@ def large(tables: Tables) -> DataFrame:
     """
     one = (F.col(SIDE) == REQUEST) & (F.col("records") == 1) & (F.col("bytes") >= LARGE_RECORD)
     found = counted(tables.batches.filter(one), [PEER, "topic"], worst=F.col("bytes"))
-    return said(found.withColumn(MEASURE, F.col(CASES)), _to_topic(), {"client": PEER, "topic": "topic"})
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), _to_topic(), {"client": PEER, "topic": "topic"})
 
 
 def _to_topic() -> Column:

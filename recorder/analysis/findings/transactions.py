@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import counted, said
+from recorder.analysis.findings.counting import counted, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE, WINDOW
 from recorder.analysis.findings.tables import CLUSTER_ID, PEER, Tables
 from recorder.analysis.tables.transactions import ABORTED, BY_MARKER
@@ -38,7 +38,7 @@ def open_transactions(tables: Tables) -> DataFrame:
     worst = found.withColumn("_longest", F.max("_idle").over(of_owner)).filter(F.col("_idle") == F.col("_longest"))
     cases = counted(worst, [*_OWNER, "_longest"], at="begun_at")
     subject = F.concat("transactional_id", F.lit(" of "), PEER)
-    return said(cases.withColumn(MEASURE, F.col("_longest")), subject)
+    return rule_rows(cases.withColumn(MEASURE, F.col("_longest")), subject)
 
 
 def fenced(tables: Tables) -> DataFrame:
@@ -49,4 +49,4 @@ def fenced(tables: Tables) -> DataFrame:
     cases = counted(wrong, [PEER, t.ERROR, c.API])
     subject = F.concat(PEER, F.lit(": "), c.API)
     words = {"client": PEER, "error": t.ERROR, "api": c.API}
-    return said(cases.withColumn(MEASURE, F.col(CASES)), subject, words)
+    return rule_rows(cases.withColumn(MEASURE, F.col(CASES)), subject, words)

@@ -44,7 +44,7 @@ def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFr
     decoder = decode.answers(None if wanted is None else frozenset({*wanted, *_TO_TELL_A_WAIT}))
     by_python, is_by_python = opened_rows(captured, decoder)
     unread_wait = F.coalesce(t.WAIT, _unread_wait())
-    by_spark = _by_spark(told(captured.chosen).filter(~is_by_python), captured.largest)
+    by_spark = _by_spark(answer_frames(captured.chosen).filter(~is_by_python), captured.largest)
     found = by_python.withColumn(t.WAIT, unread_wait).unionByName(by_spark.select(*decoder.table.names))
     return found if wanted is None else found.select(*(name for name in decoder.table.names if name in wanted))
 
@@ -52,10 +52,10 @@ def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFr
 def heads(captured: Captured) -> DataFrame:
     """One row an answer, without reading bodies: the columns of HEADS, and WAIT: "includes_wait" for a long poll."""
     names = [column.name for column in decode.HEADS]
-    return told(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
+    return answer_frames(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
 
 
-def told(frames: DataFrame) -> DataFrame:
+def answer_frames(frames: DataFrame) -> DataFrame:
     """The answers among the frames that belong to an exchange."""
     return frames.filter((F.col(c.KIND) == c.RESPONSE) & F.col(c.EXCHANGE).isNotNull())
 

@@ -21,7 +21,7 @@ from recorder.analysis.decode import group_rows as g
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.group_offsets import GROUP_STEPS
 from recorder.analysis.decode.group_rows import COLUMNS
-from recorder.analysis.decode.memberships import BEATS, NEWS
+from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
 from recorder.analysis.decode.rows import FRAME, SIDE, UNREAD_COLUMN
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
@@ -117,9 +117,9 @@ def _steps(captured: Captured) -> DataFrame:
 
 def _heartbeats(captured: Captured) -> DataFrame:
     """A row for each heartbeat with news, and one for all other heartbeats of a member in one generation."""
-    news = fresh_rows(captured, NEWS).filter(F.col(t.UNREAD).isNull())
+    news = fresh_rows(captured, HEARTBEAT_ANSWERS).filter(F.col(t.UNREAD).isNull())
     told = news.select(*t.KEYS, F.struct(F.col(c.AT), *_TOLD).alias("told"))
-    both = fresh_rows(captured, BEATS).join(F.broadcast(told), t.KEYS, "left")
+    both = fresh_rows(captured, HEARTBEAT_REQUESTS).join(F.broadcast(told), t.KEYS, "left")
     is_news = F.coalesce("is_news", F.lit(False)) | F.col("told").isNotNull()
     single = F.when(is_news, F.col(c.EXCHANGE)).alias("_single")
     found = both.groupBy(*_SAME, single).agg(

@@ -95,14 +95,14 @@ def _connections(captured: Captured) -> DataFrame:
     events = captured.events.filter(F.col(c.CONNECTION).isNotNull())
     opened, closed, gap = _is(c.EVENT_OPENED), _is(c.EVENT_CLOSED), _is(c.EVENT_GAP)
     facts = F.first(F.when(opened, F.from_json(c.DETAIL, _OPENED)), ignorenulls=True)
-    left = F.max(F.when(closed, F.from_json(c.DETAIL, _CLOSED)["open"]))
+    open_exchanges = F.max(F.when(closed, F.from_json(c.DETAIL, _CLOSED)["open"]))
     found = events.groupBy(c.SESSION, c.CONNECTION).agg(
         F.max(c.CLUSTER).alias(c.CLUSTER),
         F.min(F.when(opened, F.col(c.AT))).alias("opened_at"),
         F.max(F.when(closed, F.col(c.AT))).alias("closed_at"),
         *(F.max(F.when(closed, F.col(name))).alias(name) for name in (c.CAUSE, c.FRAMES, c.BYTES)),
         facts.alias("facts"),
-        left.alias("open_exchanges"),
+        open_exchanges.alias("open_exchanges"),
         F.count_if(gap).alias("gaps"),
         F.sum(F.when(gap, F.col(c.FRAMES))).alias("known"),
         F.count_if(gap & F.col(c.FRAMES).isNull()).alias("unknown"),
