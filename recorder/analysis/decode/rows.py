@@ -27,7 +27,7 @@ SIDE, UNREAD = "side", "unread"
 FRAME_BUDGET = 512 << 20
 # about the most bytes of keys and values in a batch of rows; the most rows in it
 MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
-# New objects between two garbage collections. With Python's default of 700 they take a third of a record's time.
+# New objects between two garbage collections. Python's default of 700 would take a third of a record's time.
 ROWS_A_COLLECTION = 200_000
 
 FRAME = (

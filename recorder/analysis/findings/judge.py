@@ -30,7 +30,7 @@ from recorder.analysis.summary.finding import MAX_EVIDENCE, MAX_SUBJECTS, Eviden
 from recorder.analysis.summary.words import measure
 from recorder.capture import frames as c
 
-# Fewer cases, or cases out of fewer chances, may be chance.
+# Fewer cases, or cases out of fewer chances, may be an accident.
 MIN_CASES, MIN_OF = 5, 100
 # If a larger share is lost or unread, counts are lower bounds.
 MUCH = 0.01

@@ -249,7 +249,7 @@ def family() -> Column:
 
 
 def _named(client_id: Column) -> Column:
-    """A client as text, with the cluster if the settings name one besides `main`."""
+    """A client as text, with the cluster if the settings name one other than `main`."""
     shown = F.when(F.length(client_id) > 0, client_id).otherwise("no client id")
     where = F.concat(F.lit(" at "), F.coalesce(HOST, F.lit("an unknown host")))
     cluster = F.when(F.col(c.CLUSTER) != "main", F.concat(F.lit(", cluster "), F.col(c.CLUSTER)))

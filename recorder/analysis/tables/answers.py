@@ -23,10 +23,10 @@ from recorder.analysis.bodies import Captured, opened_rows
 from recorder.analysis.decode import answers as decode
 from recorder.capture import frames as c
 
-# the width of an api in the table of places: no api has as many versions
+# versions that `_table` has for each api: no api has more
 _VERSIONS = 32
 _CODES = "array<smallint>"
-# the columns of the table of places
+# the columns of `_table`
 _PLACE, _TAGS, _THROTTLE = "_place", "_tags", "_throttle"
 _WIDTH = 3
 # the columns that say whether an unreadable answer may have waited

@@ -52,7 +52,7 @@ Files = Mapping[str, Sequence[str]]
 def frames(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
     """All frames of the capture in `folder` (a path, or a URL that Spark can read).
 
-    `files`: reads only these files; without it Spark follows links. Raises Spark's AnalysisException if there is no
+    `files`: the only files to read; Spark by itself would follow links. Raises Spark's AnalysisException if there is no
     capture.
     """
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)

@@ -1,6 +1,6 @@
 """Rebalances: a row for each generation of a group that the capture shows, with its members and its cause.
 
-    classic     from the first JoinGroup, or the first error 27, to the last member's SyncGroup
+    classic     from the first JoinGroup or REBALANCE_IN_PROGRESS to the last member's SyncGroup
     newer ones  from the first answer with a new assignment to the last member's report that it has the assignment
 
 A generation has no end if the next one began before all its members had their assignments. A step between two

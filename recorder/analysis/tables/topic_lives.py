@@ -17,7 +17,7 @@ _TOPIC = [c.CLUSTER, "topic"]
 
 
 def topic_lives(captured: Captured) -> DataFrame:
-    """CLUSTER, `topic`, LIFE (the topic's id), BORN (first told), DIES (when the next id was; null: never)."""
+    """CLUSTER, `topic`, LIFE (the topic's id), BORN (first named), DIES (the next id first named; null: never)."""
     born = first_told(captured).select(*_TOPIC, F.col("topic_id").alias(LIFE), F.col(c.AT).alias(BORN))
     return born.withColumn(DIES, F.lead(BORN).over(Window.partitionBy(*_TOPIC).orderBy(BORN, LIFE)))
 

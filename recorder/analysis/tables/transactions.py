@@ -1,7 +1,7 @@
 """The transactions of producers: when each began, what it holds, and how it ended.
 
 A transaction begins with its producer's first step after the last end, after InitProducerId, or in a new epoch. The
-first of these sources that the capture has tells how it ended:
+first of these sources in the capture tells how it ended:
 
     EndTxn          answered without an error; producers repeat it until then
     InitProducerId  by the same producer without an EndTxn before: the coordinator had aborted the transaction
