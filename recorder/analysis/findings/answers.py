@@ -72,7 +72,7 @@ def error_rate(codes: Sequence[int]) -> Find:
 
 def stale_commits(tables: Tables) -> DataFrame:
     """The share of a client's offset commits that came after its group had begun a later generation. Such commits are
-    lost, and the records since the last good one are read again.
+    refused, and the records since the last good one may be read again.
     """
     commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_read())
     return rule_rows(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)

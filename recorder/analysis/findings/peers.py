@@ -135,7 +135,7 @@ def cut_off(tables: Tables) -> DataFrame:
 
 
 def unoffered_versions(tables: Tables) -> DataFrame:
-    """Requests in a version that the connection's broker had not offered. Such a broker may refuse or misread them."""
+    """Requests in a version that the connection's broker had not offered. The broker may refuse them."""
     offered = tables.offers.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
         F.min("offered_from").alias("_from"), F.max("offered_to").alias("_to")
     )

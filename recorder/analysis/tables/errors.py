@@ -5,8 +5,8 @@ Some codes are no fault but a normal step of the protocol. `flow` marks them:
     UNSUPPORTED_VERSION   of ApiVersions: the answer says which versions there are
     MEMBER_ID_REQUIRED    of JoinGroup: the answer gives the member its id
     GROUP_ID_NOT_FOUND    of ConsumerGroupDescribe: the group is classic, and the client asks DescribeGroups next
-    any api               a rebalance makes members join; a fetch session that is gone is opened anew; a transaction or
-                          a commit of the same producer is not done yet
+    any api               a rebalance makes members join; a fetch session that is gone is opened anew; an earlier
+                          transaction, or a commit in one, is not done yet
 """
 
 from __future__ import annotations
