@@ -201,7 +201,7 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Takes a request: queues it if it awaits a response; marks it if its route says so or it may hold a secret.
+        """Queues a request that awaits a response. Marks one whose route says so, and one that may hold a secret.
 
         Returns the next frame's offset.
         """

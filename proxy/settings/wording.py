@@ -1,4 +1,4 @@
-"""Error lines for wrong settings. A line spells the setting as its source does, and has an example to copy.
+"""Writes the error lines for wrong settings: each shows the setting as the user wrote it, and an example to copy.
 
 Used by `reader`:
 

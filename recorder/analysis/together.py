@@ -12,7 +12,7 @@ from recorder.analysis.decode.fetch_sessions import FETCH_SIZES
 from recorder.analysis.decode.group_joins import JOINS
 from recorder.analysis.decode.group_offsets import GROUP_STEPS
 from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
-from recorder.analysis.decode.memberships import BEATS, NEWS
+from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
 from recorder.analysis.decode.metadata import METADATA_TOLD
 from recorder.analysis.decode.names import NAMES_TOLD
 from recorder.analysis.decode.rows import Decoder
@@ -22,7 +22,7 @@ from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, 
 
 # Decoders that the rules need.
 OF_FINDINGS: tuple[Decoder, ...] = (
-    BEATS,
+    HEARTBEAT_REQUESTS,
     CHECKED_BATCHES,
     FETCHED_ENDS,
     FETCH_SIZES,
@@ -31,7 +31,7 @@ OF_FINDINGS: tuple[Decoder, ...] = (
     MARKERS,
     METADATA_TOLD,
     NAMES_TOLD,
-    NEWS,
+    HEARTBEAT_ANSWERS,
     OFFERS,
     OFFSETS_TOLD,
     PAIRED_ENDS,

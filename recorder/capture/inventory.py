@@ -1,8 +1,8 @@
 """Numbers the entries of a log, and keeps the inventory with which each of its segments begins.
 
-Used by the writer. Every entry of a connection has a number. The inventory lists the open connections, each with the
-number of its next entry, and the totals of all closed connections. So a reader that has lost a stretch of the log
-learns which connections have lost entries, and how much was in connections whose entries are all lost
+Used by the writer. The entries of a connection are numbered. The inventory lists the open connections, each with the
+number of its next entry, and the totals of all closed connections. If a stretch of the log is lost, these numbers tell
+the reader which connections lack entries. The totals tell how much was in connections whose entries are all lost
 (`closed_connections`).
 """
 

@@ -110,7 +110,7 @@ class RowMaker:
             if frame.startswith(usual, CLIENT_ID_SIZE_AT):
                 client = conn.usual_client_index
             else:
-                client = self._unusual_client(conn, exchange, frame)
+                client = self._unusual_client_id_index(conn, exchange, frame)
                 usual = conn.usual_client
             numbers += (
                 conn.columns_index,
@@ -144,7 +144,7 @@ class RowMaker:
             numbers += (
                 conn.columns_index,
                 self._frame_type_index(exchange, c.BY_BROKER) if frame_type is None else frame_type,
-                self._client_of(conn, exchange.number) if conn.clients else conn.usual_client_index,
+                self._client_id_index(conn, exchange.number) if conn.clients else conn.usual_client_index,
                 sequence,
                 exchange.number,
                 mono_ns,
@@ -250,12 +250,12 @@ class RowMaker:
             self._frame_types[exchange.route.api_and_version | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 
-    def _unusual_client(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+    def _unusual_client_id_index(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
         number = self._shared.client_ids.index_of(conn.note_client(exchange, frame))
         conn.usual_client_index = self._shared.client_ids.index_of(conn.usual_client_id)
         return number
 
-    def _client_of(self, conn: ConnectionState, number: int) -> int:
+    def _client_id_index(self, conn: ConnectionState, number: int) -> int:
         if conn.has_usual_client(number):
             return conn.usual_client_index
         return self._shared.client_ids.index_of(conn.clients[0][1])

@@ -1,7 +1,7 @@
 """Runs overlapping attempts: the next begins when the newest fails or takes long, and the first success counts.
 
-This is how RFC 8305 ("Happy Eyeballs") connects to one of several addresses: a dead address costs a moment, not a whole
-connection timeout. The proxy tries bootstrap servers in this way.
+The proxy connects to bootstrap servers in this way: a dead server costs a moment, not a whole connection timeout.
+RFC 8305 ("Happy Eyeballs") describes it for hosts with several addresses.
 """
 
 from __future__ import annotations

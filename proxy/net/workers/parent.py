@@ -165,7 +165,7 @@ class ParentCluster:
             sock.close()
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
-        """Returns the answer once every worker accepts on the nodes' listeners, or hangs. Raises OSError: no port."""
+        """Opens the nodes' listeners, and waits for the workers to accept on them, unless one hangs. Raises OSError."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]

@@ -1,20 +1,26 @@
-"""Recorded frames -> rows, by the wire alone: no Spark here, so all of it is tested without a JVM.
+"""Turns recorded frames into rows of tables, without Spark: all of it is tested without a JVM.
 
-    frame             a frame opened, or the reason why it can't be
+    frame             opens a frame, or says why it can't be opened
     rows              Arrow batches of frames -> Arrow batches of a table's rows
-    topic_partitions  (frame, topic, partition) that a frame names
+    packed            rows of several tables in one DataFrame
+    topics            the partitions that a message names
+    topic_partitions  a row for each partition that a frame names
+    topic_errors      error codes of single topics and partitions
     batches           headers of record batches
-    record_rows       the records in them
-    cloudevents       the event that a record holds, by the Kafka binding; cloudevent_rows: its rows
-    checked_batches   headers of record batches with checksums and samples, for rules
+    checked_batches   the same with checksums and a trial compression, for findings
+    record_rows       the records of batches
+    cloudevents       the CloudEvent in a record, by the Kafka binding; cloudevent_rows: its rows
     transactions      steps of transactions, their answers, markers
-    fetch_sessions    what Fetch requests ask for, and in which session
-    names             ids of topics and clusters, as brokers tell them
-    software          what clients say they are, and the versions that brokers offer
-    metadata          partitions with their leaders and replicas, and nodes
-    answers           error codes and waits
+    fetch_sessions    the partitions and fetch sessions that Fetch requests name
+    log_ends          ends of partitions' logs
+    memberships       steps of group members; group_offsets: commits; group_rows: the shape of both
+    group_joins       the assignors in JoinGroup requests
+    names             ids of topics and clusters
+    software          clients' software, and the versions that brokers offer
+    metadata          leaders and replicas of partitions, and nodes
+    answers           error codes, throttle times and waits of answers
     messages          any frame as JSON
-    encodings         the bytes of its integers in other encodings
+    encodings         the size of a frame's integers in other encodings
 
-A `Decoder` declares a table: its columns, the frames that it is made of, and the function that reads a frame.
+A `Decoder` declares a table: its columns, the frames that it reads, and the function that turns a frame into rows.
 """

@@ -1,8 +1,8 @@
-"""What an answer says of errors and of waiting: rows of the exchanges whose codes only Python finds.
+"""Reads error codes, throttle times and the ends of long polls from answers, for `tables.answers`.
 
-Where the only code of an answer has a fixed place (as Heartbeat's), Spark reads it by itself: FIXED says where. All
-other answers with codes come here. Small answers repeat themselves, but for their correlation ids: what was found in
-one is kept for the next.
+`fixed` lists the answers whose only error code has a fixed offset, such as Heartbeat's: Spark's own expressions read
+those. The decoder here reads all other answers with error codes. Small answers often differ only in their correlation
+ids, so their results are cached.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from recorder.analysis.schema import Column
 from recorder.capture import frames as c
 from recorder.capture.response_errors import ResponseErrors, response_errors
 
-# bytes of answers that are kept: those of many partitions hardly repeat
+# Results are cached for answers of at most this many bytes: answers about many partitions hardly repeat.
 _SMALL = 256
+# the most cached results
 _KEPT = 4096
 
-# of a frame: dialect, api key, version, start of its first masked span, whether it is cut
-_Told = tuple[str, int, int | None, int | None, bool]
+# dialect, api key, version, start of the frame's first masked span, whether the frame is cut
+_FrameFacts = tuple[str, int, int | None, int | None, bool]
 
-# The head columns of a response that an exchange needs.
+# The columns of an answer's row in `frames` that its exchange needs.
 HEADS = (
     Column(c.SESSION, "string", "the capture's session"),
     Column(c.CLUSTER, "string", "the cluster's name in the settings"),
@@ -59,7 +60,7 @@ HEADS = (
 
 
 class Fixed(NamedTuple):
-    """Where an answer's only code stands, in offsets of the frame. `tags`: the header's tag buffer, if it has one."""
+    """The offset of an answer's error code in its frame. `tags`: that of the header's tag buffer, if there is one."""
 
     place: int
     tags: int | None
@@ -67,7 +68,7 @@ class Fixed(NamedTuple):
 
 @cache
 def fixed() -> dict[tuple[int, int], Fixed]:
-    """Answers whose only error code has a fixed place: by api key and version."""
+    """The answers whose only error code has a fixed offset, by api key and version."""
     found = {}
     for key in apis.api_keys():
         for version in apis.versions(key):
@@ -79,7 +80,7 @@ def fixed() -> dict[tuple[int, int], Fixed]:
 
 @cache
 def asked() -> tuple[Asked, ...]:
-    """The answers that are read here."""
+    """The answers that the decoder reads: those with error codes, except `fixed` ones."""
     rest: dict[tuple[int, ...], list[int]] = {}
     for key in apis.api_keys():
         versions = tuple(one for one in apis.versions(key) if error_paths(key, one) and (key, one) not in fixed())
@@ -90,23 +91,23 @@ def asked() -> tuple[Asked, ...]:
 
 
 def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The one row of an answer."""
+    """Yields the single row of an answer."""
     found = _found(frame, budget)
     throttle = _throttle(frame) if found.unread is None else None
     yield Group((), [(*_codes_and_wait(found), throttle)], found.unread and found.unread.value)
 
 
 def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The same without the throttle, which costs a projection of its own in answers that have it behind a list."""
+    """Yields the row without its throttle time, which may cost a second pass over the answer."""
     found = _found(frame, budget)
     yield Group((), [_codes_and_wait(found)], found.unread and found.unread.value)
 
 
 def _found(frame: Frame, budget: Budget) -> ResponseErrors:
-    told = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
+    facts = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
     if _is_small(frame):
-        return _read_small(b"\0\0\0\0" + frame.data[4:], told)
-    return _read(frame.data, told, budget)
+        return _read_small(b"\0\0\0\0" + frame.data[4:], facts)
+    return _read(frame.data, facts, budget)
 
 
 def _codes_and_wait(found: ResponseErrors) -> tuple[list[int] | None, str | None]:
@@ -124,13 +125,13 @@ def _is_small(frame: Frame) -> bool:
 
 
 @lru_cache(_KEPT)
-def _read_small(data: bytes, told: _Told) -> ResponseErrors:
-    """`data`: with a correlation id of 0."""
-    return _read(data, told, Budget())
+def _read_small(data: bytes, facts: _FrameFacts) -> ResponseErrors:
+    """`data`: the answer, with a correlation id of 0."""
+    return _read(data, facts, Budget())
 
 
-def _read(data: bytes, told: _Told, budget: Budget) -> ResponseErrors:
-    dialect, api_key, api_version, masked_from, is_cut = told
+def _read(data: bytes, facts: _FrameFacts, budget: Budget) -> ResponseErrors:
+    dialect, api_key, api_version, masked_from, is_cut = facts
     return response_errors(
         data,
         dialect=dialect,
@@ -151,9 +152,9 @@ _OWN = (
 
 @cache
 def answers(wanted: frozenset[str] | None = None) -> Decoder:
-    """The decoder; made when first asked for, because it looks at every message.
+    """The decoder of answers. The first call makes it, because that looks at the schema of every message.
 
-    `wanted`: names of the columns that its table needs to have; None: all.
+    `wanted`: the names of the columns that the table must have; None: all.
     """
     heads = tuple(column for column in HEADS if wanted is None or column.name in wanted)
     has_throttle = wanted is None or t.THROTTLE_MS in wanted

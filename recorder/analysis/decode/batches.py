@@ -1,6 +1,6 @@
-"""Rows of `batches`: the headers of the record batches in Produce requests and in answers to Fetch and ShareFetch.
+"""Makes the rows of `batches`: the headers of the record batches in Produce requests and Fetch and ShareFetch answers.
 
-A message of magic 0 or 1 is a row too: it is a batch of its own. A batch that an answer cuts off at its end has none.
+A message of magic 0 or 1 is a row, too. A batch that is cut off at the end of an answer makes no row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEADER = (
 )
 
 
-Row = Callable[[Place, Batch], tuple[Any, ...]]
+MakeRow = Callable[[Place, Batch], tuple[Any, ...]]
 
 
 def holders(frame: Frame, budget: Budget) -> list[Place]:
@@ -54,11 +54,11 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     return read_as(lambda _, batch: header_row(batch), HEADER, frame, budget)
 
 
-def read_as(row: Row, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The batches in a frame, each as `row` makes these columns of it. Errors: Unreadable."""
+def read_as(make_row: MakeRow, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame, a row each: `make_row` makes the values of `columns`. Errors: Unreadable."""
     for place in holders(frame, budget):
         found, error = place.batches
-        yield Group(place.named, [row(place, batch) for batch in found])
+        yield Group(place.named, [make_row(place, batch) for batch in found])
         if error:
             yield Group(place.named, [(None,) * len(columns)], why(error, frame))
 
@@ -81,7 +81,7 @@ def header_row(batch: Batch) -> tuple[Any, ...]:
 
 
 def read_told(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The offsets that an answer to Produce tells. Errors: Unreadable."""
+    """The base offset of each partition in a Produce answer. Errors: Unreadable."""
     told = ((place, place.values) for place in places(frame, budget))
     yield Group((), [(*at.named, found["error_code"], none_if_negative(found["base_offset"])) for at, found in told])
 

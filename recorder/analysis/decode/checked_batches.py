@@ -1,7 +1,7 @@
-"""Batches as rules need them: their headers, whether their checksum is right, and what zlib makes of some.
+"""Record batches as findings need them: with a check of their checksums, and a trial compression of some.
 
-A sixteenth of the batches without a codec is folded, up to 64 KiB of each; the checksum chooses them, which is as good
-as chance, and always the same.
+A sixteenth of the uncompressed batches is compressed with zlib, up to 64 KiB of each. A batch's checksum decides
+whether it is in this sample: that is as good as chance, and the same in every run.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from recorder.analysis.decode.rows import Decoder, Group
 from recorder.analysis.decode.topics import PLACE, Place
 from recorder.analysis.schema import Column
 
-# one of so many batches is folded
+# one of this many uncompressed batches is in the sample
 SAMPLED = 16
 _MOST_BYTES = 64 << 10
-# as fast as zlib gets
+# zlib's fastest level
 _LEVEL = 1
 _CHECKED = (
     Column("crc", "bigint", "the checksum that the header tells: equal batches have equal ones"),
     Column("is_intact", "boolean", "the checksum is that of the bytes; null where no library can tell"),
-    Column("sampled_bytes", "int", "of a batch in the sample: its bytes that were folded"),
-    Column("folded_bytes", "int", "what zlib made of them"),
+    Column("sampled_bytes", "int", "how many bytes of the batch were compressed on trial; null outside the sample"),
+    Column("folded_bytes", "int", "how many bytes zlib made of them"),
 )
 _OWN = (*HEADER, *_CHECKED)
 

@@ -1,6 +1,6 @@
-"""Rows of `cloudevents`: the events among the records of all batches, with the clauses of the binding that they break.
+"""Makes the rows of `cloudevents`: the CloudEvents among records, and the clauses of the Kafka binding they break.
 
-Records are read as `records` reads them, and most are no events: only these become rows.
+Records are read as for the table `records`. Only CloudEvents become rows; most records are none.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from recorder.analysis.decode.topics import PLACE
 from recorder.analysis.schema import TEXTS, Column
 
 _NAMED = (*MANDATORY, *OPTIONAL)
-# The others of an event are left out: members of a few bytes each take forty times as much memory as texts in a row.
+# An event's further extensions are left out: a few bytes of JSON take forty times as much memory as texts in a row.
 MOST_EXTENSIONS = 1000
 _OWN = (
     Column("offset", "bigint", "the record's offset in the partition; in Produce requests within the batch"),
-    Column("timestamp_ms", "bigint", "that of its record; null for none", is_never_negative=True),
+    Column("timestamp_ms", "bigint", "the record's timestamp; null for none", is_never_negative=True),
     Column(
         "mode",
         "string",
@@ -35,7 +35,7 @@ _OWN = (
     Column("extensions", TEXTS, f"all other attributes, the first {MOST_EXTENSIONS:,} of them"),
     Column("data_bytes", "bigint", "bytes of its data; null for none, and in formats other than JSON"),
     Column("is_tombstone", "boolean", "whether it is a binary event without data: compaction deletes its key"),
-    Column("key", "binary", "that of its record; null for none"),
+    Column("key", "binary", "the record's key; null for none"),
     Column(
         "key_is_partitionkey", "boolean", "whether the key is the attribute `partitionkey`; null without that attribute"
     ),

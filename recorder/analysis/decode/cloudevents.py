@@ -1,13 +1,15 @@
-"""CloudEvents in records, by the Kafka protocol binding: which mode, which attributes, and what is wrong with them.
+"""Finds the CloudEvent in a record, by the Kafka protocol binding: its mode, its attributes, and the clauses it breaks.
 
-The mode is told as the binding tells receivers (section 3): a content-type that begins with `application/cloudevents`
-is structured, also beside ce_ headers; else a record with all four mandatory attributes as headers is binary. Records
-that a strict receiver misses are events too, so that what is wrong with them is told: those with some of the four, with
-headers named as HTTP's (ce-id), and batches. A record without such headers is structured if its value is a JSON object
-with the four: the binding leaves content-type out where there are no headers (before Kafka 0.11), and brokers copy old
-messages into new formats.
+The mode follows section 3 of the binding. A content-type that begins with `application/cloudevents` makes a structured
+event, even beside ce_ headers. Otherwise a record with all four mandatory attributes as headers is a binary event.
 
-What the binding says of implementations, not of messages (key mappers, which modes are supported), no record can break.
+Some records count as events although a strict receiver would miss them, so that their faults are reported: records with
+only some of the four attributes, records with HTTP's header names (ce-id), and batches. A record without such headers
+is a structured event if its value is a JSON object with all four attributes. The binding leaves content-type out where
+there are no headers (before Kafka 0.11), and brokers copy old messages into new formats.
+
+Clauses about implementations (key mappers, supported modes) are not checked, because no record can break them.
+
 Source: Kafka Protocol Binding for CloudEvents 1.0.3-wip; CloudEvents' JSON format.
 """
 
@@ -36,19 +38,19 @@ _DATA, _DATA_BASE64 = "data", "data_base64"
 _MEDIA_TYPE, _BATCH = "application/cloudevents", "application/cloudevents-batch"
 _CONTENT_TYPE, _DATA_TYPE = "content-type", "datacontenttype"
 _NAME = re.compile("[a-z0-9]+")
-# in every structured event of JSON
+# every structured JSON event holds these bytes
 _MARK = b'"specversion"'
-# in the headers of every other event, in lower case
+# the headers of every other event hold one of these, in lower case
 _PREFIXES = ("ce_", "ce-")
 _HEADER_MARKS = tuple(mark.encode() for mark in (*_PREFIXES, _MEDIA_TYPE))
 _JSON = re.compile(r"(application|text)/([^;]*\+)?json\s*(;|$)")
-# Larger values are not parsed: as members they would take some times as much memory.
+# Larger values are not parsed: parsed, they would take several times as much memory.
 MOST_JSON = 16 << 20
 _NO_JSON = (ValueError, RecursionError)
 
 
 class Mode(StrEnum):
-    """How an event stands in a record. INCOMPLETE: as binary, without all mandatory attributes."""
+    """How a record holds an event. INCOMPLETE: as BINARY, but a mandatory attribute is missing."""
 
     BINARY = "binary"
     STRUCTURED = "structured"
@@ -71,7 +73,7 @@ class Clause(StrEnum):
     SAME_HEADERS = "3.3.3"
 
 
-# what each of them asks for: the page docs/cloudevents.md shows it
+# what each clause asks for; docs/cloudevents.md shows it
 MEANINGS: Mapping[Clause, str] = {
     Clause.MODES: "Kafka has no batch mode",
     Clause.DATA: "data is what its media type says: binary events of JSON hold JSON in UTF-8",
@@ -89,8 +91,11 @@ Broken = dict[Clause, str]
 
 @dataclass(slots=True)
 class Event:
-    """An event in a record. `form`: of a structured one, such as json or avro. `attributes`: as text, all that can be
-    read. `data_bytes`: None for no data, or where nobody can tell. `broken`: clauses, each with the first reason.
+    """An event in a record.
+
+    `form`: the format of a structured event, such as json or avro. `attributes`: the readable ones, as text.
+    `data_bytes`: None without data, or if the size is unknown. `broken`: the broken clauses, each with the first
+    reason.
     """
 
     mode: Mode
@@ -102,8 +107,8 @@ class Event:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What a record's headers say of an event. `names`: of attributes, also of those that can't be read."""
+class _EventHeaders:
+    """What a record's headers say of an event. `names`: all attributes, even those whose values can't be read."""
 
     content_name: str = _CONTENT_TYPE
     content_type: str = ""
@@ -117,9 +122,9 @@ class _Told:
 
 
 def may_hold_events(data: bytes, batch: Batch) -> bool:
-    """False of a batch in which no record can be an event: nothing of what makes it one stands in its bytes.
+    """False if the batch's bytes show that none of its records is an event.
 
-    Unfolding a batch takes some times longer. Of compressed ones only that would tell.
+    That is several times faster than reading the records. Compressed batches may always hold events.
     """
     if batch.codec is not Compression.NONE:
         return True
@@ -131,12 +136,12 @@ def may_hold_events(data: bytes, batch: Batch) -> bool:
 
 
 def event_in(record: Record) -> Event | None:
-    """The event in a record; None if it holds none. Errors: ModuleNotFoundError, where JSON has no reader."""
+    """The event in a record; None if it holds none. Errors: ModuleNotFoundError, if msgspec is missing."""
     _, _, _, value, headers, _, _ = record
-    # nearly all records end here
+    # nearly all records return here
     if not headers and (value is None or _MARK not in value):
         return None
-    told = _told(record)
+    told = _read_headers(record)
     media_type = told.content_type.lower()
     if media_type.startswith(_BATCH):
         return Event(Mode.BATCH, broken={Clause.MODES: f"content-type {told.content_type}"})
@@ -152,8 +157,8 @@ def event_in(record: Record) -> Event | None:
     return _structured(value, told, "json" if not media_type else None, members)
 
 
-def _told(record: Record) -> _Told:
-    told = _Told()
+def _read_headers(record: Record) -> _EventHeaders:
+    told = _EventHeaders()
     for name, value in record.headers:
         lower = name.lower()
         if lower == _CONTENT_TYPE:
@@ -163,7 +168,7 @@ def _told(record: Record) -> _Told:
     return told
 
 
-def _add(told: _Told, name: str, attribute: str, value: bytes | None) -> None:
+def _add(told: _EventHeaders, name: str, attribute: str, value: bytes | None) -> None:
     if attribute in (_DATA, _DATA_BASE64):
         _breaks(told.broken, Clause.DATA_IS_VALUE, f"header {name}")
         return
@@ -179,7 +184,7 @@ def _add(told: _Told, name: str, attribute: str, value: bytes | None) -> None:
         told.attributes[attribute] = text
 
 
-def _text(told: _Told, name: str, value: bytes | None) -> str | None:
+def _text(told: _EventHeaders, name: str, value: bytes | None) -> str | None:
     try:
         if value is not None:
             return value.decode()
@@ -195,13 +200,13 @@ def _breaks(broken: Broken, clause: Clause, reason: str) -> None:
 
 
 def _msgspec() -> Any:
-    """The reader of JSON, which Spark's executors may lack: imported where an event needs it."""
+    """The JSON reader. It is imported when an event needs it, because Spark's executors may lack it."""
     import msgspec
 
     return msgspec
 
 
-def _binary(value: bytes | None, told: _Told) -> Event:
+def _binary(value: bytes | None, told: _EventHeaders) -> Event:
     missing = [name for name in MANDATORY if name not in told.names]
     size = None if value is None else len(value)
     event = Event(Mode.INCOMPLETE if missing else Mode.BINARY, None, told.attributes, size, value is None, told.broken)
@@ -231,7 +236,9 @@ def _form(media_type: str) -> str | None:
     return suffix[1:] if suffix.startswith("+") and len(suffix) > 1 else None
 
 
-def _structured(value: bytes | None, told: _Told, form: str | None, members: Mapping[str, Raw] | None = None) -> Event:
+def _structured(
+    value: bytes | None, told: _EventHeaders, form: str | None, members: Mapping[str, Raw] | None = None
+) -> Event:
     event = Event(Mode.STRUCTURED, form, broken=told.broken)
     if form is None:
         _breaks(event.broken, Clause.MEDIA_TYPE, f"content-type {told.content_type}")
@@ -246,9 +253,9 @@ def _structured(value: bytes | None, told: _Told, form: str | None, members: Map
 
 
 def _members(value: bytes) -> dict[str, Raw] | None:
-    """The members of a JSON object, each as it stands; those that are null are not there. None for all else."""
+    """The members of a JSON object as raw JSON, nulls left out. None if the value is no JSON object."""
     try:
-        # what stands inside strings is looked at by nobody else
+        # msgspec does not check the text inside raw members
         value.decode()
         members: dict[str, Raw] = _msgspec().json.decode(value, type=GenericAlias(dict, (str, _msgspec().Raw)))
     except _NO_JSON:
@@ -271,17 +278,17 @@ def _read_json(event: Event, members: Mapping[str, Raw] | None) -> None:
 
 
 def _value(raw: Raw) -> Any:
-    """A member's value; strings with wrong escapes, which nobody has looked at yet, are no string.
+    """A member's value. Arrays, objects, and strings with wrong escapes stay raw JSON.
 
-    Arrays and objects stay as they stand: no attribute is one, and as values they take twenty times their bytes.
+    No attribute is an array or object, and parsed they take twenty times their bytes.
     """
-    standing = bytes(raw)
-    if standing.startswith((b"[", b"{")):
-        return standing
+    raw_json = bytes(raw)
+    if raw_json.startswith((b"[", b"{")):
+        return raw_json
     try:
         return _msgspec().json.decode(raw)
     except _NO_JSON:
-        return standing
+        return raw_json
 
 
 def _read_attribute(event: Event, name: str, value: Any) -> None:
@@ -295,13 +302,13 @@ def _read_attribute(event: Event, name: str, value: Any) -> None:
 
 
 def _shown(value: Any) -> str:
-    """What is no text, as it stands in JSON."""
+    """A value that is no text, as JSON."""
     found: bytes = value if isinstance(value, bytes) else _msgspec().json.encode(value)
     return found.decode()
 
 
 def _data_bytes(event: Event, members: Mapping[str, Raw]) -> int | None:
-    """The bytes of an event's data: of JSON as it stands in the event, of text its UTF-8."""
+    """The size of an event's data: of JSON as written in the event, of text in UTF-8, of base64 unpacked."""
     data, packed = (members.get(name) for name in (_DATA, _DATA_BASE64))
     if data is not None and packed is not None:
         _breaks(event.broken, Clause.EVENT_FORMAT, "data and data_base64")
@@ -322,8 +329,8 @@ def _unpacked(event: Event, packed: Any) -> int | None:
         return None
 
 
-def _compare(event: Event, told: _Told) -> None:
-    """Headers may say the same again; they are all that is known of an event that can't be read."""
+def _compare(event: Event, told: _EventHeaders) -> None:
+    """Compares the attributes with the ce_ headers. If no attribute could be read, takes those of the headers."""
     if not event.attributes:
         event.attributes = told.attributes
         return
@@ -339,7 +346,7 @@ def _different(attributes: Mapping[str, str], headers: Mapping[str, str]) -> Ite
 
 
 def _moment(text: str) -> datetime | str:
-    """A time may be written in several ways."""
+    """The time that a text says, because a time may be written in several ways; else the text itself."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -1,6 +1,7 @@
-"""Rows of how many bytes a frame's integers take, and would take in other encodings (KAFKA-9927): a row a field.
+"""Measures how many bytes a frame's integers take, and would take in other encodings (KAFKA-9927).
 
-One row stands for the whole body; its path is null. Headers keep their encoding in the proposal, and are left out.
+Each integer field of the body has a row. One more row, with a null path, stands for the whole body. Headers are left
+out, because the proposal does not change them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _sizer(codec: Codec) -> Sizer:
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The frame's body, and its fields of integers. Errors: Unreadable."""
+    """A row for the frame's body, and one for each of its integer fields. Errors: Unreadable."""
     values, codec, body = opened_by(frame, budget)
     sizer = _sizer(codec)
     found = [sizer.sizes(values, encoding) for encoding in BYTES]

@@ -1,8 +1,10 @@
-"""What Fetch requests ask for, and the fetch sessions by which they leave the rest unsaid (KIP-227, version 7 on).
+"""Reads the partitions that Fetch requests name, and their fetch sessions (KIP-227, version 7 on).
 
-A request of a session names the partitions that are new or whose offset has changed, and those to be forgotten. Each
-request has a row of its own, without a partition, and one for each partition that it names (FETCH_ASKED); or the first
-alone, with their number (FETCH_SIZES).
+Within a session, a request names only new partitions, partitions with a new offset, and partitions to forget.
+
+    FETCH_ASKED  a row for each request, without a partition, and one for each partition that it names
+    FETCH_SIZES  a row for each request, with the number of its partitions
+    FETCH_TOLD   the session that an answer names
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _NOTHING = (None,) * len(_ASKED)
 
 
 def read_asked(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The request's own row, and those of its partitions. Errors: Unreadable."""
+    """The row of the request, and those of its partitions. Errors: Unreadable."""
     values = opened(frame, budget)
     asked = [(*place.named, none_if_negative(place.values["fetch_offset"]), False) for place in places(frame, budget)]
     forgotten = [

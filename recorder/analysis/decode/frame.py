@@ -1,8 +1,8 @@
-"""A recorded frame on its way into rows: opened, or a reason why it can't be.
+"""Opens a recorded frame, or gives the reason why it can't be opened.
 
-A reason is a value of the column `unread`. It never becomes an exception of a job: one bad frame costs its own rows.
-Masked bytes are zeros, and zeros would read as "no error" and "no elements". So a frame that is masked from its body's
-start on is not opened.
+The reason is a value of the column `unread`. A bad frame costs only its own rows and never fails the job. Masked bytes
+are zeros, which would read as "no error" and "no elements". So a frame is not opened if it is masked from the start of
+its body on.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Frame:
-    """A frame and what its row says.
+    """A frame, and facts from its row in the capture.
 
-    `masked_from`: where its first masked span starts; `is_cut`: it never came whole; `read`: what was made of it so
-    far by functions that are `shared`.
+    `masked_from`: where its first masked span starts. `is_cut`: the frame never arrived whole. `read`: the results of
+    `shared` functions.
     """
 
     side: str
@@ -74,7 +74,7 @@ class Opened(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """The result of a shared function, or why it failed; `price`: the bytes of values that it took from the budget."""
+    """The result of a shared function, or the reason why it failed. `price`: bytes of values, taken from the budget."""
 
     result: Any
     reason: str | None
@@ -82,9 +82,9 @@ class _Made(NamedTuple):
 
 
 def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget], Result]:
-    """The same function, which works once for a frame: all that read the frame share the result.
+    """Makes a function run once for each frame: all decoders of the frame share the result.
 
-    Each one's budget pays for it, so none of them reads more than it would alone. Errors: Unreadable.
+    Every decoder's budget pays the price, so that none reads more than it could alone. Errors: Unreadable.
     """
 
     @wraps(make)

@@ -1,4 +1,4 @@
-"""Rows of members' requests to join a classic group: the group, what it is for, and the assignors that they know."""
+"""Reads requests to join a classic group: the group, its protocol type, and the assignors that the member knows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN = (
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The one row of a request. Errors: Unreadable."""
+    """The single row of a request. Errors: Unreadable."""
     values = opened(frame, budget)
     names = [protocol["name"] for protocol in values["protocols"]]
     yield Group((), [(values["group_id"], values["protocol_type"], names)])

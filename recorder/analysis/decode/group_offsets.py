@@ -1,6 +1,7 @@
-"""What happens to the offsets of groups: commits, in transactions too; what brokers tell of them; what is deleted.
+"""Reads what happens to groups' offsets: commits (also in transactions), OffsetFetch, deletions.
 
-A commit has a row a partition on both sides. Answers to OffsetFetch tell offsets, whoever committed them.
+A commit has a row for each partition, in the request and in the answer. OffsetFetch answers also show offsets whose
+commits were not recorded.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Rows = Iterator[GroupRow]
 
 
 def _placed(values: Values) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """The place of each partition, as columns, and its struct."""
+    """Each partition: its topic and number as columns, and its struct."""
     for topic in values.get("topics") or ():
         name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
         for one in topic["partitions"]:
@@ -59,7 +60,7 @@ def _committed(values: Values) -> Rows:
 
 
 def _asks_for_offsets(values: Values) -> Rows:
-    """A row a group: from version 8 on there may be several."""
+    """A row for each group: from version 8 on, a request may name several."""
     for one in values.get("groups") or ():
         yield GroupRow(part=one["group_id"], step=FETCH_OFFSETS, group_id=one["group_id"])
     if "groups" not in values:

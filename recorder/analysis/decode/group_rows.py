@@ -1,7 +1,8 @@
-"""The shape of rows on groups: one for requests and answers, of memberships and of offsets.
+"""Declares the rows about groups. Requests and answers, members' steps and offsets share one shape.
 
-Most answers name no group. So a request and its answer are both rows, and `tables.group_events` puts them together by
-their exchange and by `part`: the one of several groups, members or partitions that an exchange is about.
+Most answers don't name their group. So a request and its answer are separate rows, which `tables.group_events` joins by
+exchange and `part`. An exchange may be about several groups, members or partitions; `part` says which one a row is
+about.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class GroupRow(NamedTuple):
     partition: int | None = None
     committed_offset: int | None = None
     transactional_id: str | None = None
-    # of a heartbeat's request: whether it says more than "I am alive"; of EndTxn: whether it commits
+    # heartbeat requests: whether they say more than "I am alive"; EndTxn: whether it commits
     is_news: bool | None = None
 
 

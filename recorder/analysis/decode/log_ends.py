@@ -1,7 +1,8 @@
-"""What frames tell of the ends of partitions' logs: watermarks, ends that were asked for, offsets of produced records.
+"""Reads where partitions' logs end, from Fetch, Produce and ListOffsets.
 
-A Produce answer tells the first offset alone, and its request how many records there are: each side is a row. So are
-ListOffsets requests that ask for the end of all records, since their answers don't say what was asked.
+A Fetch answer has the high watermark. A Produce answer has only the first offset, and its request has the number of
+records, so both are rows. A ListOffsets answer does not say what was asked for, so requests for the log's end are rows,
+too.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from recorder.analysis.decode.rows import Asked, Decoder, Group
 from recorder.analysis.decode.topics import PLACE, Place, places
 from recorder.analysis.schema import Column
 
-# ListOffsets' timestamp of the log's end, and the isolation level whose end is the watermark
+# in ListOffsets: the timestamp that stands for the log's end, and the isolation level that ends at the high watermark
 _LATEST, _UNCOMMITTED = -1, 0
 
 
 class LogEnd(NamedTuple):
-    """What a frame tells of a partition: values of the columns behind PLACE."""
+    """What a frame says of a partition's end: the values of _OWN."""
 
     end_offset: int | None = None
     stable_offset: int | None = None
@@ -45,7 +46,7 @@ def _fetched(_: Values, place: Place) -> LogEnd | None:
     told = place.values
     if told["error_code"]:
         return None
-    # what can be read of the records up to a fault is good: the watermark stands before them
+    # a fault in the records spoils neither the batches before it nor the watermark
     controls = [one.last_offset for one in place.batches.found if one.control]
     stable = told.get("last_stable_offset", -1)
     return LogEnd(_known(told["high_watermark"]), _known(stable), control_offsets=controls)
@@ -87,7 +88,7 @@ _READERS: Mapping[tuple[str, int], Callable[[Values, Place], LogEnd | None]] = {
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """What the frame tells of each partition's end. Errors: Unreadable."""
+    """What the frame says of each partition's end. Errors: Unreadable."""
     values, tell = opened(frame, budget), _READERS[frame.side, frame.api_key]
     found = ((place, tell(values, place)) for place in places(frame, budget))
     yield Group((), [(*place.named, *told) for place, told in found if told is not None])

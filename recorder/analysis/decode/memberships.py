@@ -1,7 +1,7 @@
-"""What members of groups ask and are told, in all protocols: classic, consumer (KIP-848), share, streams.
+"""Reads the requests and answers of group members, in all protocols: classic, consumer (KIP-848), share, streams.
 
-Partitions are written as Kafka prints them: `orders-3`; where the version has ids alone, with the id in place of the
-name. Streams has tasks: `0_3`. An answer to a heartbeat without news makes no row.
+Partitions are written as Kafka prints them (`orders-3`), with the topic's id if the version has no name. Tasks of
+streams are written `0_3`. A heartbeat's answer makes no row if it only says "go on".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PROTOCOLS = {
 }
 HEARTBEATS = (keys.HEARTBEAT, *_PROTOCOLS)
 CLASSIC_STEPS = (keys.JOIN_GROUP, keys.SYNC_GROUP, keys.LEAVE_GROUP)
-# members of other types (Connect, schema registries) tell each other other things
+# groups of other types (Connect, schema registries) exchange data in other formats
 _CONSUMERS = (None, "consumer")
 
 
@@ -110,7 +110,7 @@ def _told_to_leave(values: Values) -> Rows:
 
 
 def _member_part(one: Mapping[str, Any]) -> str:
-    """The member's part of a request that may name several; requests of old versions name one."""
+    """The `part` of a member in a LeaveGroup with several members; empty in old versions, which name one."""
     return f"{one['member_id']}/{one['group_instance_id'] or ''}" if "group_instance_id" in one else ""
 
 
@@ -132,7 +132,7 @@ def _told_alive(values: Values) -> Rows:
 
 
 def _beats(protocol: str) -> Callable[[Values], Rows]:
-    """A reader of the requests of a newer protocol's members, who join and leave by heartbeats, too."""
+    """Makes the reader of a newer protocol's heartbeat requests, by which members also join and leave."""
 
     def read(values: Values) -> Rows:
         epoch, owned, wanted = values["member_epoch"], _owned(values), _wanted(values)
@@ -152,13 +152,13 @@ def _beats(protocol: str) -> Callable[[Values], Rows]:
 
 
 def _owned(values: Values) -> list[str] | None:
-    """The partitions, or the active tasks, that a member says to have; null if it says nothing."""
+    """The partitions, or the active tasks, that a member says it owns; null if it says nothing."""
     partitions, tasks = values.get("topic_partitions"), values.get("active_tasks")
     return None if partitions is None and tasks is None else [*_partitions(partitions or ()), *_tasks(tasks or ())]
 
 
 def _wanted(values: Values) -> list[str] | None:
-    """The topics, or the expression, that a member wants; null if it says nothing new."""
+    """The topics, or the regular expression, that a member subscribes to; null if it says nothing new."""
     names, regex, topology = (
         values.get(name) for name in ("subscribed_topic_names", "subscribed_topic_regex", "topology")
     )
@@ -192,7 +192,7 @@ def _tasks(tasks: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _blob(name: str, data: bytes, values: Values) -> Mapping[str, Any] | None:
-    """What a consumer's assignor tells; null for other groups, and for what can't be read as that."""
+    """What a consumer's assignor wrote, decoded; null for groups of other types, and for unreadable bytes."""
     if values.get("protocol_type") not in _CONSUMERS or not data:
         return None
     try:
@@ -221,5 +221,9 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [*_READERS[frame.side, frame.api_key](opened(frame, budget))])
 
 
-BEATS = Decoder("beats", "a member's heartbeat", (Asked(REQUEST, HEARTBEATS),), (), COLUMNS, read)
-NEWS = Decoder("news", "news for a member", (Asked(RESPONSE, HEARTBEATS),), (), COLUMNS, read)
+HEARTBEAT_REQUESTS = Decoder(
+    "heartbeat_requests", "a member's heartbeat", (Asked(REQUEST, HEARTBEATS),), (), COLUMNS, read
+)
+HEARTBEAT_ANSWERS = Decoder(
+    "heartbeat_answers", "an answer to a heartbeat with news", (Asked(RESPONSE, HEARTBEATS),), (), COLUMNS, read
+)

@@ -1,7 +1,7 @@
-"""Rows of `messages`: whole frames as JSON, as `kafka-wiretap inspect show --json` has them.
+"""Makes the rows of `messages`: whole frames as JSON, as `kafka-wiretap inspect show --json` prints them.
 
-Messages inside messages are opened; record batches are told by their headers, without records. A masked value never
-passes for a real one.
+Messages inside messages are decoded. Record batches are shown by their headers, without records. A masked value is
+never shown as a real one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.analysis.decode.rows import Asked, Decoder, Group
 from recorder.analysis.schema import Column
 
 _OWN = (Column("body", "string", "the body as JSON; `parse_json` makes a variant of it"),)
-# characters of a body's JSON
+# the most characters of a body's JSON
 MOST_TEXT = 16 << 20
 
 
@@ -32,7 +32,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     shown = Shown(masked is not None, 0, budget)
     tree = body(frame.data, cast(Side, frame.side), frame.api_key, frame.api_version, shown, masked_from=masked)
     if tree.values is None:
-        # says why, in the words that all tables use
+        # raises Unreadable, with the reason that all tables give
         opened(frame, Budget(budget.size))
         raise Unreadable(Unread.MALFORMED)
     text = Budget(MOST_TEXT).text

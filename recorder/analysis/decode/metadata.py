@@ -1,7 +1,7 @@
-"""What an answer says of the cluster: its partitions with their leaders and replicas, and its nodes.
+"""Reads partitions, with leaders and replicas, and nodes from answers to Metadata and DescribeTopicPartitions.
 
-Replicas stand in the broker's order, whose first is the preferred leader. The order of those in sync and of those
-offline means nothing: they are sorted.
+Replicas keep the broker's order, which begins with the preferred leader. Nodes in sync and offline nodes are sorted,
+because their order means nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PARTITION = (
     Column("leader_epoch", "int", "the leader's epoch; null before Metadata 7"),
     Column("isr", "array<int>", "nodes in sync"),
     Column("replicas", "array<int>", "all its nodes, the preferred leader first"),
-    Column("offline", "array<int>", "those that are offline; null before Metadata 5"),
+    Column("offline", "array<int>", "nodes that are offline; null before Metadata 5"),
 )
 NODE = (
     Column("told_node", "int", "the node's id, in a node's row"),
     Column("host", "string", "the host that brokers advertise, in a node's row"),
-    Column("port", "int", "of a node's row"),
-    Column("rack", "string", "of a node's row"),
+    Column("port", "int", "the port, in a node's row"),
+    Column("rack", "string", "the node's rack, in a node's row"),
 )
 _NO_NODE, _NO_PARTITION = (None,) * len(NODE), (None,) * (len(PLACE) + len(PARTITION))
 

@@ -1,7 +1,7 @@
-"""Rows that tell what things are called: a cluster's id, and topics' ids with their names.
+"""Reads names from answers: the cluster's id, and topics' ids with their names.
 
-A topic's id never changes its name, so an answer that comes later serves frames that came before. The id of all zeros
-is no topic's. An answer that names a topic by its id alone tells nothing.
+A topic's id never changes its name, so a later answer also serves earlier frames. The id of all zeros stands for no
+topic, and an id without a name makes no row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of several tables in one DataFrame: each row is a batch of rows of one of them, packed.
+"""Packs rows of several tables into one DataFrame.
 
-So one pass over a capture makes all tables of bodies that a report needs, and opens each frame once. A table is what
-the batches with its name unpack to.
+So one pass over a capture makes all tables that a report needs, and opens each frame once. A packed row holds the name
+of a table and an Arrow batch of its rows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from recorder.analysis.decode.rows import Decoder
 
 TABLE, ROWS = "table", "rows"
 DDL = f"{TABLE} string, {ROWS} binary"
-# fast, and the heads of frames repeat themselves
+# fast; and rows repeat the columns of their frames
 _CODEC = "lz4"
 
 
 def packed(batches: Iterable[tuple[Decoder, Any]]) -> Iterator[Any]:
-    """Arrow batches of the tables, as batches of DDL of one row each."""
+    """Packs each table's Arrow batches: a batch becomes one row with the columns of DDL."""
     import pyarrow as pa
 
     options = pa.ipc.IpcWriteOptions(compression=_CODEC)
@@ -31,7 +31,7 @@ def packed(batches: Iterable[tuple[Decoder, Any]]) -> Iterator[Any]:
 
 
 def unpacked(batches: Iterable[Any]) -> Iterator[Any]:
-    """Arrow batches with the column ROWS, as the batches that were packed into it."""
+    """The Arrow batches that were packed into the column ROWS."""
     import pyarrow as pa
 
     for batch in batches:

@@ -1,9 +1,11 @@
-"""Rows of `records`: the records of all batches, unfolded.
+"""Makes the rows of `records`: the records of all batches, decompressed.
 
-What has become of a transaction's records is told as a consumer learns it: by what stands in the same answer. A reader
-of committed records is told the aborted transactions; all others that it is given are committed. For any other reader
-the producer's next marker in the answer decides; without one, records from the last stable offset on belong to an open
-transaction, and of the rest nobody knows. A Produce request can't tell.
+The outcome of a record's transaction is found as a consumer finds it, in the same answer:
+
+    read_committed    aborted if the answer lists the transaction as aborted, else committed
+    read_uncommitted  by the producer's next marker in the answer; without a marker, records from the last stable
+                      offset on are open, and those before are unknown
+    Produce request   unknown
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from recorder.analysis.decode.rows import Decoder, Group
 from recorder.analysis.decode.topics import PLACE, Place
 from recorder.analysis.schema import HEADERS, Column
 
-# records that become rows at a time: their bytes are counted in between
+# records that become rows at once; their bytes are counted after each chunk
 AT_ONCE = 1024
-# bytes of a record besides its key and value, about
+# about the bytes that a record takes besides its key and value
 OVERHEAD = 200
 
 
@@ -48,7 +50,7 @@ _SHARED = (
     Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
     Column("control", "string", "what a broker's own record says: `commit`, `abort`, ...; null: user data"),
 )
-# as in a `Record`, so that these are rows as they are
+# in the order of a `Record`'s fields, so that a `Record` is a row
 _OWN = (
     Column("offset", "bigint", "its offset in the partition; in Produce requests within the batch"),
     Column("timestamp_ms", "bigint", "null for none", is_never_negative=True),
@@ -57,11 +59,11 @@ _OWN = (
     Column("headers", HEADERS, "in their order"),
 )
 _NOTHING = (None,) * len(_OWN)
-# of a batch that can't be read
+# the shared values of a batch that can't be read
 _UNKNOWN = (None,) * (len(_SHARED) - len(PLACE))
 
 
-# the records of a partition in a message, and a batch among them: whether its records are wanted
+# (bytes of a partition's batches, one of these batches) -> whether its records are wanted
 Wanted = Callable[[bytes, Batch], bool]
 
 
@@ -71,7 +73,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def read_some(wanted: Wanted, frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The records in a frame; of batches that are not wanted nothing but a wrong checksum. Errors: Unreadable."""
+    """The records of wanted batches. Other batches make a row only if their checksum is wrong. Errors: Unreadable."""
     for place in holders(frame, budget):
         yield from _read_partition(wanted, frame, place, budget)
 
@@ -120,15 +122,15 @@ def _fates(frame: Frame, place: Place, found: Sequence[Batch]) -> list[str | Non
         return [None] * len(found)
     if frame.side != RESPONSE:
         return [Transaction.UNKNOWN.value if batch.transactional else None for batch in found]
-    gone = place.values.get("aborted_transactions")
-    if gone is None:
+    listed = place.values.get("aborted_transactions")
+    if listed is None:
         return _by_markers(place, found)
-    return _by_list(place.records, found, gone)
+    return _by_list(found, listed)
 
 
-def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, int]]) -> list[str | None]:
-    """As a consumer does: a producer of the list is aborted from its first offset on, up to its marker."""
-    begun = sorted(((one["first_offset"], one["producer_id"]) for one in gone), reverse=True)
+def _by_list(found: Sequence[Batch], listed: Sequence[Mapping[str, int]]) -> list[str | None]:
+    """As a consumer does: a listed producer's records are aborted from the first offset on, up to its marker."""
+    begun = sorted(((one["first_offset"], one["producer_id"]) for one in listed), reverse=True)
     aborted: set[int] = set()
     fates: list[str | None] = []
     for batch in found:
@@ -144,7 +146,7 @@ def _by_list(data: bytes, found: Sequence[Batch], gone: Sequence[Mapping[str, in
 
 
 def _by_markers(place: Place, found: Sequence[Batch]) -> list[str | None]:
-    """Reads the batches from the end: the producer's next marker decides."""
+    """Goes from the last batch to the first: a producer's next marker decides."""
     stable = place.values.get("last_stable_offset", -1)
     ends: dict[int, str] = {}
     fates: list[str | None] = []

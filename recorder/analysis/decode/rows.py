@@ -1,8 +1,8 @@
-"""Frames -> rows of a table, an Arrow batch at a time: plain Python and pyarrow, the same on every road.
+"""Turns Arrow batches of frames into Arrow batches of a table's rows, in plain Python and pyarrow.
 
-A decoder yields groups: values that some rows share, and the rows' own values. Both become columns at once, by `take`
-and by `zip`, so that a record costs no work for columns that its frame or its batch fills. A table of bodies has the
-columns FRAME, then those that a group's rows share, then the rows' own, then `unread`.
+A `Decoder` yields groups: values that some rows share, and the rows' own values. `take` repeats the shared values, and
+`zip` makes columns of the own ones. So a record costs no work for columns that its frame or its batch fills. A table
+has the columns of its frames (`heads`), the shared ones, the rows' own, and `unread`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from recorder.capture import frames as c
 from recorder.capture.response_errors import is_cut
 
 SIDE, UNREAD = "side", "unread"
-# of one frame, for what is unfolded and for what is decoded: a frame of 64 MiB takes some times its bytes as values
+# bytes that a frame may take decompressed, and the same again decoded: the values of 64 MiB take several times as much
 FRAME_BUDGET = 512 << 20
-# bytes of keys and values in a batch of rows, about; and rows in it
+# about the most bytes of keys and values in a batch of rows; the most rows in it
 MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
-# new objects after which Python looks for cycles among them: with its own 700, that takes a third of a record's time
+# New objects between two garbage collections. Python's default of 700 would take a third of a record's time.
 ROWS_A_COLLECTION = 200_000
 
 FRAME = (
@@ -46,13 +46,13 @@ FRAME = (
     Column(SIDE, "string", "`request` or `response`"),
 )
 UNREAD_COLUMN = Column(UNREAD, "string", "why the frame, or the rest of it, has no further rows; null if it was read")
-# what a decoder asks for a frame by, and what else it is told of it
+# the columns by which a decoder asks for frames, and all columns that a `Frame` is made of
 KIND = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION)
 FACTS = (*KIND, c.MASKED, c.NOTE)
 
 
 class Asked(NamedTuple):
-    """Frames that a table is made of: those of one side and dialect, of these APIs and versions (None: of all)."""
+    """A choice of frames: those of one side and dialect, of these APIs and versions (None: of all)."""
 
     side: str
     api_keys: tuple[int, ...] | None
@@ -67,9 +67,9 @@ class Asked(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows that share the values of the first columns. `unread`: for all of these rows. `size`: their bytes, about.
+    """Rows that share the values of some columns. `unread`: the value for all of them. `size`: about their bytes.
 
-    A row begins with its own columns' values; what stands behind them is not looked at.
+    A row may have more values than the table has own columns: further ones are ignored.
     """
 
     shared: tuple[Any, ...]
@@ -83,9 +83,10 @@ Read = Callable[[Frame, Budget], Iterator[Group]]
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """What makes a table of bodies. `read` yields a frame's groups; it may raise Unreadable, after some of them.
+    """Declares a table that is made from the bodies of frames, and makes its rows.
 
-    `heads`: the columns that are copied from the frame's row.
+    `asked`: the frames that it reads. `heads`: the columns that are copied from the frame's row. `read` yields a
+    frame's groups; it may raise Unreadable after some of them.
     """
 
     name: str
@@ -121,12 +122,12 @@ class Askers:
 
     @property
     def reads(self) -> list[str]:
-        """All columns of the capture that they need."""
+        """All columns of the capture that the decoders need."""
         return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.reads)]
 
     @property
     def copied(self) -> list[str]:
-        """The columns of the capture that their `heads` come from."""
+        """The columns of the capture that the decoders' `heads` come from."""
         return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.copied)]
 
     def of(self, *kind: Any) -> list[Decoder]:
@@ -139,15 +140,15 @@ class Askers:
 
 
 def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
-    """The rows of the frames that a decoder asks for, in Arrow batches with the columns that it reads.
+    """The rows of a decoder's table, in Arrow batches, for the frames that it asks for.
 
-    They come as batches of the decoder's table.
+    `batches`: frames, with the columns `decoder.reads`.
     """
     return (rows for _, rows in decoded_together(batches, Askers([decoder])))
 
 
 def decoded_together(batches: Iterable[Any], askers: Askers) -> Iterator[tuple[Decoder, Any]]:
-    """The same for several decoders: batches of their tables. Each frame is opened once for all that ask for it."""
+    """Decodes for several decoders: yields each batch with its decoder. Each frame is opened once for all of them."""
     with _rarely_collected():
         for batch in batches:
             yield from _decoded(batch, askers)
@@ -155,7 +156,7 @@ def decoded_together(batches: Iterable[Any], askers: Askers) -> Iterator[tuple[D
 
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """Python looks for cycles among new objects less often: rows are many, and make none."""
+    """Lets Python collect garbage less often: rows are many objects, and make no cycles."""
     usual = gc.get_threshold()
     gc.set_threshold(ROWS_A_COLLECTION)
     try:
@@ -179,7 +180,7 @@ def _decoded(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
 
 
 def _frames(batch: Any, askers: Askers) -> Iterator[tuple[list[Decoder], Frame | None]]:
-    """The frames of a batch, with the decoders that ask for each; None for one whose bytes the capture lacks."""
+    """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
     heads = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
     for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), heads, strict=True):
         data = body.as_py()
@@ -190,7 +191,7 @@ def _frames(batch: Any, askers: Askers) -> Iterator[tuple[list[Decoder], Frame |
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:
-    """Where the first masked span starts; 0 for one that does not say so: it may begin anywhere."""
+    """Where the first masked span starts; 0 for a span without a start: it may begin anywhere."""
     if not masked:
         return None
     return (masked[0] or {}).get("start") or 0
@@ -213,7 +214,7 @@ def unread(decoder: Decoder, reason: str) -> Group:
 
 
 class _Gathered:
-    """The rows of a batch of frames, until they are made into a batch of the table."""
+    """Collects the rows of a batch of frames until they become a batch of the table."""
 
     def __init__(self, decoder: Decoder, batch: Any) -> None:
         self._decoder = decoder
@@ -231,7 +232,7 @@ class _Gathered:
         return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
 
     def add(self, frame: int, group: Group) -> None:
-        """Adds the rows of a group of the frame with this number in its batch."""
+        """Adds the rows of a group. `frame`: the number of the group's frame in its batch."""
         if group.rows:
             self.rows += group.rows
             self._groups.append(group)
@@ -272,7 +273,7 @@ def _column(column: Column, values: tuple[Any, ...]) -> Any:
 
 
 def _headers(values: tuple[Any, ...]) -> Any:
-    """Lists of (name, value) pairs, without an object for each: most are empty."""
+    """A column of lists of (name, value) pairs, without an object for each list: most are empty."""
     import pyarrow as pa
 
     kind = arrow_type(HEADERS)

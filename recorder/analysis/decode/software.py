@@ -1,6 +1,7 @@
-"""Who asks, and what a broker offers: software and offers in ApiVersions (KIP-511, version 3 on), replicas in Fetch.
+"""Reads what clients and brokers say in ApiVersions, and which Fetch requests come from brokers.
 
-A broker that copies a partition asks as consumers do. It gives its own node id, which consumers do not have.
+Clients name their software from ApiVersions 3 on (KIP-511). A broker that replicates a partition fetches as consumers
+do, but gives its own node id.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OFFERED = (
     Column("offered_to", "smallint", "its newest"),
 )
 _REPLICA = (Column("replica_id", "int", "the node id of the broker that copies; null: a consumer asks", True),)
-# Kafka 4 refuses these: who sends others need not be known
+# The versions that Kafka 4 refuses. The sender of others does not matter.
 _REFUSED_FETCHES = (0, 1, 2, 3)
 
 
@@ -40,7 +41,7 @@ def read_offers(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def read_replica(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The node that copies partitions. Errors: Unreadable."""
+    """The node id of a broker that replicates. Errors: Unreadable."""
     yield Group((), [(opened(frame, budget)["replica_id"],)])
 
 

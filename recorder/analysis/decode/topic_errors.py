@@ -1,6 +1,6 @@
-"""Rows of codes other than 0 that stand at a topic, or at one of its partitions, in answers of any api that names them.
+"""Reads the error codes that answers give to single topics and partitions.
 
-All other codes are the whole answer's, or a group's: the exchange knows them, and no row is made here.
+Codes of a whole answer or of a group make no rows here: the table `exchanges` has all codes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from recorder.analysis.decode.topics import PLACE, PLACES, Where, around_topics,
 from recorder.analysis.schema import Column
 
 _CODES = ("error_code", "partition_error_code")
-# where answers of the api name their topics, besides those of PLACES
+# where the answers name their topics, of apis that PLACES lacks
 _TOPICS: Mapping[int, Where] = {
     keys.METADATA: Where(("topics",), "partitions"),
     keys.DESCRIBE_TOPIC_PARTITIONS: Where(("topics",), "partitions"),
@@ -28,7 +28,7 @@ _WHERE = {key: where for (side, key), where in PLACES.items() if side == RESPONS
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The codes in the answer that have a topic. Errors: Unreadable."""
+    """The codes of topics and partitions in the answer. Errors: Unreadable."""
     where = _WHERE[frame.api_key]
     rows: list[tuple[str | None, str | None, int | None, int]] = []
     for around in around_topics(opened(frame, budget), where):

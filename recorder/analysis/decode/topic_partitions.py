@@ -1,7 +1,7 @@
-"""Rows of `topic_partitions`: every partition that a request or response names, and what it says of it.
+"""Makes the rows of `topic_partitions`: every partition that a message names, and what the message says of it.
 
-Offsets of -1 mean "none" on the wire, and are null here. Only answers tell errors: a request's `error_code` is null.
-Kafka 0.7 names its partition in requests alone; its offsets count bytes, so they stand in no column of offsets.
+Offsets of -1 mean "none" on the wire, and are null here. Requests have no `error_code`. Kafka 0.7 names partitions only
+in requests; its offsets count bytes, so the columns of offsets are null.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
 
 
 def _records(place: Place) -> tuple[int | None, int | None]:
-    """Bytes and number of the records at a partition. Markers of transactions are nobody's records."""
+    """The bytes and the number of a partition's records. Markers of transactions don't count as records."""
     if "records" not in place.values:
         return None, None
     counts = [0 if batch.control else batch.count for batch in place.batches.found]
@@ -98,7 +98,7 @@ def _named(around: tuple[Mapping[str, Any], ...], name: str) -> str | None:
 
 
 def parts_of_07(frame: Frame) -> list[kafka07.Produce | kafka07.Fetch | kafka07.Offsets]:
-    """The parts of a request of Kafka 0.7, each of one partition. Errors: Unreadable."""
+    """The parts of a Kafka 0.7 request, each about one partition. Errors: Unreadable."""
     try:
         request = kafka07.decode_request(frame.data)
     except WireError as error:

@@ -1,7 +1,7 @@
-"""The parts of a message that name a partition: found by the message's own field names, api by api.
+"""Finds the partitions that a message names.
 
-A table says for each message where its topics stand, and where each topic has its partitions. Names, ids and numbers
-are then found by the names that Kafka's messages use for them, so a new version needs no line here.
+PLACES says for each message which fields hold its topics, and which field of a topic holds its partitions. Names, ids
+and numbers are found by the field names that Kafka's messages use, so a new version needs no change here.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NUMBERS = ("partition_index", "partition", "index")
 
 
 class Batches(NamedTuple):
-    """The headers of batches, up to the first that can't be read, and the error of that one."""
+    """The headers of batches up to the first that can't be read, and the error of that one."""
 
     found: list[Batch]
     error: WireError | None
 
 
 class Where(NamedTuple):
-    """Paths to the arrays of topics, and the name of each topic's array of partitions."""
+    """The paths to the arrays of topics, and the name of each topic's array of partitions."""
 
     topics: tuple[str, ...]
     partitions: str
@@ -44,7 +44,7 @@ class Where(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """A partition that a message names: `named` has the values of PLACE; the structs around it, innermost last."""
+    """A partition that a message names. `named`: the values of PLACE. `around`: structs around it, innermost last."""
 
     named: tuple[str | None, str | None, int | None]
     values: Mapping[str, Any]
@@ -53,12 +53,12 @@ class Place:
 
     @property
     def records(self) -> bytes:
-        """The bytes of its record batches; none where the message holds none."""
+        """The bytes of its record batches; empty if the message holds none."""
         return self.values.get("records") or b""
 
     @property
     def batches(self) -> Batches:
-        """The headers of its batches. They are read once, for all who ask."""
+        """The headers of its batches. They are read once, for all callers."""
         if self._batches is None:
             self._batches = _batches_in(self.records)
         return self._batches
@@ -121,7 +121,7 @@ def _batches_in(data: bytes) -> Batches:
 
 
 def around_topics(values: Values, where: Where) -> Iterator[tuple[Mapping[str, Any], ...]]:
-    """The topics of a decoded message, each with the structs around it: the topic's own stands last."""
+    """The topics of a decoded message, each with the structs around it: the topic's own struct comes last."""
     for path in where.topics:
         yield from _reached((values,), path.split("."))
 
@@ -141,13 +141,13 @@ def number_of(partition: Mapping[str, Any]) -> int | None:
 
 
 def topic_name(topic: Mapping[str, Any]) -> str | None:
-    """The name in a topic's struct; null where its version has ids alone."""
+    """The name in a topic's struct; null if its version has only ids."""
     found: str | None = _first(topic, _NAMES)
     return found or None
 
 
 def id_text(topic_id: bytes | None) -> str | None:
-    """A topic's id as Kafka prints it; null for none and for the id of no topic."""
+    """A topic's id as Kafka prints it; null for None and for the id of all zeros."""
     return None if topic_id is None or topic_id == NO_ID else uuid_text(topic_id)
 
 

@@ -1,7 +1,7 @@
-"""The steps of transactions: requests that begin, fill and end one, their answers, and the markers that brokers write.
+"""Reads the steps of transactions: the requests that begin, fill and end one, their answers, and the markers in logs.
 
-A producer's first request with a transactional id may be a Produce request (version 12 on) or AddPartitionsToTxn. Rows
-of Produce requests are those of their transactional batches.
+A transaction may begin with AddPartitionsToTxn or, from version 12 on, with Produce. A Produce request has a row for
+each transactional batch.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _rows(frame: Frame, values: Values) -> Iterator[tuple[Any, ...]]:
 
 
 def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """A row for each transactional batch."""
+    """A row for each transactional batch of a Produce request."""
     values = opened(frame, budget)
     name = values.get("transactional_id")
     for place in holders(frame, budget) if name else ():
@@ -79,7 +79,7 @@ def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def _added(values: Values) -> Iterator[Group]:
-    """The partitions of AddPartitionsToTxn: version 4 on has those of several transactions, and is sent by brokers."""
+    """The partitions of AddPartitionsToTxn. From version 4 on, brokers send it, for several transactions at once."""
     for one in values.get("transactions") or ():
         if not one["verify_only"]:
             yield Group(_producer(one), [*_partitions(one["topics"])])
@@ -94,7 +94,7 @@ def _partitions(topics: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]
 
 
 def _producer(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The producer, as far as the request knows it: InitProducerId asks for its number."""
+    """The producer, as far as the request knows it: InitProducerId asks for the producer's id."""
     return values.get("transactional_id") or None, *_numbers(values)
 
 
@@ -104,7 +104,7 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[int | None]:
 
 
 def read_answers(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """Whether the step was done. Errors: Unreadable."""
+    """Whether the step was refused, and the producer's id and epoch in the answer. Errors: Unreadable."""
     values = opened(frame, budget)
     codes = [*_codes(frame, budget)]
     is_refused = bool(codes) and all(codes)
@@ -112,7 +112,7 @@ def read_answers(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def _codes(frame: Frame, budget: Budget) -> Iterator[int]:
-    """The answer's codes, those of no error included."""
+    """The answer's error codes, zeros included."""
     values = opened(frame, budget)
     if "error_code" in values and (values["error_code"] or (RESPONSE, frame.api_key) not in PLACES):
         yield values["error_code"]

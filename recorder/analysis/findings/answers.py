@@ -1,7 +1,7 @@
-"""Rules on what brokers answered: errors, refusals, silence.
+"""Rules on what brokers answered: errors, refusals, missing answers.
 
-Some errors belong to the course of things (`tables.errors`: flow). Others do so at first: a topic is not known yet, a
-coordinator is being found. Those count from 30 s on after the first time that the client was told them.
+Errors that are a normal step of the protocol don't count (`flow` in `tables.errors`). Errors that are normal at first,
+for example while a coordinator is being found, count from 30 s after the client first got them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, said, shares
+from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, rule_rows, shares
 from recorder.analysis.findings.rows import CASES, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.errors import FLOW
@@ -22,61 +22,65 @@ from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
 _UNKNOWN_TOPIC, _NOT_COORDINATOR = 3, 16
-# unknown topic, leader not available, coordinator loading, not available, not here: what a client is told at first
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+# NOT_COORDINATOR: normal at first
 SETTLING = (_UNKNOWN_TOPIC, 5, 14, 15, _NOT_COORDINATOR)
 SETTLES_WITHIN_S = 30
-# topic, group, cluster, transactional id, delegation token: not authorized
+# not authorized: topic, group, cluster, transactional id, delegation token
 DENIED = (29, 30, 31, 53, 65)
-# illegal generation, unknown member, rebalance in progress
+# ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
 STALE = (22, 25, 27)
-# asked before and during a login
+# the apis of a login, and of the time before it
 _OF_LOGINS = (keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS)
 _CONNECTION = [c.SESSION, c.CONNECTION]
 
 Find = Callable[[Tables], DataFrame]
 
 
-def failed(*, retriable: bool) -> Find:
-    """A rule's function: the share of an API's answers that hold an error, of those that are retriable or not."""
+def error_share(*, retriable: bool) -> Find:
+    """Makes a rule's function: the share of an API's answers that hold an error, either retriable or not."""
 
     def find(tables: Tables) -> DataFrame:
-        """The share of an API's answers that hold an error, by code. Errors that are normal in the protocol don't
-        count, nor do errors within 30 s of the first time that a client is told them.
+        """The share of an API's answers that hold an error, by code. Errors that are a normal step of the protocol
+        don't count. Errors about a topic, leader or coordinator that is not known yet count from 30 s after the client
+        first got them.
         """
         known = inside(tables.exchanges).filter(F.col(t.ERROR_CODES).isNotNull())
         answers = known.groupBy(c.API, WINDOW).agg(F.count("*").alias("_answers"))
         wrong = inside(_beyond_flow(tables)).filter(F.col(t.RETRIABLE) == retriable)
         cases = counted(wrong, [c.API, t.ERROR]).join(F.broadcast(answers), [c.API, WINDOW])
         subject = F.concat_ws(": ", c.API, t.ERROR)
-        return said(shares(cases.withColumn(OF, F.col("_answers"))), subject, {"api": c.API, "error": t.ERROR})
+        return rule_rows(shares(cases.withColumn(OF, F.col("_answers"))), subject, {"api": c.API, "error": t.ERROR})
 
     return find
 
 
-def told(codes: Sequence[int]) -> Find:
-    """A rule's function: how often a second a client is told one of these codes."""
+def error_rate(codes: Sequence[int]) -> Find:
+    """Makes a rule's function: how often a second a client gets one of these error codes."""
 
     def find(tables: Tables) -> DataFrame:
-        """How often a second a client is told such an error by an API. An error about something that does not exist yet
-        counts from 30 s after its first time on.
+        """How often a second an API answers a client with an error of this kind. Errors about a topic, leader or
+        coordinator that is not known yet count from 30 s after the client first got them.
         """
         wrong = inside(_settled(tables.errors)).filter(F.col(t.ERROR_CODE).isin(*codes))
         cases = counted(wrong, [PEER, t.ERROR, c.API])
         subject = F.concat(PEER, F.lit(": "), c.API)
-        return said(rates(cases, tables.windows), subject, {"client": PEER, "error": t.ERROR, "api": c.API})
+        return rule_rows(rates(cases, tables.windows), subject, {"client": PEER, "error": t.ERROR, "api": c.API})
 
     return find
 
 
 def stale_commits(tables: Tables) -> DataFrame:
-    """The share of a client's offset commits that came too late: the group was in a later generation."""
+    """The share of a client's offset commits that came after its group had begun a later generation. Such commits are
+    refused, and the records since the last good one may be read again.
+    """
     commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_read())
-    return said(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
+    return rule_rows(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
 
 
 def unanswered(tables: Tables) -> DataFrame:
-    """The share of requests that got no answer though one was due, or got it after the client had given up; by API and
-    node. Long polls don't count.
+    """The share of an API's requests to a node that got no answer, or got it after the client had given up. Long polls
+    don't count. The client does not know whether the request took effect.
     """
     outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
     due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
@@ -86,29 +90,31 @@ def unanswered(tables: Tables) -> DataFrame:
     is_case = (F.col(t.OUTCOME) == Outcome.UNANSWERED.value) | F.coalesce("_too_late", F.lit(False))
     why = {c.CAUSE: F.mode(F.when(is_case, F.col(c.CAUSE)))}
     found = counted(with_cause, [c.API, c.NODE], is_case, more=why)
-    return said(shares(found), at_node(), {"cause": c.CAUSE})
+    return rule_rows(shares(found), at_node(), {"cause": c.CAUSE})
 
 
 def throttled(tables: Tables) -> DataFrame:
-    """The share of a client's answers that make it wait for a quota."""
+    """The share of a client's answers that make it wait, because it exceeded a quota."""
     told = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
     waited = F.col(t.THROTTLE_MS)
     found = counted(told, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
     wait = F.concat(F.col("_longest").cast("string"), F.lit(" ms"))
-    return said(shares(found), PEER, {"longest": wait})
+    return rule_rows(shares(found), PEER, {"longest": wait})
 
 
 def login_breaks(tables: Tables) -> DataFrame:
-    """Logins that failed on connections that were already in use: the client did not renew its login."""
+    """Logins that failed on connections that were already in use: the client could not renew its login, and the broker
+    closes the connection.
+    """
     own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE).rowsBetween(Window.unboundedPreceding, -1)
     is_use = (~F.col(c.API_KEY).isin(*_OF_LOGINS) & (F.col(t.OUTCOME) == Outcome.ANSWERED.value)).cast("int")
     is_login = F.col(c.API_KEY) == keys.SASL_AUTHENTICATE
-    # connections without a login would only be sorted
+    # sorting connections without a login would be wasted
     with_logins = tables.exchanges.filter(is_login).select(*_CONNECTION).distinct()
     used = tables.exchanges.join(with_logins, _CONNECTION, "left_semi").withColumn("_used", F.max(is_use).over(own))
     logins = used.filter(is_login & (F.col("_used") == 1) & _is_read())
     cases = counted(logins, [PEER], F.size(t.ERROR_CODES) > 0)
-    return said(cases.withColumn("measure", F.col(CASES)), PEER)
+    return rule_rows(cases.withColumn("measure", F.col(CASES)), PEER)
 
 
 def _is_read() -> Column:
@@ -120,7 +126,7 @@ def _beyond_flow(tables: Tables) -> DataFrame:
 
 
 def _settled(errors: DataFrame) -> DataFrame:
-    """Without what a client is told at first."""
+    """The errors without those that are normal at first."""
     first = F.min(F.unix_micros(c.AT)).over(Window.partitionBy(PEER, t.ERROR_CODE))
     is_early = F.unix_micros(c.AT) - first < SETTLES_WITHIN_S * 1_000_000
     is_settling = F.col(t.ERROR_CODE).isin(*SETTLING) & is_early

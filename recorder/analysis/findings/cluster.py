@@ -1,7 +1,7 @@
-"""Rules on the brokers: replicas that are not in sync, nodes that carry more than others, records that were deleted.
+"""Rules on the brokers: replicas that are not in sync, uneven load, records that were deleted before they were read.
 
-A partition's state is what answers to Metadata tell. It holds from the answer that tells it first up to the next state,
-the last one up to the capture's end.
+Metadata answers show a partition's state. It holds from the first answer that shows it to the next state; the last one
+holds to the capture's end.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, counted, evidence, inside, said
+from recorder.analysis.findings.counting import Words, counted, evidence, inside, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.exchanges import both_sizes
 from recorder.capture import frames as c
 
-# two nodes are never even, and nobody cares how little is spread
+# Two nodes never carry the same. With less traffic, the balance does not matter.
 MIN_NODES = 3
 MIN_BYTES_A_SECOND = 100_000
 OUT_OF_RANGE = 1
@@ -29,7 +29,7 @@ _IN_ORDER = [c.AT, c.SESSION, c.CONNECTION, c.SEQUENCE]
 
 
 def under_replicated(tables: Tables) -> DataFrame:
-    """How many partitions lack a replica in sync, by the node that is missing; and how many have no leader."""
+    """How many partitions have a replica that is not in sync, by the replica's node; and how many have no leader."""
     told = tables.changes.filter(F.col("partition").isNotNull())
     of_partition = Window.partitionBy(*_PARTITION)
     next_at = F.lead(c.AT).over(of_partition.orderBy(F.col("leader_epoch").asc_nulls_first(), *_IN_ORDER))
@@ -47,7 +47,7 @@ def under_replicated(tables: Tables) -> DataFrame:
         first.alias(EVIDENCE),
     )
     own = {OF: F.lit(None), MEASURE: F.col(CASES), FROM_NS: window_ns, TO_NS: window_ns + tables.windows.length_ns}
-    return said(rows.withColumns(own), "_missing", {"example": "_example"})
+    return rule_rows(rows.withColumns(own), "_missing", {"example": "_example"})
 
 
 def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
@@ -63,7 +63,9 @@ def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
 
 
 def uneven_nodes(tables: Tables) -> DataFrame:
-    """How many times its even share of what is produced and fetched a node carries."""
+    """How many times an even share of the produced and fetched bytes a node carries. That node is the first to reach
+    its limits. Clusters with fewer than three nodes are left out.
+    """
     data = inside(tables.exchanges).filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.FETCH) & F.col(c.NODE).isNotNull())
     sized = data.withColumn("_size", both_sizes())
     of_window = Window.partitionBy(c.CLUSTER, WINDOW)
@@ -76,12 +78,13 @@ def uneven_nodes(tables: Tables) -> DataFrame:
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"part": part, "nodes": "_nodes", "node": c.NODE}
     subject = F.concat(F.lit("node "), c.NODE)
-    return said(both.withColumns({MEASURE: times, OF: F.lit(None)}), subject, words)
+    return rule_rows(both.withColumns({MEASURE: times, OF: F.lit(None)}), subject, words)
 
 
 def expired(tables: Tables) -> DataFrame:
-    """Records that were deleted before they were read: a log began above a group's commit, or a broker refused a Fetch
-    because its offset was gone."""
+    """Records that were deleted before a consumer read them, so that it never gets them. Either a log began above a
+    group's commit, or a broker refused a Fetch because the offset was gone.
+    """
     return _deleted(tables).unionByName(_out_of_range(tables))
 
 
@@ -99,7 +102,7 @@ def _deleted(tables: Tables) -> DataFrame:
 
 
 def _commits(tables: Tables) -> DataFrame:
-    """What groups have committed, as commits and answers to OffsetFetch tell. A group without a name is its client."""
+    """The offsets of groups, from commits and from answers to OffsetFetch. A group without a name is its client."""
     asked = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "OffsetCommit")
     told = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetFetch") & (F.col("error_code") == 0)
     named_ones = F.col("committed_offset").isNotNull() & F.col("topic").isNotNull()
@@ -108,7 +111,7 @@ def _commits(tables: Tables) -> DataFrame:
 
 
 def _out_of_range(tables: Tables) -> DataFrame:
-    """Fetches that were told so. An offset that is not below the log's beginning was never there: it is no loss."""
+    """Fetches refused as out of range. Only offsets below the log's beginning count: above it, nothing was deleted."""
     fetches = tables.named_partitions.filter((F.col(c.API) == "Fetch") & F.col("topic").isNotNull())
     wrong = fetches.filter((F.col(SIDE) == RESPONSE) & (F.col("error_code") == OUT_OF_RANGE)).drop("fetch_offset")
     place = [*t.KEYS, "topic", "partition"]
@@ -123,4 +126,4 @@ def _lost(found: DataFrame, who: Column) -> DataFrame:
     of_whom = found.withColumns({"_who": who, WINDOW: F.lit(0)})
     cases = counted(of_whom, ["_who", "topic"], more={"_how": F.min_by("_how", c.AT)})
     told = cases.withColumn(MEASURE, F.col(CASES))
-    return said(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})
+    return rule_rows(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})

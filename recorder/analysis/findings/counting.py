@@ -1,8 +1,8 @@
-"""The two shapes of most rules: a share of cases (errors of all answers), and a rate of cases (connections a second).
+"""Counts cases for rules. Most measure a share of cases (errors of all answers) or a rate (connections a second).
 
-Both count by subject and window. Evidence is the worst case of each window, by `worst`; else the first. What else a
-rule tells of a subject's window is summed up beside the cases (`more`): a second aggregate, joined to the first, would
-read and shuffle the same rows once more.
+Both count by subject and window. A window's evidence is its worst case, by `worst`, or else its first one. Further
+facts of a window are aggregates beside the cases (`more`): a second aggregation, joined to the first, would read and
+shuffle the same rows once more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Words = Mapping[str, Column | str]
 
 
 def inside(rows: DataFrame) -> DataFrame:
-    """The rows that are in no edge of their session."""
+    """The rows outside the first and the last window of their session."""
     return rows.filter(~F.col(IS_EDGE))
 
 
@@ -49,7 +49,9 @@ def tallied(
     worst: Column | None = None,
     more: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """By `keys` and window: OF all rows CASES, when these were, EVIDENCE; `more`: further aggregates of all rows."""
+    """By `keys` and window: CASES, OF (all rows), FROM_NS and TO_NS (of cases), EVIDENCE, and `more` (aggregates of all
+    rows).
+    """
     yes = F.lit(True) if is_case is None else F.coalesce(is_case, F.lit(False))
     at_ns = ns(at)
     order = F.when(yes, -at_ns if worst is None else worst.cast("double"))
@@ -64,7 +66,7 @@ def tallied(
 
 
 def evidence(rows: DataFrame, at_ns: Column) -> Column:
-    """What `inspect show` opens: the row's exchange, or its connection."""
+    """The row's exchange, or its connection: `inspect show` opens it."""
     exchange = F.col(c.EXCHANGE) if c.EXCHANGE in rows.columns else F.lit(None)
     return F.struct(
         F.col(c.SESSION).alias("session"),
@@ -75,17 +77,17 @@ def evidence(rows: DataFrame, at_ns: Column) -> Column:
 
 
 def shares(found: DataFrame) -> DataFrame:
-    """With MEASURE: CASES of OF."""
+    """The rows with MEASURE: CASES as a share of OF."""
     return found.withColumn(MEASURE, F.col(CASES) / F.col(OF))
 
 
 def rates(found: DataFrame, windows: Windows) -> DataFrame:
-    """With MEASURE: CASES a second; they are a share of nothing."""
+    """The rows with MEASURE: CASES a second. OF is null, because a rate is no share."""
     return found.withColumns({MEASURE: F.col(CASES) / windows.seconds, OF: F.lit(None).cast("bigint")})
 
 
-def said(found: DataFrame, subject: Column | str, words: Words | None = None) -> DataFrame:
-    """The columns of ROWS: with a subject, and the words of the sentence."""
+def rule_rows(found: DataFrame, subject: Column | str, words: Words | None = None) -> DataFrame:
+    """The columns of ROWS, with `subject`, and with `words` for the rule's sentence."""
     pairs = [part for name, word in (words or {}).items() for part in (F.lit(name), _text(word))]
     shown = F.create_map(*pairs) if pairs else F.create_map().cast(ROWS[WORDS])
     told = found.withColumns({SUBJECT: _text(subject), WORDS: shown})
@@ -102,13 +104,13 @@ def has_any(codes: Column | str, wanted: Sequence[int]) -> Column:
     return F.arrays_overlap(codes, F.array(*map(F.lit, wanted)).cast("array<smallint>"))
 
 
-def beside(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str = "inner") -> DataFrame:
-    """The left rows with the columns of the few right ones that have the same keys; nulls are equal to each other."""
+def null_safe_join(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str = "inner") -> DataFrame:
+    """Joins the left rows with few right ones that have the same keys. Nulls are equal to each other."""
     renamed = {name: f"_right_{name}" for name in keys}
     same = reduce(and_, (F.col(name).eqNullSafe(F.col(other)) for name, other in renamed.items()))
     return left.join(F.broadcast(right.withColumnsRenamed(renamed)), same, how).drop(*renamed.values())
 
 
 def at_node() -> Column:
-    """An API on a node, in words."""
+    """An API on a node, as text."""
     return F.concat(F.col(c.API), F.coalesce(F.concat(F.lit(" on node "), F.col(c.NODE)), F.lit("")))

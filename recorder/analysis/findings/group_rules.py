@@ -1,4 +1,4 @@
-"""The rules on consumer groups and their members: part of RULES."""
+"""The rules on consumer groups, their members and consumers: part of RULES."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ GROUP_RULES = (
         Unit.COUNT,
         "Node {node} refuses {api} of {client} for {topic} {partition}, long after the client was told that node "
         "{leader} leads it (cases: {cases})",
-        "If both are the same node, its address leads to other brokers, too. Give each broker an address of its own "
-        "(advertised.listeners), not that of a load balancer before all brokers. If they differ, the client does not "
-        "use the Metadata that it gets: upgrade it.",
+        "If the two nodes are the same, the node's address leads to other brokers, too: give each broker an address of "
+        "its own (advertised.listeners), not that of a load balancer before all brokers. If they differ, the client "
+        "does not use the Metadata that it gets: upgrade it.",
         _ONCE_IN_BODIES,
         (keys.METADATA, keys.PRODUCE, keys.FETCH, keys.LIST_OFFSETS),
     ),

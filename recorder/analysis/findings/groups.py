@@ -1,6 +1,6 @@
-"""Rules on consumer groups: how often they rebalance, who ends without a word, who is behind and stays so.
+"""Rules on consumer groups: frequent rebalances, members that end without leaving, lag that stays or grows.
 
-Lag is that of `tables.lag`, in the windows of the rules. What stands still, or keeps growing, does so for ten windows.
+Lag is that of `tables.lag`, in the windows of the rules. A lag must stay, or keep growing, for ten windows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode import group_rows as g
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, beside, evidence, said
+from recorder.analysis.findings.counting import Words, evidence, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.findings.windows import LONG
@@ -22,7 +22,7 @@ from recorder.analysis.tables.rebalance_causes import JOINED, LOST, UNKNOWN, WAS
 from recorder.analysis.tables.rebalances import SILENT_S, lives
 from recorder.capture import frames as c
 
-# nobody wants these
+# causes that are problems by themselves
 BAD_CAUSES = (LOST, WAS_FENCED, UNKNOWN)
 _GROUP = [c.CLUSTER, "group_id"]
 _TOPIC = [*_GROUP, "topic"]
@@ -31,8 +31,9 @@ Find = Callable[[Tables], DataFrame]
 
 
 def rebalances(tables: Tables) -> DataFrame:
-    """How often a group rebalanced within ten windows because members were lost or fenced, or for no known reason; or
-    how many times as many members joined as there are.
+    """The larger of two numbers within ten windows: rebalances because members were lost or fenced, or for no known
+    reason; and rebalances because members joined, divided by the number of members. Each rebalance holds up the group's
+    reading.
     """
     numbered = tables.rebalances.withColumn(WINDOW, tables.windows.number("from_at"))
     near = Window.partitionBy(*_GROUP).orderBy(WINDOW).rangeBetween(1 - LONG, 0)
@@ -41,12 +42,12 @@ def rebalances(tables: Tables) -> DataFrame:
     peak = F.greatest(F.max(F.size("members")).over(near), F.lit(1))
     causes = F.array_join(F.array_sort(F.collect_set(F.when(is_bad | is_join, F.col(c.CAUSE))).over(near)), ", ")
     found = numbered.withColumns({MEASURE: F.greatest(bad, joins / peak), "_causes": causes, CASES: F.lit(1)})
-    return said(_at(found.filter(is_bad | is_join), "from_at"), "group_id", {"causes": "_causes"})
+    return rule_rows(_at(found.filter(is_bad | is_join), "from_at"), "group_id", {"causes": "_causes"})
 
 
 def silent_leaves(tables: Tables) -> DataFrame:
-    """Members of a group that were lost after they had closed their connection: they ended without leaving. Static
-    members do so on purpose, and don't count. Only a group that goes on without a member shows that it was lost.
+    """Members of a group that closed their connection without leaving the group. Static members do so on purpose, and
+    don't count. A member counts once the group goes on without it.
     """
     lost = tables.rebalances.select(*_GROUP, "from_at", F.explode("lost").alias("who"))
     last = (
@@ -58,14 +59,14 @@ def silent_leaves(tables: Tables) -> DataFrame:
     closed = tables.connections.select(c.SESSION, c.CONNECTION, "closed_at", number)
     ended = lost.join(last, [*_GROUP, "who"]).join(closed, [c.SESSION, c.CONNECTION])
     gone = ended.filter(F.col("closed_at") <= F.col("from_at"))
-    return said(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
+    return rule_rows(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
 
 
 def stalled(*, has_members: bool) -> Find:
-    """A rule's function: the lag of a group that commits nothing new, where it has members, or has none."""
+    """Makes a rule's function: the lag of groups that commit nothing new, either with members or without."""
 
     def find(tables: Tables) -> DataFrame:
-        """The lag of a group on those partitions of a topic whose commit has not changed for ten windows."""
+        """A group's lag on those partitions of a topic whose commit has not changed for ten windows."""
         order = Window.partitionBy(*KEY).orderBy(WINDOW)
         is_same = F.col("committed_offset") == F.lag("committed_offset").over(order)
         still = ((F.col("least_lag") > 0) & is_same).cast("int")
@@ -83,8 +84,8 @@ def stalled(*, has_members: bool) -> Find:
 
 
 def falls_behind(tables: Tables) -> DataFrame:
-    """By how many records a group has fallen behind in ten windows. In each of them its least lag on a topic was larger
-    than in the window before, though the group went on committing.
+    """By how many records a group's lag on a topic has grown in ten windows. Its least lag grew in each of them,
+    although the group went on committing: more is written than it reads.
     """
     sums = tables.lag.groupBy(*_TOPIC, WINDOW, WINDOW_END).agg(
         F.sum("least_lag").alias("_least"), F.sum("commits").alias("_commits")
@@ -103,18 +104,19 @@ def falls_behind(tables: Tables) -> DataFrame:
 
 
 def _of_lag(found: DataFrame, tables: Tables, words: Words) -> DataFrame:
-    """Rules' rows of windows of a group's topic; the evidence is the last commit that counts."""
+    """Makes a rule's rows of windows of a group and topic. The evidence is the group's last commit that counts."""
     counts = tables.group_events.filter((F.col("step") == g.COMMIT) & F.col(COUNTS_FROM).isNotNull())
     at_ns = ns(c.AT)
     last = counts.groupBy(*_TOPIC).agg(F.max_by(evidence(counts, at_ns), at_ns).alias(EVIDENCE))
     end_ns = ns(WINDOW_END)
     times = {FROM_NS: end_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
     subject = F.concat("group_id", F.lit(" on "), F.col("topic"))
-    return said(beside(found, last, _TOPIC, "left").withColumns(times), subject, {"group": "group_id", **words})
+    with_evidence = null_safe_join(found, last, _TOPIC, "left").withColumns(times)
+    return rule_rows(with_evidence, subject, {"group": "group_id", **words})
 
 
 def _with_members(found: DataFrame, tables: Tables) -> DataFrame:
-    """The rows with whether the group has a member at the window's end."""
+    """The rows, and whether the group has a member at the window's end."""
     every = (
         lives(tables.group_events)
         .groupBy(*_GROUP)
@@ -128,10 +130,10 @@ def _with_members(found: DataFrame, tables: Tables) -> DataFrame:
         return (life["first"] <= now) & ~has_left & is_heard
 
     there = F.coalesce(F.exists("_lives", is_there), F.lit(False))
-    return beside(found, every, _GROUP, "left").withColumn("_has_members", there).drop("_lives")
+    return null_safe_join(found, every, _GROUP, "left").withColumn("_has_members", there).drop("_lives")
 
 
 def _at(found: DataFrame, at: str) -> DataFrame:
-    """The rows with their moment, and themselves as evidence."""
+    """The rows with `at` as the time of their case, and themselves as evidence."""
     at_ns = ns(at)
     return found.withColumns({FROM_NS: at_ns, TO_NS: at_ns, OF: F.lit(None), EVIDENCE: evidence(found, at_ns)})

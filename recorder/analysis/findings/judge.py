@@ -1,9 +1,9 @@
-"""Applies rules to a capture: all in one Spark job, with the conditions that they share.
+"""Applies rules to a capture, with the conditions that all of them share.
 
-A rule that needs time fires where its measure reaches the threshold in 3 of 5 windows that follow each other, with at
-least 5 cases in all, of at least 100 chances where cases are a share; a session's first and last window are left out.
-Other rules fire at a single case. Where gaps, or answers that could not be read, are more than 1 % of all, measures are
-said to be "at least".
+A rule that must last fires if its measure reaches the threshold in 3 of 5 consecutive windows. It also needs 5 cases in
+all and, if cases are a share, 100 chances. A session's first and last window don't count. All other rules fire at a
+single case. Measures are said to be "at least" if more than 1 % of the frames are in gaps, or more than 1 % of the
+answers could not be read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from recorder.analysis.summary.finding import MAX_EVIDENCE, MAX_SUBJECTS, Eviden
 from recorder.analysis.summary.words import measure
 from recorder.capture import frames as c
 
-# What may be chance: fewer cases, of fewer chances.
+# Fewer cases, or cases out of fewer chances, may be an accident.
 MIN_CASES, MIN_OF = 5, 100
-# Lost or unread beyond this share: a count is a lower bound.
+# If a larger share is lost or unread, counts are lower bounds.
 MUCH = 0.01
-# Rules in a plan: one job costs more than a rule's rows, but what Spark thinks about a plan grows faster than the plan.
+# Rules in a Spark plan: a job costs more than a rule's rows, but planning time grows faster than the plan.
 _AT_ONCE = 7
 _RULE, _THRESHOLD, _MUST_LAST = "rule", "threshold", "must_last"
 _RANK, _NEAR = "_rank", "_near"
@@ -42,7 +42,7 @@ _RANK, _NEAR = "_rank", "_near"
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answers of an API: how many there are, how many could not be read, and the most frequent reason for that."""
+    """The answers of an API: how many, how many of them could not be read, and the most frequent reason for that."""
 
     answers: int
     unread: int
@@ -51,8 +51,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What of a capture can be judged. `of_api`: by the API's key; `lost`: the share of frames in gaps; `produced`:
-    Produce requests, and how many of them were kept whole.
+    """Facts of a capture that decide which rules can be judged.
+
+    `windows`: how many can be judged; `seconds`: their length. `of_api`: by the API's key. `lost`: the share of frames
+    in gaps. `produced`: Produce requests; `produced_whole`: those that were kept whole.
     """
 
     windows: int
@@ -107,12 +109,12 @@ def judge(tables: Tables, rules: Sequence[Rule] = RULES, own: Mapping[str, float
 
 
 def _rank(found: Finding) -> int:
-    """Gaps stand first: all counts depend on them."""
+    """The finding's place in the order: gaps come first, because all counts depend on them."""
     return -1 if found.rule == "gaps" else found.severity.rank
 
 
 def _fired(tables: Tables, rules: Sequence[Rule], limits: Mapping[str, float]) -> list[Any]:
-    """One row a finding of these rules."""
+    """The findings of these rules, a row each."""
     found = reduce(DataFrame.unionByName, (_of(tables, rule, limits[rule.name]) for rule in rules))
     return lasting(found).collect()
 
@@ -123,7 +125,7 @@ def _of(tables: Tables, rule: Rule, threshold: float) -> DataFrame:
 
 
 def lasting(rows: DataFrame) -> DataFrame:
-    """One row for each rule and subject that fired, of rules' rows with `rule`, `threshold` and `must_last`."""
+    """One row for each rule and subject that fired. Needs rows of rules, with `rule`, `threshold` and `must_last`."""
     subject = [_RULE, SUBJECT]
     near = Window.partitionBy(*subject).orderBy(WINDOW).rangeBetween(1 - NEAR, 0)
     worst = Window.partitionBy(*subject).orderBy(F.desc(MEASURE), WINDOW)
@@ -173,7 +175,7 @@ def _finding(row: Any, rule: Rule, limits: Mapping[str, float], is_lower_bound: 
 
 
 def _distinct(found: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """Each exchange or connection once, where it stands first."""
+    """Each exchange or connection once, at its first place."""
     by_id: dict[str, Evidence] = {}
     for one in found:
         by_id.setdefault(one.id, one)

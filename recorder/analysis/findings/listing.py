@@ -1,4 +1,4 @@
-"""The page docs/findings.md: every rule as RULES has it."""
+"""The page docs/findings.md: every rule in RULES."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules on logs and on the brokers that keep them: what `rules.py` says of all rules holds for these."""
+"""The rules on logs, and on the brokers that keep them: part of RULES."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LOG_RULES = (
         Severity.CRITICAL,
         1,
         Unit.COUNT,
-        "Batches of {client} to {topic} that begin behind records which never came: {measure}",
+        "Batches of {client} to {topic} that follow records which never arrived: {measure}",
         "Brokers refuse such batches (OUT_OF_ORDER_SEQUENCE_NUMBER). If an earlier batch was refused, the client "
         "went on counting behind it: make a new producer, and avoid refused batches (max_request_size below the "
         "topic's max.message.bytes). Else look for a bug in the client, or for traffic that did not pass the proxy.",

@@ -1,6 +1,6 @@
 """Rules on clients and their connections.
 
-Clients that take a new number with each producer or thread (`producer-17`) are one family here: `producer-*`.
+Client ids that differ only in the number at their end (`producer-17`) are one family: `producer-*`.
 """
 
 from __future__ import annotations
@@ -14,48 +14,63 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, beside, counted, evidence, has_any, inside, rates, said, shares
+from recorder.analysis.findings.counting import (
+    Words,
+    counted,
+    evidence,
+    has_any,
+    inside,
+    null_safe_join,
+    rates,
+    rule_rows,
+    shares,
+)
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
 from recorder.capture import frames as c
 
 SHORT_LIFE_S = 60
-# topics that are not there yet, or without a leader: asking again is what a client should do
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: the client should ask for Metadata again
 _ASK_AGAIN = (3, 5, 6)
 _ASKS_AGAIN_WITHIN_S = 10
 # new producers for each Produce request
 _NEW_PRODUCERS = 0.5
-# the assignors of Kafka's own consumers: others may hold what a broker can't do
+# The assignors of Kafka's own consumers. A broker may be unable to replace others.
 _ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _CONNECTION = [c.SESSION, c.CONNECTION]
 
 
 def churn(tables: Tables) -> DataFrame:
-    """How many connections a second of a family of clients were closed within a minute."""
+    """How many connections a second of a family of clients were closed within a minute. Client ids that differ only in
+    the number at their end are a family.
+    """
     life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
     brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
     found = counted(brief, [FAMILY], at="opened_at", more={"_median": F.median("_life")})
-    return said(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
+    return rule_rows(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
 
 
 def metadata_storm(tables: Tables) -> DataFrame:
-    """How often a second a client asks for Metadata on one connection, though nothing that it was told calls for it."""
+    """How often a second a client asks for Metadata on one connection, though no error calls for it. In a large cluster
+    such answers are large.
+    """
     recent = Window.partitionBy(PEER).orderBy(F.unix_micros(c.AT)).rangeBetween(-_ASKS_AGAIN_WITHIN_S * 1_000_000, 0)
     has_reason = F.coalesce(has_any(t.ERROR_CODES, _ASK_AGAIN), F.lit(False)).cast("int")
     is_asked = F.col(c.API_KEY) == keys.METADATA
-    # all others would only be sorted
+    # sorting all other exchanges would be wasted
     every = tables.exchanges.filter(is_asked | (has_reason == 1)).withColumn("_reason", F.max(has_reason).over(recent))
     asked = inside(every).filter(is_asked & (F.col("_reason") == 0))
     found = counted(asked, [*_CONNECTION, PEER])
     busiest = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), *_CONNECTION)
     one = found.withColumn("_rank", F.row_number().over(busiest)).filter(F.col("_rank") == 1)
-    return said(rates(one, tables.windows), PEER)
+    return rule_rows(rates(one, tables.windows), PEER)
 
 
 def short_lived_producers(tables: Tables) -> DataFrame:
-    """How many producers a second a family of clients begins, where they hardly produce: by InitProducerId, or by the
-    connections on which they first produce."""
+    """How many producers a second a family of clients begins, where each sends at most two Produce requests. A producer
+    begins with InitProducerId, or with the first Produce request on a connection.
+    """
     every = tables.exchanges.filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.INIT_PRODUCER_ID))
     is_produce = F.col(c.API_KEY) == keys.PRODUCE
     own = Window.partitionBy(*_CONNECTION, c.API_KEY).orderBy(c.EXCHANGE)
@@ -69,34 +84,37 @@ def short_lived_producers(tables: Tables) -> DataFrame:
         F.min_by(evidence(found, ns(c.AT)), F.col(c.AT)).alias(EVIDENCE),
     )
     cases = summed.filter((F.col("_produced") > 0) & (F.col(CASES) >= _NEW_PRODUCERS * F.col("_produced")))
-    return said(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
+    return rule_rows(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
 
 
 def overcommits(tables: Tables) -> DataFrame:
-    """How many offset commits a second a member sends, where it fetches no more record batches than that."""
+    """How many offset commits a second a client sends, if it commits at least as often as it fetches a record batch."""
     commits = inside(tables.exchanges).filter(F.col(c.API_KEY) == keys.OFFSET_COMMIT)
     found = counted(commits, [PEER, HOST, c.CLIENT_ID])
     fetched = inside(tables.batches).filter(F.col(SIDE) == RESPONSE)
     batches = fetched.groupBy(HOST, c.CLIENT_ID, WINDOW).agg(F.count("*").alias("_batches"))
-    both = beside(found, batches, [HOST, c.CLIENT_ID, WINDOW], "left")
+    both = null_safe_join(found, batches, [HOST, c.CLIENT_ID, WINDOW], "left")
     many = both.filter(F.col(CASES) >= F.coalesce("_batches", F.lit(0)))
-    return said(rates(many, tables.windows), PEER, {"batches": F.coalesce("_batches", F.lit(0))})
+    return rule_rows(rates(many, tables.windows), PEER, {"batches": F.coalesce("_batches", F.lit(0))})
 
 
 def without_sessions(tables: Tables) -> DataFrame:
     """The share of a client's Fetches that ask for another fetch session, though the client asked for one before on the
-    same connection. Clients that do without are left out."""
+    same connection. Clients that never ask for one are left out.
+    """
     own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE)
-    # an epoch of -1 wants no session, and one of 0 a new one; others are those of a session
+    # epoch -1 asks for no session, and 0 for a new one; all others are within a session
     asked = tables.fetches.filter(F.col("fetch_epoch") >= 0).withColumn("_number", F.row_number().over(own))
     asks_again = inside(asked).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
     most = {"_most": F.max(F.when(F.col("_again"), F.col("partitions")))}
     found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"), more=most)
-    return said(shares(found), PEER, {"partitions": "_most"})
+    return rule_rows(shares(found), PEER, {"partitions": "_most"})
 
 
 def cut_off(tables: Tables) -> DataFrame:
-    """Requests of a client in a version that newer brokers refuse, though it could do better."""
+    """Requests in a version that Kafka 4 refuses, though the client's broker offered a newer one, or was not asked.
+    After an upgrade of the brokers, these requests fail.
+    """
     cut = tables.clients.filter(F.col(FATE) == CUT)
     software = F.concat_ws(" ", "software", "software_version")
     worst = cut.groupBy(c.CLIENT_ID, HOST).agg(
@@ -104,7 +122,7 @@ def cut_off(tables: Tables) -> DataFrame:
         F.max_by(F.struct(c.API, c.API_VERSION), t.REQUESTS).alias("_used"),
     )
     is_used = [F.col(name) == F.col("_used")[name] for name in (c.API, c.API_VERSION)]
-    used = beside(tables.exchanges, worst, [HOST, c.CLIENT_ID]).filter(is_used[0] & is_used[1])
+    used = null_safe_join(tables.exchanges, worst, [HOST, c.CLIENT_ID]).filter(is_used[0] & is_used[1])
     found = counted(used.withColumn(WINDOW, F.lit(0)), [PEER, "_software", c.API, c.API_VERSION])
     words: Words = {
         "software": F.coalesce("_software", PEER),
@@ -113,11 +131,11 @@ def cut_off(tables: Tables) -> DataFrame:
         "floor": _floor(),
         "release": F.lit(RELEASE),
     }
-    return said(found.withColumn(MEASURE, F.col(CASES)), PEER, words)
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), PEER, words)
 
 
 def unoffered_versions(tables: Tables) -> DataFrame:
-    """Requests in a version that the connection's broker had not offered."""
+    """Requests in a version that the connection's broker had not offered. The broker may refuse them."""
     offered = tables.offers.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
         F.min("offered_from").alias("_from"), F.max("offered_to").alias("_to")
     )
@@ -125,22 +143,24 @@ def unoffered_versions(tables: Tables) -> DataFrame:
     is_outside = ~F.col(c.API_VERSION).between(F.col("_from"), F.col("_to"))
     found = counted(asked.join(offered, [*_CONNECTION, c.API_KEY]).filter(is_outside), [PEER, c.API, c.API_VERSION])
     subject = F.concat(PEER, F.lit(": "), c.API, F.lit(" v"), c.API_VERSION)
-    return said(found.withColumn(MEASURE, F.col(CASES)), subject, {"client": PEER, "api": c.API, "v": c.API_VERSION})
+    words: Words = {"client": PEER, "api": c.API, "v": c.API_VERSION}
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), subject, words)
 
 
 def classic_groups(tables: Tables) -> DataFrame:
-    """How often the members of a group join by the classic protocol, all with Kafka's assignors, where the broker
-    offers the newer one. A group that is formed once costs nothing more: it is quiet."""
+    """How often a group's members join by the classic protocol, all with Kafka's own assignors, although the broker
+    offers the newer protocol. A group that is formed once, and stays, does not count.
+    """
     newer = tables.offers.filter(F.col("offered_key") == keys.CONSUMER_GROUP_HEARTBEAT).select(*_CONNECTION).distinct()
     known = F.size(F.array_except("protocols", F.array(*map(F.lit, _ASSIGNORS)))) == 0
     joins = inside(tables.joins).filter((F.col("protocol_type") == "consumer") & known)
     found = counted(joins.join(newer, _CONNECTION, "left_semi"), ["group_id"])
     alone = found.withColumns({MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")})
-    return said(alone, "group_id")
+    return rule_rows(alone, "group_id")
 
 
 def _floor() -> Column:
-    """The oldest version of the row's API in the release, in words."""
+    """The oldest version of the row's API in the release, as text."""
     floors = [part for key in apis.api_keys() if (known := versions_in(RELEASE, key)) for part in _named(key, known)]
     return F.coalesce(F.try_element_at(F.create_map(*floors), F.col(c.API)), F.lit("none"))
 

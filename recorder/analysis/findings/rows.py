@@ -1,7 +1,7 @@
-"""The rows that rules make: one for each subject and window of time.
+"""The rows that a rule's function makes: one for each subject and window of time.
 
-They say how often something happened (CASES), of how many chances (OF), and how bad it is (MEASURE). The sentence of a
-finding is made of them and of the row's WORDS.
+A row says how often something happened (CASES), out of how many chances (OF), and how bad it is (MEASURE). The rule's
+sentence is filled with these values and with the row's WORDS.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ SUBJECT, WINDOW, MEASURE = "subject", "window", "measure"
 CASES, OF = "cases", "of"
 FROM_NS, TO_NS = "from_ns", "to_ns"
 WORDS, EVIDENCE = "words", "evidence"
-# SUBJECT: who or what, in words; WINDOW: its number; OF: null where cases are no share of anything; FROM_NS, TO_NS: the
-# first and last case; WORDS: what the sentence names besides; EVIDENCE: one case, the worst where there is an order
+# SUBJECT: a client, a node, a group, ..., as text; WINDOW: its number; OF: null if cases are no share; FROM_NS, TO_NS:
+# the first and the last case; WORDS: further words of the sentence; EVIDENCE: one case, the worst if there is an order
 ROWS = {
     SUBJECT: "string",
     WINDOW: "bigint",

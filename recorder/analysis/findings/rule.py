@@ -1,4 +1,4 @@
-"""A rule: a function from the capture's tables to rows (`rows.py`), a threshold, a sentence and an advice."""
+"""A rule: a function from the capture's tables to rows (`rows.py`), a threshold, a sentence, and advice."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from recorder.analysis.summary.finding import Severity, Unit
 
 
 class Need(StrEnum):
-    """What a rule can't be judged without."""
+    """Something that a rule can't be judged without."""
 
-    TIME = "time"  # enough windows, so that what passes is told from what lasts
-    LONG = "long"  # ten windows, in which something stands still or keeps growing
+    TIME = "time"  # enough windows to tell what lasts from what passes
+    LONG = "long"  # ten windows, in which a lag stays or keeps growing
     BODIES = "bodies"  # answers whose error codes could be read
     PRODUCED = "produced"  # whole Produce requests
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule. `says` and `advice` are formats: {subject}, {measure}, {cases}, {of}, and the words of its rows.
+    """A rule. `says`: a format with {subject}, {measure}, {cases}, {of}, and the WORDS of the rule's rows.
 
-    It fires where a row's MEASURE reaches `threshold`; with Need.TIME that must last. `reads`: keys of the APIs without
-    whose bodies it can't be judged.
+    The rule fires if a row's MEASURE reaches `threshold`; with Need.TIME that must last. `reads`: keys of the APIs
+    whose bodies the rule needs; none: of any API. docs/findings.md shows the docstring of `find`.
     """
 
     name: str
@@ -42,5 +42,5 @@ class Rule:
 
     @property
     def must_last(self) -> bool:
-        """True if a single window is not enough."""
+        """True if one window is not enough."""
         return Need.TIME in self.needs

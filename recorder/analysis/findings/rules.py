@@ -1,6 +1,6 @@
-"""All rules: what each asks, from where on it fires, what it says, and what to do.
+"""RULES: all rules, each with its question, threshold, sentence and advice.
 
-A rule stands here when it is whole: with its traps, and with tests in which it fires and in which it is quiet.
+A rule has tests in which it fires, and tests in which it stays quiet.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RULES = (
     Rule(
         "errors",
         "Which errors remain when a client tries again?",
-        answers.failed(retriable=False),
+        answers.error_share(retriable=False),
         Severity.CRITICAL,
         0.001,
         Unit.SHARE,
@@ -70,7 +70,7 @@ RULES = (
     Rule(
         "retriable_errors",
         "Which errors make clients try again?",
-        answers.failed(retriable=True),
+        answers.error_share(retriable=True),
         Severity.WARNING,
         0.01,
         Unit.SHARE,
@@ -92,7 +92,7 @@ RULES = (
     Rule(
         "denied",
         "Which clients lack a permission?",
-        answers.told(answers.DENIED),
+        answers.error_rate(answers.DENIED),
         Severity.CRITICAL,
         1,
         Unit.PER_SECOND,
@@ -103,7 +103,7 @@ RULES = (
     Rule(
         "unknown_topic",
         "Which clients ask for topics that do not exist?",
-        answers.told((3,)),
+        answers.error_rate((3,)),
         Severity.WARNING,
         1,
         Unit.PER_SECOND,
@@ -114,7 +114,7 @@ RULES = (
     Rule(
         "coordinator_moves",
         "Which clients keep asking the wrong coordinator?",
-        answers.told((16,)),
+        answers.error_rate((16,)),
         Severity.WARNING,
         0.3,
         Unit.PER_SECOND,
@@ -157,7 +157,7 @@ RULES = (
         Severity.CRITICAL,
         1,
         Unit.COUNT,
-        "{subject} was in use when its login was renewed, and refused (cases: {measure})",
+        "{subject} failed to renew its login on a connection in use (cases: {measure})",
         "Check that the client's token or ticket lives longer than connections.max.reauth.ms, and is renewed in time.",
         _ONCE_IN_BODIES,
         (keys.SASL_AUTHENTICATE,),

@@ -1,4 +1,7 @@
-"""Rules on latency and on long polls. A wait that a client asked for is no latency: of Fetches `full` ones count."""
+"""Rules on latency and on long polls. A wait that the client asked for is no latency.
+
+So the latency of a Fetch counts only if its answer is `full`: more records were there than it could take.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from proxy.wire.keys import FETCH
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.expressions import percentile
-from recorder.analysis.findings.counting import at_node, counted, inside, said, shares, tallied
+from recorder.analysis.findings.counting import at_node, counted, inside, rule_rows, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.capture import frames as c
 
-# Below, nobody waits: three times nothing is still nothing.
+# Shorter latencies don't count: three times nothing is still nothing.
 SLOW_MS = 100
-# empty Fetches a second of a connection: 2 a second are those of an idle consumer with default settings
+# Fetches a second on a connection. An idle consumer with default settings sends 2.
 EMPTY_A_SECOND = 10
-# An answer that takes so long to be taken, and a pause between Fetches while there was more, in seconds.
+# Seconds that the client takes for one answer, and that it waits before the next Fetch although there is more.
 TRANSFER_S, PAUSE_S = 1, 30
 # Fewer slow answers than these may be chance.
 MIN_SLOW_ANSWERS = 5
@@ -26,9 +29,8 @@ _P99, _USUAL, _OTHERS = "p99_ms", "usual_ms", "others_ms"
 
 
 def slow(tables: Tables) -> DataFrame:
-    """How many times slower a node's answers were (p99 of a window's work) than usual, or than other nodes' usually.
-
-    Usual is the median of the p99 of all windows.
+    """How many times slower than usual a node's answers were, by the p99 of a window. Usual is the median of the p99 of
+    all windows: on this node, or on the API's other nodes if that is less. Latencies below 100 ms don't count.
     """
     is_slow = F.col(c.LATENCY_NS) >= SLOW_MS * 1_000_000
     latency = F.col(c.LATENCY_NS)
@@ -37,30 +39,33 @@ def slow(tables: Tables) -> DataFrame:
     found = _with_others(usual).filter(F.col(CASES) > 0).withColumn(_USUAL, F.least(_USUAL, _OTHERS))
     times = F.when(F.col(_P99) >= SLOW_MS, F.col(_P99) / F.col(_USUAL)).otherwise(0.0)
     words = {"p99": _shown(_P99), "usual": _shown(_USUAL)}
-    return said(found.withColumn(MEASURE, times), at_node(), words)
+    return rule_rows(found.withColumn(MEASURE, times), at_node(), words)
 
 
 def empty_fetches(tables: Tables) -> DataFrame:
-    """The share of a connection's Fetches that brought nothing, where there are many a second."""
+    """The share of Fetches that brought nothing, on a connection with at least 10 Fetches a second. Each costs client
+    and broker time.
+    """
     fetches = inside(tables.exchanges).filter((F.col(c.API_KEY) == FETCH) & F.col(t.WAIT).isNotNull())
     is_empty = F.col(t.WAIT) == Wait.EMPTY.value
     found = counted(fetches, [c.SESSION, c.CONNECTION, PEER], is_empty)
     many = found.filter(F.col(OF) >= EMPTY_A_SECOND * tables.windows.seconds)
-    # clients hold several connections: the worst one speaks for all
+    # a client may hold several connections: only its worst one makes a row
     worst = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), c.SESSION, c.CONNECTION)
     one = shares(many).withColumn("_rank", F.row_number().over(worst)).filter(F.col("_rank") == 1)
     rate = F.round(F.col(CASES) / tables.windows.seconds).cast("bigint")
-    return said(one, PEER, {"rate": rate})
+    return rule_rows(one, PEER, {"rate": rate})
 
 
 def slow_consumers(tables: Tables) -> DataFrame:
-    """The share of a client's Fetch answers that it took a second or longer to take, or after which it asked for
-    nothing for 30 s though there was more. At least five.
+    """The share of Fetch answers that a client took a second or longer to receive, or after which it sent no Fetch for
+    30 s although there was more. At least five answers must be so slow. The client or its network holds up the reading,
+    not the broker.
     """
     fetches = tables.exchanges.filter((F.col(c.API_KEY) == FETCH) & F.col(t.ANSWERED_AT).isNotNull())
     of_connection = Window.partitionBy(c.SESSION, c.CONNECTION).orderBy(c.EXCHANGE)
     pause = (F.unix_micros(F.lead(c.AT).over(of_connection)) - F.unix_micros(t.ANSWERED_AT)) / 1e6
-    # what the next one brings has been there meanwhile
+    # the records of the next answer were there meanwhile
     more = F.lead(t.WAIT).over(of_connection).isin(Wait.FULL.value, Wait.TAIL.value)
     took = F.col(c.TRANSFER_NS) / 1e9
     lingers = F.when((pause > PAUSE_S) & more, pause).when(took >= TRANSFER_S, took)
@@ -72,7 +77,7 @@ def slow_consumers(tables: Tables) -> DataFrame:
         more={"_longest": F.max("_lingers")},
     )
     many = found.filter(F.col(CASES) >= MIN_SLOW_ANSWERS)
-    return said(shares(many), PEER, {"longest": F.concat(F.round("_longest", 1).cast("string"), F.lit(" s"))})
+    return rule_rows(shares(many), PEER, {"longest": F.concat(F.round("_longest", 1).cast("string"), F.lit(" s"))})
 
 
 def _work(tables: Tables) -> DataFrame:
@@ -84,7 +89,7 @@ def _with_others(found: DataFrame) -> DataFrame:
     """The rows with the median of what is usual on the API's other nodes; null without others."""
     # a connection whose node is unknown may be to any of them
     known = F.when(F.col(c.NODE).isNotNull(), F.struct(c.NODE, _USUAL))
-    # a set: a node's windows all have the same
+    # a set, because all windows of a node have the same value
     nodes = F.collect_set(known).over(Window.partitionBy(c.API))
     others = F.filter("_nodes", lambda one: ~one[c.NODE].eqNullSafe(F.col(c.NODE)))
     sorted_ones = F.array_sort(F.transform(others, lambda one: one[_USUAL]))

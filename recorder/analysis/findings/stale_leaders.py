@@ -1,10 +1,10 @@
-"""A rule on requests that don't reach a partition's leader, though the client was told long before which node leads it.
+"""A rule on requests that don't reach a partition's leader, though Metadata named the leader to the client long before.
 
-    astray   the client asks another node: it does not use what it was told
-    misled   the client asks that very node, which refuses: the node's address leads to another broker
+    astray   the client asks another node: it does not use the Metadata that it got
+    misled   the client asks the node that Metadata names, and it refuses: the node's address leads to another broker
 
-Suspects come first: only what a node refused because it does not lead the partition is compared with what the client
-had been told, and when.
+Only requests that a node refused because it does not lead the partition (suspects) are compared with what Metadata had
+told the client, and when.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.metadata import METADATA_TOLD
 from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.findings.counting import Words, counted, said
+from recorder.analysis.findings.counting import Words, counted, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE
 from recorder.analysis.findings.tables import PEER, Tables, with_peers
 from recorder.analysis.tables.clients import HOST
@@ -23,17 +23,17 @@ from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
 _NOT_LEADER = 6
-# what leaders alone answer; a consumer that finds no leader comes no further than ListOffsets
+# Only leaders answer these. A consumer that does not reach the leader gets no further than ListOffsets.
 _OF_LEADERS = ("Produce", "Fetch", "ListOffsets")
-# Clients ask for Metadata at once when a node refuses: who is refused so long after was not helped by it.
+# A refused client asks for Metadata at once. If it is still refused after this time, Metadata did not help it.
 STALE_AFTER_S = 30
 _PLACE = [HOST, c.CLIENT_ID, "topic", "partition"]
 
 
 def stale_leaders(tables: Tables) -> DataFrame:
-    """Produce, Fetch and ListOffsets requests that a node refused because it does not lead the partition, 30 s or
-    longer after the client had been told another leader; or 30 s or longer after the node refused it first, while the
-    client was told of no other leader.
+    """Produce, Fetch and ListOffsets requests that a node refused because it does not lead the partition. Either
+    Metadata had named another leader to the client 30 s or longer before; or Metadata named this node, which had
+    refused for 30 s or longer. The client can't write or read the partition meanwhile.
     """
     refused = (F.col(SIDE) == RESPONSE) & (F.col("error_code") == _NOT_LEADER) & F.col(c.API).isin(*_OF_LEADERS)
     suspects = tables.of_bodies(tables.partitions.filter(refused & F.col(c.NODE).isNotNull()))
@@ -61,16 +61,16 @@ def stale_leaders(tables: Tables) -> DataFrame:
         "partition": "partition",
     }
     subject = F.concat(PEER, F.lit(": "), "topic", F.lit(" "), F.col("partition").cast("string"))
-    return said(found.withColumn(MEASURE, F.col(CASES)), subject, words)
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), subject, words)
 
 
 def _is_astray() -> Column:
-    """Whether the client had long been told another leader."""
+    """Whether Metadata has long named another leader to the client."""
     return (F.col("_now") != F.col(c.NODE)) & (F.col("_before") != F.col(c.NODE))
 
 
 def _is_misled() -> Column:
-    """Whether the node has long refused, and the client, which asked again, was told nothing but that node."""
+    """Whether the node has long refused, and Metadata, which the client asked again, named only this node."""
     was_told_again = F.col("_told_at") > F.col("_refused_first")
     return (F.col("_now") == F.col(c.NODE)) & (F.col("_refused_first") <= _stale_before()) & was_told_again
 
@@ -80,12 +80,12 @@ def _stale_before() -> Column:
 
 
 def _last_told(at: Column) -> Column:
-    """What the client was told last up to a moment: `_told_at`, `leader`. Null if nothing was."""
+    """The last thing that Metadata told the client up to a moment: `_told_at`, `leader`. Null if nothing."""
     return _last(F.filter("_told", lambda one: one["_told_at"] <= at))
 
 
 def _last_told_otherwise() -> Column:
-    """When the client was last told that the node does not lead the partition. Null if never."""
+    """When Metadata last named no leader or another one to the client. Null if never."""
     others = F.filter("_told", lambda one: (one["_told_at"] <= F.col(c.AT)) & ~one["leader"].eqNullSafe(F.col(c.NODE)))
     return _last(others)["_told_at"]
 

@@ -1,6 +1,6 @@
-"""The tables that rules read, each made once, with the windows of the capture.
+"""The tables that rules read, each made once, and the windows of the capture.
 
-Of exchanges, which most rules read, these are the heads and error codes alone.
+Most rules read exchanges. Only the columns of ASKED are kept of them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from recorder.analysis.tables.rebalances import rebalances
 from recorder.analysis.tables.transactions import transactions
 from recorder.capture import frames as c
 
-# who sent the request: its client id and its host; FAMILY: with the number at the id's end left out
+# PEER: the client as text, its client id and host. FAMILY: the same, with a star for the number at the id's end
 PEER, FAMILY = "peer", "family"
-# of tables of bodies: the cluster by its own id
+# the cluster's own id, in tables of decoded frames
 CLUSTER_ID = "cluster_id"
-# what rules need of an exchange: nothing else is kept
+# the columns of an exchange that rules need: no others are kept
 ASKED = (
     *t.KEYS,
     c.CLUSTER,
@@ -61,8 +61,8 @@ ASKED = (
     t.UNREAD,
 )
 _CONNECTION = [c.SESSION, c.CONNECTION]
-# A client that ends may close behind its last request. One that has waited so long has given up: no request timeout in
-# use is shorter.
+# A client that ends may close right behind its last request. A client that has waited this long has given up: no
+# request timeout in use is shorter.
 GAVE_UP_AFTER_S = 0.5
 
 
@@ -81,7 +81,7 @@ class Tables:
 
     @cached_property
     def windows(self) -> Windows:
-        """The windows of the capture. Asks Spark at once."""
+        """The windows of the capture. Runs a Spark job."""
         spans = self.kept.groupBy(c.SESSION).agg(F.min(c.AT).alias("first"), F.max(c.AT).alias("last"))
         micros = spans.select(c.SESSION, *(F.unix_micros(name).alias(name) for name in ("first", "last")))
         return Windows({row[0]: (row["first"] * 1000, row["last"] * 1000) for row in micros.collect()})
@@ -93,7 +93,7 @@ class Tables:
 
     @cached_property
     def errors(self) -> DataFrame:
-        """The errors in answers, with the same."""
+        """The errors in answers, with WINDOW, IS_EDGE, HOST, PEER, FAMILY."""
         return self.windows.put(self.kept_errors)
 
     @cached_property
@@ -103,8 +103,9 @@ class Tables:
 
     @cached_property
     def too_late(self) -> DataFrame:
-        """The exchanges that were answered when the client had given up: KEYS. Kafka's clients close a connection as a
-        whole, so nobody reads what comes behind the end of their side.
+        """The exchanges that were answered after the client had given up: KEYS.
+
+        Kafka's clients close both directions of a connection at once, so nobody reads answers after the client's end.
         """
         is_end = (F.col(c.KIND) == c.EVENT_HALF_CLOSED) & (F.get_json_object(c.DETAIL, "$.by") == c.BY_CLIENT)
         ends = self.captured.events.filter(is_end).groupBy(*_CONNECTION).agg(F.min(c.AT).alias("_gone_at"))
@@ -115,7 +116,10 @@ class Tables:
 
     @cached_property
     def connections(self) -> DataFrame:
-        """Connections whose opening was seen, with the same, by their opening; CLIENT_ID is their first one."""
+        """Connections whose opening was seen, with WINDOW, IS_EDGE, HOST, PEER, FAMILY.
+
+        WINDOW is that of the opening, CLIENT_ID the first one on the connection.
+        """
         told = self.kept.filter(F.col(c.CLIENT_ID).isNotNull()).groupBy(*_CONNECTION)
         ids = told.agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
         found = connections(self.captured).filter(F.col("opened_at").isNotNull()).join(ids, _CONNECTION, "left")
@@ -123,13 +127,13 @@ class Tables:
 
     @cached_property
     def written(self) -> DataFrame:
-        """The partitions that Produce requests name, with the same; topics by their names."""
+        """The partitions that Produce requests name, with the columns of `of_bodies`; topics by their names."""
         told = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
         return self.of_bodies(told.filter(F.col("topic").isNotNull()))
 
     @cached_property
     def partition_counts(self) -> DataFrame:
-        """How many `partitions` a topic has at least: they are numbered from 0 on, and any frame may name the last."""
+        """How many `partitions` a topic has at least: the highest number in any frame, plus 1."""
         named_ones = self.partitions.filter(F.col("topic").isNotNull())
         return named_ones.groupBy("topic").agg((F.max("partition") + 1).alias("partitions"))
 
@@ -192,7 +196,7 @@ class Tables:
 
     @cached_property
     def group_events(self) -> DataFrame:
-        """The steps of groups."""
+        """The rows of `group_events`: steps of members, and commits."""
         return group_events(self.captured)
 
     @cached_property
@@ -202,7 +206,7 @@ class Tables:
 
     @cached_property
     def offsets(self) -> Offsets:
-        """What lag is made of."""
+        """The tables that lag is made of."""
         return offsets(self.captured)
 
     @property
@@ -216,7 +220,7 @@ class Tables:
         return self.lag_by(self.windows.length_ns)
 
     def lag_by(self, window_ns: int) -> DataFrame:
-        """The same, by windows of this length."""
+        """The lag of groups by windows of this length: rows of `lag_windows`."""
         found, within = self.offsets, Span(self.span.last_ns, window_ns)
         return self.captured.once(f"lag by {window_ns} ns", lambda: lag_windows(found, within))
 
@@ -227,7 +231,10 @@ def kept_exchanges(captured: Captured) -> DataFrame:
 
 
 def with_peers_of_bodies(rows: DataFrame) -> DataFrame:
-    """As `with_peers`. Tables of bodies call a cluster by its id, which names no client to a reader: CLUSTER_ID."""
+    """The rows with HOST, PEER, FAMILY, and the cluster's own id as CLUSTER_ID.
+
+    PEER names no cluster: in tables of decoded frames it would be an id, which says nothing to a reader.
+    """
     return with_peers(rows.withColumnRenamed(c.CLUSTER, CLUSTER_ID).withColumn(c.CLUSTER, F.lit(None).cast("string")))
 
 
@@ -242,7 +249,7 @@ def family() -> Column:
 
 
 def _named(client_id: Column) -> Column:
-    """A client in words. A cluster stands there only where the settings name it."""
+    """A client as text, with the cluster if the settings name one other than `main`."""
     shown = F.when(F.length(client_id) > 0, client_id).otherwise("no client id")
     where = F.concat(F.lit(" at "), F.coalesce(HOST, F.lit("an unknown host")))
     cluster = F.when(F.col(c.CLUSTER) != "main", F.concat(F.lit(", cluster "), F.col(c.CLUSTER)))

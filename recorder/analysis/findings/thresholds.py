@@ -1,4 +1,4 @@
-"""Thresholds of the user's own: a TOML file of rules' names and numbers, `hot_partition = 4.0`."""
+"""Reads the user's own thresholds: a TOML file of rules' names and numbers, such as `hot_partition = 4.0`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(path: Path, rules: Iterable[str]) -> dict[str, float]:
 
 
 def checked(values: Mapping[str, object], rules: list[str], shown: str) -> dict[str, float]:
-    """The values, if each is a number above 0 of a rule that there is. Errors: WrongThresholds."""
+    """The values, if each has the name of a rule and is a number above 0. Errors: WrongThresholds."""
     for name, value in values.items():
         if name not in rules:
             near = get_close_matches(name, rules, 1)

@@ -1,4 +1,4 @@
-"""Rules on the records of topics: how they are batched, spread and acknowledged. They need the bodies of Produce."""
+"""Rules on how the records of topics are batched, spread and acknowledged. They need the bodies of Produce requests."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.findings.counting import Words, counted, inside, rates, said, shares, tallied
+from recorder.analysis.findings.counting import Words, counted, inside, rates, rule_rows, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 
-# median bytes of a batch, header and all: smaller ones are mostly overhead
+# median bytes of a batch, with its header: smaller ones are mostly overhead
 SMALL_BATCH = 1024
-# topics with fewer partitions are never even; topics with a smaller share of what is written matter to nobody
+# Topics with fewer partitions are never even. Topics with a smaller share of all written bytes don't matter.
 MIN_PARTITIONS = 3
 MIN_SHARE = 0.05
-# of what is written to all topics: less is not worth a codec's time
+# the least share of all written bytes: less is not worth a codec's time
 MIN_PLAIN = 0.1
-# of a topic: less than a gigabyte a day is not worth it either
+# the least rate of a topic: less than a gigabyte a day is not worth it either
 MIN_PLAIN_BYTES_A_SECOND = 10_000
-# of what brokers take by default (message.max.bytes: 1 MiB), with room to grow
+# 80 % of what brokers take by default (message.max.bytes: 1 MiB): records grow
 LARGE_RECORD = int(0.8 * (1 << 20))
 _ACKS = {0: "none", 1: "the leader alone", 2: "all in-sync replicas"}
 
 
 def hot_partitions(tables: Tables) -> DataFrame:
-    """How many times its even share of a topic's bytes a partition is written."""
+    """How many times an even share of its topic's bytes a partition gets. The partition's leader, and the consumer that
+    reads it, carry more than the others.
+    """
     written = inside(tables.written)
     size = F.col("bytes")
     sizes = counted(written, ["topic", "partition"], worst=size, more={"_bytes": F.sum(size)})
@@ -45,20 +47,23 @@ def hot_partitions(tables: Tables) -> DataFrame:
     subject = F.concat("topic", F.lit(" "), F.col("partition").cast("string"))
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_topic")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"topic": "topic", "partition": "partition", "part": part, "partitions": "partitions"}
-    return said(busy.withColumn(MEASURE, skew), subject, words)
+    return rule_rows(busy.withColumn(MEASURE, skew), subject, words)
 
 
 def small_batches(tables: Tables) -> DataFrame:
-    """How many batches a second a client writes to a topic, where half of them are small."""
+    """How many batches a second a client writes to a topic, where half of them are smaller than 1 KiB. Most of their
+    bytes, and most of the broker's work, are overhead.
+    """
     batches = inside(tables.batches).filter(F.col(SIDE) == REQUEST)
     cases = counted(batches, [PEER, "topic"], more={"_median": F.median("bytes").cast("int")})
     found = cases.filter(F.col("_median") < SMALL_BATCH)
-    return said(rates(found, tables.windows), _to_topic(), {"client": PEER, "topic": "topic", "size": "_median"})
+    return rule_rows(rates(found, tables.windows), _to_topic(), {"client": PEER, "topic": "topic", "size": "_median"})
 
 
 def uncompressed(tables: Tables) -> DataFrame:
-    """How many times smaller zlib makes the batches of a topic that are written without a codec. A sixteenth of them is
-    tried. Topics with less than 10 % of all that is written, or less than 10 kB a second, are left out."""
+    """How many times smaller zlib makes the uncompressed batches of a topic, by a sample of one in sixteen. Topics with
+    less than 10 % of all written bytes, or less than 10 kB a second, are left out.
+    """
     sent = inside(tables.batches).filter(F.col(SIDE) == REQUEST)
     is_plain = F.col("codec") == "none"
     sums = {
@@ -66,31 +71,33 @@ def uncompressed(tables: Tables) -> DataFrame:
         "_bytes": F.sum("bytes"),
         MEASURE: F.sum("sampled_bytes") / F.sum("folded_bytes"),
     }
-    # not `counted`: topics without a plain batch have a part in all that is written
+    # `tallied`, not `counted`: topics without an uncompressed batch are part of all written bytes
     sizes = tallied(sent, ["topic"], is_plain, worst=F.col("bytes"), more=sums)
     part = F.col("_plain") / F.sum("_bytes").over(Window.partitionBy(WINDOW))
     is_much = (F.col("_part") >= MIN_PLAIN) & (F.col("_plain") >= MIN_PLAIN_BYTES_A_SECOND * tables.windows.seconds)
     much = sizes.withColumn("_part", part).filter(is_much)
     shown = F.concat(F.round(100 * F.col("_part")).cast("int").cast("string"), F.lit(" %"))
-    return said(much.withColumn(OF, F.lit(None)), "topic", {"part": shown})
+    return rule_rows(much.withColumn(OF, F.lit(None)), "topic", {"part": shown})
 
 
 def unsafe(tables: Tables) -> DataFrame:
-    """The share of what a client writes to a topic with fewer acks than the topic's most frequent ones."""
+    """The share of a client's writes to a topic that ask for fewer acks than most writes to this topic."""
     asked = inside(tables.written).withColumn("_acks", F.when(F.col("acks") < 0, 2).otherwise(F.col("acks")))
     usual = asked.groupBy("topic").agg(F.mode("_acks").alias("_usual"))
     both = asked.join(F.broadcast(usual), ["topic"])
     fewest = {"_fewest": F.min("_acks"), "_usual": F.max("_usual")}
     found = counted(both, [PEER, "topic"], F.col("_acks") < F.col("_usual"), more=fewest)
     words: Words = {"client": PEER, "topic": "topic", "acks": _acks("_fewest"), "usual": _acks("_usual")}
-    return said(shares(found), _to_topic(), words)
+    return rule_rows(shares(found), _to_topic(), words)
 
 
 def large(tables: Tables) -> DataFrame:
-    """Batches of a single record that is nearly as large as brokers take."""
+    """Batches of a single record that takes more than 80 % of what brokers accept by default. If such records grow,
+    brokers refuse them.
+    """
     one = (F.col(SIDE) == REQUEST) & (F.col("records") == 1) & (F.col("bytes") >= LARGE_RECORD)
     found = counted(tables.batches.filter(one), [PEER, "topic"], worst=F.col("bytes"))
-    return said(found.withColumn(MEASURE, F.col(CASES)), _to_topic(), {"client": PEER, "topic": "topic"})
+    return rule_rows(found.withColumn(MEASURE, F.col(CASES)), _to_topic(), {"client": PEER, "topic": "topic"})
 
 
 def _to_topic() -> Column:

@@ -1,7 +1,7 @@
 """The windows of a capture: a minute each; 5 s in a capture of less than 10 minutes, so that there are enough of them.
 
 Windows have the same bounds in all sessions. A session's first and last window are its edges: clients begin and end
-there, brokers warm up, and windows are cut short. Rules that need time leave them out.
+there, brokers warm up, and windows are cut short. Rules that must last leave them out.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from recorder.analysis.findings.rows import WINDOW
 from recorder.analysis.tables.lag import SECOND_NS, SHORT_WINDOW_NS, window_ns
 from recorder.capture import frames as c
 
-# What lasts is true in LASTING of NEAR windows that follow each other.
+# A rule that must last is true in LASTING of NEAR consecutive windows.
 LASTING, NEAR = 3, 5
-# What stands still, or keeps growing, does so in LONG windows that follow each other.
+# A lag that stays, or keeps growing, does so in LONG consecutive windows.
 LONG = 10
 IS_EDGE = "is_edge"
 _EDGES = "map<string, struct<first: bigint, last: bigint>>"
@@ -34,7 +34,7 @@ class Windows:
 
     @property
     def length_ns(self) -> int:
-        """How long a window is."""
+        """The length of a window, in ns."""
         if not self.spans:
             return SHORT_WINDOW_NS
         firsts, lasts = zip(*self.spans.values(), strict=True)
@@ -42,7 +42,7 @@ class Windows:
 
     @property
     def seconds(self) -> float:
-        """How long a window is."""
+        """The length of a window, in seconds."""
         return self.length_ns / SECOND_NS
 
     @property
@@ -67,6 +67,6 @@ class Windows:
         return found.withColumn(IS_EDGE, ~F.coalesce(inside, F.lit(False))).drop("_edges")
 
     def _edges(self) -> Column:
-        """The first and the last window of a row's session, of a table that stands in the plan: sessions are few."""
+        """The first and the last window of a row's session, from a JSON literal in the plan: sessions are few."""
         numbers = {session: {"first": first, "last": last} for session, (first, last) in self._numbers.items()}
         return F.from_json(F.lit(json.dumps(numbers)), _EDGES)[F.col(c.SESSION)]

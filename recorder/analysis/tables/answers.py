@@ -1,7 +1,8 @@
-"""What the answers say: their errors, and whether they may have waited. One row an answer, from its own row alone.
+"""The table of answers: their error codes, throttle times, and the ends of long polls. One row an answer, no join.
 
-Three ways, one table: an answer without codes, or one that can't be read, is told by its head. Where the only code has
-a fixed place, Spark's own expressions read two bytes. All others go to Python (`decode.answers`).
+Spark's own expressions make the rows of answers without an error code, and of answers that can't be read. They also
+read an error code that is an answer's only one and has a fixed offset. All other answers go through Python
+(`decode.answers`).
 """
 
 from __future__ import annotations
@@ -22,40 +23,39 @@ from recorder.analysis.bodies import Captured, opened_rows
 from recorder.analysis.decode import answers as decode
 from recorder.capture import frames as c
 
-# versions of an api in the table of places: no api has as many
+# versions that `_table` has for each api: no api has more
 _VERSIONS = 32
 _CODES = "array<smallint>"
-# the columns of the table of places
+# the columns of `_table`
 _PLACE, _TAGS, _THROTTLE = "_place", "_tags", "_throttle"
 _WIDTH = 3
-# what tells whether an answer that can't be read may have waited
+# the columns that say whether an unreadable answer may have waited
 _TO_TELL_A_WAIT = (c.API_KEY, c.DIALECT)
 
 
 def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFrame:
     """One row an answer: the head columns of `decode.answers.HEADS`, ERROR_CODES, WAIT, THROTTLE_MS, UNREAD.
 
-    ERROR_CODES holds every code other than 0, as often as it occurs. It is null, and UNREAD says why, where the answer
-    could not be read. WAIT is null but for long polls (`proxy.wire.long_polls`).
-    `wanted`: those of the columns that are needed; others cost their way to Python and back.
+    ERROR_CODES holds every code other than 0, as often as it occurs. If the answer could not be read, it is null, and
+    UNREAD says why. WAIT is null except for long polls (`proxy.wire.long_polls`).
+
+    `wanted`: the columns that are needed. Each further one costs its way to Python and back.
     """
     decoder = decode.answers(None if wanted is None else frozenset({*wanted, *_TO_TELL_A_WAIT}))
     by_python, is_by_python = opened_rows(captured, decoder)
     unread_wait = F.coalesce(t.WAIT, _unread_wait())
-    by_spark = _by_spark(told(captured.chosen).filter(~is_by_python), captured.largest)
+    by_spark = _by_spark(answer_frames(captured.chosen).filter(~is_by_python), captured.largest)
     found = by_python.withColumn(t.WAIT, unread_wait).unionByName(by_spark.select(*decoder.table.names))
     return found if wanted is None else found.select(*(name for name in decoder.table.names if name in wanted))
 
 
 def heads(captured: Captured) -> DataFrame:
-    """The same rows without a look at a body: WAIT is "includes_wait" for every long poll. They lack ERROR_CODES,
-    THROTTLE_MS and UNREAD.
-    """
+    """One row an answer, without reading bodies: the columns of HEADS, and WAIT: "includes_wait" for a long poll."""
     names = [column.name for column in decode.HEADS]
-    return told(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
+    return answer_frames(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
 
 
-def told(frames: DataFrame) -> DataFrame:
+def answer_frames(frames: DataFrame) -> DataFrame:
     """The answers among the frames that belong to an exchange."""
     return frames.filter((F.col(c.KIND) == c.RESPONSE) & F.col(c.EXCHANGE).isNotNull())
 
@@ -71,7 +71,7 @@ def _by_spark(found: DataFrame, largest: int) -> DataFrame:
 
 
 def _at(which: int) -> Column:
-    """A place of the fixed table, for the row's api and version; null where there is none."""
+    """An entry of `_table` for the row's api and version; null if there is none. `which`: its position in `_places`."""
     version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
     row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
     found = F.ascii(F.substr(F.lit(_table()), _WIDTH * row + which + 1, F.lit(1)).cast("string"))
@@ -80,9 +80,10 @@ def _at(which: int) -> Column:
 
 @cache
 def _table() -> bytes:
-    """Places by api key and version: one more than the code's, that of its tags and the throttle's, 0 for none.
+    """Offsets by api key and version: of the error code, the header's tags, the throttle time. Each is a byte.
 
-    One literal: Spark looks at each element of an array's in each of its rules, which takes longer than the scan.
+    The byte is the offset plus 1, or 0 for none. The table is one binary literal, because Spark's optimizer rules visit
+    each element of an array literal: that takes longer than the scan.
     """
     found = decode.fixed()
     last = max(key for key, _ in found)
@@ -97,13 +98,13 @@ def _places(found: Mapping[tuple[int, int], decode.Fixed], key: int, version: in
 
 
 def _unread(largest: int) -> Column:
-    """Why the answer's only code is unknown; null where it can be read."""
+    """The reason why the answer's only code can't be read; null if it can."""
     is_short = F.col(c.SIZE) < F.col(_PLACE) + 2
     # a span without a start may begin anywhere
     masked_from = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"], F.lit(0))
     is_masked = (F.size(c.MASKED) > 0) & (masked_from < F.col(_PLACE) + 2)
     is_cut = F.coalesce(F.col(c.NOTE).startswith(c.CUT), F.lit(False))
-    # Kafka defines no tags of heads; with some, the code stands elsewhere
+    # Kafka defines no header tags; behind unknown ones the code has another offset
     has_tags = F.col(_TAGS).isNotNull() & (F.substr(F.col(c.FRAME), F.col(_TAGS) + 1, F.lit(1)) != F.lit(b"\0"))
     return (
         F.when(F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True)), Unread.OMITTED.value)

@@ -1,7 +1,8 @@
-"""Record batches, with the offsets that they got: a Produce request can't know them, its answer tells.
+"""Record batches; those of Produce requests with the offsets that brokers gave them.
 
-A producer counts its records from 0 on, so what it wrote is added to the offset in the answer. A message of magic 0 or
-1 that holds others does not say how many: neither its own offset nor those behind it are known.
+A producer counts the records of a request from 0 on, and the answer has the offset of the first one. The sum of both is
+a batch's offset in the log. A message of magic 0 or 1 that wraps others does not say how many: its own offset and those
+of the batches behind it are unknown.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ _PLACE = [*t.KEYS, "_topic", "partition"]
 
 
 def batches(captured: Captured, *, offsets: bool = False, of: Decoder = BATCHES) -> DataFrame:
-    """One row a batch: the columns of BATCHES. With `offsets` those of Produce requests have the offsets that their
-    answers tell: null where none was seen, or it holds an error. `of`: a decoder with these columns and others.
+    """One row a batch: the columns of BATCHES.
+
+    `offsets`: gives the batches of Produce requests their offsets in the log; null if the answer is missing or holds an
+    error. `of`: a decoder with these columns and others.
     """
     found = named(captured, of)
     return with_offsets(found, captured) if offsets else found
 
 
 def with_offsets(found: DataFrame, captured: Captured) -> DataFrame:
-    """The batches with the offsets of those that were produced, as `batches` says."""
+    """The batches, those of Produce requests with their offsets in the log, as in `batches`."""
     answers = rows(captured.later, OFFSETS_TOLD).filter(F.col("error_code") == 0)
     told = answers.withColumn("_topic", topic_key()).select(*_PLACE, F.col("base_offset").alias("_told"))
     own = found.withColumn("_topic", F.when(F.col(SIDE) == REQUEST, topic_key()))
@@ -42,5 +45,5 @@ def with_offsets(found: DataFrame, captured: Captured) -> DataFrame:
 
 
 def topic_key() -> Column:
-    """What requests and answers of one version call a topic by."""
+    """The topic's id, or its name if the version has no ids: a request and its answer have the same."""
     return F.coalesce("topic_id", "topic")

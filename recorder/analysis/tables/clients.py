@@ -1,8 +1,8 @@
-"""Who the clients are, what they speak, and whether a newer broker would still understand them.
+"""Clients: their software, the api versions that they use, and what Kafka 4 does to these versions.
 
-A client names its software in ApiVersions, once a connection. `fate` tells what Kafka 4 does to a version that it no
-longer knows (KIP-896). The broker's offer decides whether the client had a choice. Brokers are upgraded with brokers:
-what they ask each other has no fate.
+A client names its software in ApiVersions, once a connection. `fate` is about versions that Kafka 4 has dropped
+(KIP-896): it says whether the client's broker offered a newer one. Requests between brokers have no fate, because
+brokers are upgraded together.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from recorder.analysis.tables.happenings import CONNECTIONS as HAPPENED
 from recorder.analysis.tables.happenings import connections
 from recorder.capture import frames as c
 
-# the release whose floors are meant: the first of 4.0 whose JoinGroup has version 0 again
+# the release that `fate` is about: the first 4.0 release that accepts JoinGroup 0 again
 RELEASE = "4.0.2"
 CUT, HELD_BACK, UNSURE = "cut", "held_back", "unsure"
-# between brokers alone, in the versions that the release refuses
+# the apis that only brokers use in the versions that the release refuses
 _OF_BROKERS = (keys.OFFSET_FOR_LEADER_EPOCH, keys.WRITE_TXN_MARKERS, keys.ALTER_PARTITION)
 _CONNECTION = [c.SESSION, c.CONNECTION]
 HOST, FATE = "host", "fate"
@@ -49,9 +49,9 @@ CLIENTS = Table(
         Declared(
             FATE,
             "string",
-            f"null: {RELEASE} knows the version, or a broker asks; `{CUT}`: it does not, though the broker offered a "
-            f"newer one or was never asked; `{HELD_BACK}`: this broker offered none that {RELEASE} knows; `{UNSURE}`: "
-            "whether the client asked was not seen",
+            f"null: {RELEASE} accepts the version, or a broker uses it. All others are for versions that {RELEASE} "
+            f"refuses. `{CUT}`: the client's broker offered a newer one, or was not asked; `{HELD_BACK}`: the broker "
+            f"offered none that {RELEASE} accepts; `{UNSURE}`: the capture does not show whether the client asked",
         ),
     ),
     needs_bodies=True,
@@ -110,7 +110,7 @@ def _clients(captured: Captured) -> DataFrame:
 
 
 def _with_fates(used: DataFrame, captured: Captured) -> DataFrame:
-    """The rows with their fates. What the brokers offered is looked up for versions below a floor alone."""
+    """The rows with FATE."""
     floor = _floor()
     is_below = (F.col(c.API_VERSION) < floor) & ~F.col(c.API_KEY).isin(*_OF_BROKERS)
     offered = rows(captured, OFFERS).filter(F.col("offered_key").isNotNull())
@@ -138,8 +138,9 @@ def _with_fates(used: DataFrame, captured: Captured) -> DataFrame:
 
 
 def _floor() -> Column:
-    """The oldest version of the row's api in the release; null for one whose versions are all known, or which it lacks:
-    those of ZooKeeper's time, between brokers alone."""
+    """The oldest version of the row's api in the release. Null if that is 0, or if the release lacks the api: only
+    brokers used the dropped apis.
+    """
     found = F.lit(None).cast("int")
     for key in apis.api_keys():
         known = versions_in(RELEASE, key)

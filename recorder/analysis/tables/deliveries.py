@@ -1,8 +1,8 @@
-"""How long record batches took: from the Produce request to the first answer to Fetch, and from their timestamp on.
+"""How long record batches took from the Produce request to the first Fetch answer, and how old their records were.
 
-A batch is known by its place: cluster, topic, partition, base offset. What is produced at a place that was fetched
-before is another batch, of a topic that was made anew; a producer with an id tells that by its sequence too. Both
-moments are the proxy's, by one clock: last byte of the request, last byte of the answer.
+A batch is identified by its cluster, topic, partition and base offset, and by the producer's id, epoch and sequence. A
+batch produced where another one was fetched before belongs to a topic that was created anew. Both times are by the
+proxy's clock: the request's last byte, and the answer's last byte.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DELIVERIES = Table(
         Declared("topic", "string", "its name; null if no frame names the id"),
         Declared("topic_id", "string", "its id as Kafka prints it; null if the version has only names"),
         Declared("partition", "int", "its number"),
-        Declared("base_offset", "bigint", "of its first record"),
+        Declared("base_offset", "bigint", "the offset of its first record"),
         Declared("records", "int", "the number of records; null if only decompressing would tell"),
         Declared("bytes", "int", "bytes on the wire, header included"),
         Declared("produced_at", "timestamp", "when the Produce request arrived; null: not seen"),
@@ -63,7 +63,7 @@ def deliveries(captured: Captured) -> DataFrame:
 
 
 def delivered(found: DataFrame) -> DataFrame:
-    """The same of batches with their offsets (`tables.batches`)."""
+    """One row a batch, as `deliveries`. Takes rows of `tables.batches` with offsets."""
     known = found.filter(F.col("base_offset").isNotNull() & ~F.col("is_control"))
     placed = known.withColumn("_topic", F.coalesce("topic", "topic_id"))
     is_produced = F.col(SIDE) == REQUEST
@@ -77,7 +77,7 @@ def delivered(found: DataFrame) -> DataFrame:
 
 
 def _with_lives(placed: DataFrame) -> DataFrame:
-    """The batches with a number: another one for what is produced where something else was fetched."""
+    """The batches with `_life`. It counts how often a batch was produced where one was fetched before."""
     is_fetch = (F.col(SIDE) != REQUEST).cast("int")
     in_order = Window.partitionBy(*_PLACE).orderBy(c.AT, is_fetch, c.SESSION, c.CONNECTION, c.EXCHANGE)
     begins = (is_fetch == 0) & (F.lag(is_fetch).over(in_order) == 1) & F.col("producer_id").isNull()
@@ -88,7 +88,7 @@ def _with_lives(placed: DataFrame) -> DataFrame:
 def _told(both: DataFrame) -> DataFrame:
     produced, fetched, either = F.col("_produced"), F.col("_fetched"), F.coalesce("_produced", "_fetched")
     took = (F.unix_micros(fetched[c.AT]) - F.unix_micros(produced[c.AT])) / 1000
-    # as the log has it: brokers may set the time
+    # the fetched batch first: brokers may have set its time
     stamped = F.coalesce(fetched["max_timestamp_ms"], produced["max_timestamp_ms"])
     columns = {name: either[name] for name in ("topic", "topic_id", "records", "bytes")}
     columns |= {name: produced[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)}

@@ -1,9 +1,9 @@
-"""What the integers of a capture take, and would take in other encodings: the study of KAFKA-9927 over real traffic.
+"""How many bytes a capture's integers take, and would take in other encodings: a study of KAFKA-9927 on real traffic.
 
-One scan sums the bytes of each field of integers in each encoding; the best and the worst are those that take the
-fewest and the most bytes over the whole capture, field by field. A body's bytes with each field's best are its fixed
-ones less what its fields save: exact, but where a tagged field grows beyond 127 bytes or shrinks below, which changes
-the length before it by a byte.
+One scan sums the bytes of each integer field in each encoding. A field's best encoding takes the fewest bytes over the
+whole capture, its worst one the most. A body's size in best encodings is its size in fixed ones less what its fields
+save. That is exact but for one case: a tagged field that grows beyond 127 bytes, or shrinks below, has a length that is
+a byte longer or shorter.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from recorder.capture import frames as c
 BEST, WORST = "best", "worst"
 _MESSAGE = [c.API, SIDE, c.API_VERSION]
 _MESSAGES = "messages"
-# Messages of an api and side that are timed, and the bytes of the largest: enough to tell ratios, few for a driver.
+# Timed messages of an api and side, and the most bytes of one: enough for ratios, few for a driver.
 SAMPLED, _SAMPLE_BYTES = 50, 32 << 10
 _FRAME = [c.SESSION, c.CONNECTION, c.SEQUENCE]
 SAMPLE_COLUMNS = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION, c.FRAME, c.MASKED, c.NOTE)
-# The encoding that wins where several take the same: the first.
+# Of encodings that take the same, the first one here wins.
 _PREFERRED = (Encoding.FIXED, Encoding.UNSIGNED, Encoding.SIGNED)
 
 ENCODINGS = Table(
@@ -80,7 +80,7 @@ def _sums(captured: Captured) -> DataFrame:
 
 
 def _encoding_of(size: Column) -> Column:
-    """The preferred one of the encodings that take so many bytes."""
+    """The preferred one of the encodings that take `size` bytes."""
     found = F.lit(None)
     for encoding in reversed(_PREFERRED):
         found = F.when(F.col(BYTES[encoding].name) == size, encoding.value).otherwise(found)
@@ -88,11 +88,11 @@ def _encoding_of(size: Column) -> Column:
 
 
 def sample(captured: Captured) -> list[Any]:
-    """Up to SAMPLED frames of each api and side, of all times of the capture: rows of `SAMPLE_COLUMNS`.
+    """Up to SAMPLED frames of each api and side, from the whole time of the capture: rows of `SAMPLE_COLUMNS`.
 
-    Frames are chosen by their heads alone; bodies are read of these only.
+    Only the bodies of the chosen frames are read.
     """
-    # a client may send any api's number; of unknown ones nothing can be timed
+    # a client may send any api key; messages of unknown apis can't be timed
     known = asked(FIELD_SIZES.asked) & F.col(c.API).isNotNull()
     small = captured.chosen.filter(known & is_readable(_SAMPLE_BYTES))
     as_by_chance = Window.partitionBy(c.API_KEY, c.KIND).orderBy(F.xxhash64(*_FRAME), *_FRAME)

@@ -1,9 +1,12 @@
-"""The errors in answers, one row a code and place: its name, whether a client may try again, whether it is a fault.
+"""The error codes in answers, a row for each code and place: its name, and whether the client may try again.
 
-Some errors are no fault: they are how the protocol says "again, in another way". `flow` marks them. A refused
-ApiVersions tells which versions there are, a member without an id is told its id, a rebalance tells its members to
-join, a fetch session that is gone is made anew. Who describes a group asks by the newer protocol first: of a classic
-group that answer is "not found", and DescribeGroups is asked next.
+Some codes are no fault but a normal step of the protocol. `flow` marks them:
+
+    UNSUPPORTED_VERSION   of ApiVersions: the answer says which versions there are
+    MEMBER_ID_REQUIRED    of JoinGroup: the answer gives the member its id
+    GROUP_ID_NOT_FOUND    of ConsumerGroupDescribe: the group is classic, and the client asks DescribeGroups next
+    any api               a rebalance makes members join; a fetch session that is gone is opened anew; an earlier
+                          transaction, or a commit in one, is not done yet
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
-# unsupported version, member id required, group id not found: each the course of one api alone
+# UNSUPPORTED_VERSION, MEMBER_ID_REQUIRED, GROUP_ID_NOT_FOUND: each normal for one api
 _FLOW_OF = {API_VERSIONS: 35, JOIN_GROUP: 79, CONSUMER_GROUP_DESCRIBE: 69}
-# rebalance in progress, concurrent transactions, fetch session not found, its epoch, unstable offset commit, the topic
-# id of a fetch session
+# REBALANCE_IN_PROGRESS, CONCURRENT_TRANSACTIONS, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+# UNSTABLE_OFFSET_COMMIT, FETCH_SESSION_TOPIC_ID_ERROR
 _FLOW = (27, 51, 70, 71, 88, 106)
 FLOW = "flow"
 _COPIED = (
@@ -53,7 +56,7 @@ ERRORS = Table(
         Declared(t.ERROR_CODE, "smallint", "the code"),
         Declared(t.ERROR, "string", "Kafka's name for it; `ERROR_<code>` for one that is newer than the table"),
         Declared(t.RETRIABLE, "boolean", "whether a client may simply try again"),
-        Declared(FLOW, "boolean", "whether the code is normal for this api, or for any api, and no fault"),
+        Declared(FLOW, "boolean", "whether the code is a normal step of the protocol, and no fault"),
         Declared("topic", "string", "the topic that has the code; null: none, or one that was never named"),
         Declared("partition", "int", "the partition that has the code; null: none"),
         Declared(t.COUNT, "bigint", "how often the code occurs there"),
@@ -68,7 +71,7 @@ _OF_ANSWERS = [name for name in ERRORS.names if name not in _TOPIC]
 
 
 def errors_by_topic(exchanges: DataFrame, captured: Captured) -> DataFrame:
-    """One row for each code in each answer and each topic's partition where it stands: the columns of ERRORS."""
+    """One row for each code in each answer and each topic or partition that has it: the columns of ERRORS."""
     same = [*t.KEYS, t.ERROR_CODE]
     placed = named(captured, TOPIC_ERRORS).filter(F.col(t.ERROR_CODE).isNotNull())
     counted = placed.groupBy(*same, *_TOPIC).agg(F.count("*").alias(t.COUNT))
@@ -81,7 +84,7 @@ def errors_by_topic(exchanges: DataFrame, captured: Captured) -> DataFrame:
 
 
 def _everywhere() -> Column:
-    """The places where a code stands, each with its count; those that are at no topic are one, behind them."""
+    """The topics and partitions that have a code, each with its count; other occurrences are one last entry."""
     elsewhere = F.col(t.COUNT) - F.coalesce("_placed", F.lit(0))
     nowhere = F.array(F.struct(F.lit(None).cast("string"), F.lit(None).cast("int"), elsewhere).cast(_PLACE))
     none = F.array().cast(f"array<{_PLACE}>")
@@ -89,7 +92,9 @@ def _everywhere() -> Column:
 
 
 def errors(exchanges: DataFrame) -> DataFrame:
-    """One row for each code in each answer: the columns of ERRORS without its place. Needs those of EXCHANGES."""
+    """One row for each code in each answer: the columns of ERRORS without topic and partition. Needs those of
+    EXCHANGES.
+    """
     names = [column.name for column in EXCHANGES.columns if column.name in _COPIED]
     name, retriable = looked_up()
     told = {t.ERROR: name, t.RETRIABLE: retriable, FLOW: _flow()}
@@ -97,7 +102,7 @@ def errors(exchanges: DataFrame) -> DataFrame:
 
 
 def each_code(exchanges: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """One row for each code in each answer: these columns, ERROR_CODE, and COUNT: how often it stands there."""
+    """One row for each code in each answer: these columns, ERROR_CODE, and COUNT, how often the answer has it."""
     each = exchanges.select(*columns, t.ERROR_CODES, F.explode(F.array_distinct(t.ERROR_CODES)).alias(t.ERROR_CODE))
     count = F.size(F.filter(t.ERROR_CODES, lambda code: code == F.col(t.ERROR_CODE)))
     return each.withColumn(t.COUNT, count.cast("bigint")).drop(t.ERROR_CODES)

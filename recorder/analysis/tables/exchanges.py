@@ -1,9 +1,9 @@
-"""Requests and their answers as exchanges, without a join where that can be.
+"""Exchanges: requests with their answers. Most are made without a join.
 
-An answer's row knows its request's facts, so an answered exchange is made of it alone. A broker answers a connection's
-requests in their order, so a request that awaits an answer has none if it came behind the connection's last answered
-one: an aggregate of one row a connection tells that. Both fail where frames are missing: on connections with a gap, and
-on those with opaque requests. There alone both sides are joined.
+An answer's row has facts of its request, too, so an answered exchange needs only that row. A broker answers the
+requests of a connection in order, so all requests behind the last answered one have no answer: an aggregate with one
+row a connection finds them. Both shortcuts fail where frames are missing: on connections with gaps, and on those with
+opaque requests. Only on these doubtful connections both sides are joined.
 
     connection                     answered exchanges     exchanges without an answer
     whole                          answers                requests behind the last answered one; those that await none
@@ -26,7 +26,7 @@ from recorder.analysis.tables.answers import answers, heads
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
-# Of more connections than these, all are joined.
+# With more doubtful connections than these, all connections are joined.
 MAX_DOUBTFUL = 1000
 _SHARED = (
     c.CLUSTER,
@@ -43,7 +43,7 @@ _SHARED = (
 )
 _CONNECTION = [c.SESSION, c.CONNECTION]
 _LAST, _CLOSED = "_last", "_closed"
-# of an answered exchange: the columns of its answer (`tables.answers`) that others are made of
+# a column of an answered exchange -> the columns of its answer (`tables.answers`) that it is made of
 _MADE_OF = {
     c.AT: (c.AT, c.AT_NS, c.LATENCY_NS, c.TRANSFER_NS),
     t.ANSWERED_AT: (c.AT,),
@@ -89,14 +89,16 @@ EXCHANGES = Table(
 
 
 class Doubtful(NamedTuple):
-    """Connections whose exchanges must be joined: all of these sessions, and these. None: all of the capture."""
+    """The connections whose exchanges must be joined: all those of `sessions`, and `connections`."""
 
     sessions: tuple[str, ...] = ()
     connections: tuple[tuple[str, int], ...] = ()
 
 
 def doubtful(captured: Captured) -> Doubtful | None:
-    """Which connections have gaps or opaque requests. Asks Spark at once: for events, and for the requests' notes."""
+    """The connections with gaps or opaque requests; None if there are too many. Runs a Spark job, over events and
+    requests' notes.
+    """
     gaps = captured.events.filter(F.col(c.KIND) == c.EVENT_GAP).select(c.SESSION, c.CONNECTION)
     opaque = captured.frames.filter((F.col(c.KIND) == c.REQUEST) & F.col(c.NOTE).isNotNull())
     found = gaps.union(opaque.select(c.SESSION, c.CONNECTION)).distinct().limit(MAX_DOUBTFUL + 1).collect()
@@ -107,15 +109,15 @@ def doubtful(captured: Captured) -> Doubtful | None:
 
 
 def told_alone(captured: Captured) -> DataFrame:
-    """The answered exchanges alone, by their heads: one scan. The columns of EXCHANGES, as without `decode`."""
+    """The answered exchanges, made of answers' heads in one scan: the columns of EXCHANGES, as without `decode`."""
     return _within(_told_alone(_undecoded(heads(captured.later))), captured)
 
 
 def told_by_one_row(captured: Captured, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
-    """The exchanges that a row of `frames` tells without any other: answered ones, and those that await no answer.
+    """The exchanges that a single row of `frames` shows: answered ones, and requests that await no answer.
 
-    No join, so a stream can have them as well. These columns of EXCHANGES; Spark can't see which ones a question needs
-    of rows that Python makes. An answer whose request is lost counts as answered.
+    There is no join, so streams can use it. `columns`: the needed columns of EXCHANGES, because Spark can't prune
+    columns of rows that Python makes. An answer whose request is lost counts as answered.
     """
     one_way = _requests(captured).filter(_awaits_none()).withColumn(t.OUTCOME, F.lit(Outcome.ONE_WAY.value))
     wanted = {part for name in columns for part in _MADE_OF.get(name, (name,))}
@@ -123,24 +125,23 @@ def told_by_one_row(captured: Captured, columns: Collection[str] = EXCHANGES.nam
 
 
 def both_sizes() -> Column:
-    """Bytes of an exchange's request and answer: two of the largest frames are more than an int holds."""
+    """The bytes of an exchange's request and answer, as a bigint: two of the largest frames exceed an int."""
     request, answer = (F.coalesce(F.col(name).cast("bigint"), F.lit(0)) for name in (c.REQUEST_SIZE, t.RESPONSE_SIZE))
     return request + answer
 
 
 def exchanges(captured: Captured, joined: Doubtful | None = None, *, decode: bool = True) -> DataFrame:
-    """One row an exchange: the columns of EXCHANGES. `joined`: as `doubtful` finds them; None: all.
+    """One row an exchange: the columns of EXCHANGES. `joined`: the result of `doubtful`; None: joins all.
 
     Without `decode` no body is read: ERROR_CODES, THROTTLE_MS and UNREAD are null, and WAIT is "includes_wait" for each
-    long poll.
-    Of a capture with a time asked for, the exchanges whose AT lies in it.
+    long poll. If `captured` is limited to a time, AT lies within it.
     """
     return _within(_all(captured, joined, decode), captured)
 
 
 def _all(captured: Captured, joined: Doubtful | None, decode: bool) -> DataFrame:
-    """The exchanges of the time asked for, and some others: where both sides are joined, all."""
-    # a request from before that time has not lost its answer, nor the other way round
+    """The exchanges of the capture's time, and some outside it."""
+    # requests before that time and answers after it are read, too: else an exchange at its edge would lack a side
     later, ever = captured.later, captured.ever
     if joined is None:
         return _joined(_requests(ever), _answered(ever, decode), ever)
@@ -152,7 +153,7 @@ def _all(captured: Captured, joined: Doubtful | None, decode: bool) -> DataFrame
 
 
 def _whole(captured: Captured, decode: bool, which: Column) -> DataFrame:
-    """The exchanges of these connections, none of which is doubtful."""
+    """The exchanges of connections that are not doubtful."""
     told = _told_alone(_answered(captured, decode).filter(which))
     return told.unionByName(_without_answer(_requests(captured).filter(which), heads(captured), captured))
 
@@ -189,9 +190,9 @@ def _requests(captured: Captured) -> DataFrame:
 
 
 def _told_alone(found: DataFrame, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
-    """Exchanges of answers whose requests are in the capture, too: these columns, in the order of EXCHANGES."""
+    """Exchanges made of their answers' rows: these columns, in the order of EXCHANGES."""
     spent = F.col(c.LATENCY_NS) + F.coalesce(c.TRANSFER_NS, F.lit(0))
-    # whole numbers: as a float, a time in ns is rounded to 256 of them
+    # division of integers: a float rounds a time in ns to a multiple of 256
     asked_at = F.timestamp_micros(F.call_function("div", F.col(c.AT_NS) - spent, F.lit(1000)))
     by_proxy = F.col(c.MADE_BY) == c.BY_PROXY
     made = _of_the_answer() | {
@@ -249,7 +250,7 @@ def _unanswered(side: str = "") -> Column:
 
 
 def _joined(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
-    """Both sides, whichever is missing. Facts of both are taken from the request first."""
+    """Joins requests and answers, either of which may be missing. A fact of both is taken from the request."""
     requests = _with_closed(asked, captured).select(*t.KEYS, F.struct("*").alias("asked"))
     answered = found.select(*t.KEYS, F.struct("*").alias("told"))
     sides = requests.join(answered, t.KEYS, "full_outer")

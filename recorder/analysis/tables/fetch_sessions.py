@@ -1,12 +1,12 @@
-"""Fetch sessions (KIP-227): which partitions a client's Fetch requests stand for, though they name few or none.
+"""Fetch sessions (KIP-227): when each partition was part of one. Their Fetch requests name only what is new.
 
-A session lives on a node. Its requests are counted by an epoch: 0 opens a session, whose id the answer tells; -1, or
-another 0 with its id, closes it; errors 70, 71 and 106 end it. A partition's stay lasts from the request that names it
-to the one that forgets it, or to the session's end.
+A session belongs to a node, and an epoch counts its requests. Epoch 0 opens a session, and the answer gives its id.
+Epoch -1 closes the session, and so does epoch 0 with its id. Errors 70, 71 and 106 end it.
 
-    streams    the requests of one session, or a request without one. What a request leaves unsaid was said
-               in its stream
-    stays      a partition's stay in a session
+    stream     the requests of one session, or a single request without a session. If a request does not name a
+               partition, an earlier request of its stream did
+    stay       a partition's time in a session: from the request that names it to the one that forgets it, or to the
+               session's end
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from recorder.analysis.tables.batches import topic_key
 from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.capture import frames as c
 
-# session not found, its epoch is wrong, the ids of its topics changed
+# FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR
 LOST = (70, 71, 106)
 FORGOTTEN, CLOSED, REPLACED, ERROR = "forgotten", "closed", "replaced", "error"
 STREAM, RUN = "stream", "run"
-# the columns that requests are ordered by; those of one connection have numbers
+# the columns that order requests
 ORDER = [c.AT, c.SESSION, c.CONNECTION, c.EXCHANGE]
 _SESSION, _EPOCH, _OPENED, _CAUSE = "fetch_session", "fetch_epoch", "_opened", "_cause"
-# a session, as far as its id tells: ids are chosen by each node, and may come again
+# a session by node and id: each node chooses its ids, and may use them again
 _ONE = "_one"
 _FACTS = [c.CLUSTER, c.NODE, c.CLIENT, c.CLIENT_ID]
 
@@ -84,8 +84,10 @@ def fetch_sessions(captured: Captured) -> DataFrame:
 
 
 def streams(asked: DataFrame, captured: Captured) -> DataFrame:
-    """The requests to fetch, each with STREAM; and RUN, which is another behind requests of the session that were not
-    seen. A request that closes a session is a row of that session too, with a cause. Needs the rows of FETCH_ASKED.
+    """The Fetch requests, each with STREAM and RUN. Needs the rows of FETCH_ASKED.
+
+    RUN grows where requests of the session are missing in the capture. A request that closes a session is also a row of
+    that session, with a cause.
     """
     told = rows(captured.later, FETCH_TOLD).select(*t.KEYS, "told_session", "told_error")
     own = asked.filter(F.col("partition").isNull() & F.col("unread").isNull())
@@ -102,7 +104,7 @@ def streams(asked: DataFrame, captured: Captured) -> DataFrame:
 
 
 def _of_use() -> dict[str, Column]:
-    """The session that the request is part of, and its number there; null without a session."""
+    """The session of the request, and the request's number in it; null without a session."""
     opens = (F.col(_EPOCH) == 0) & (F.col("told_session") > 0)
     goes_on = F.col(_EPOCH) > 0
     lost = F.when(goes_on & F.col("told_error").isin(*LOST), ERROR)
@@ -139,12 +141,12 @@ def _sessions(requests: DataFrame) -> DataFrame:
 
 
 def _stays(asked: DataFrame, requests: DataFrame) -> DataFrame:
-    """One row a stay, as far as requests name its partition."""
+    """One row a stay, from the requests that name or forget its partition."""
     of_request = requests.filter(F.col("_use").isNotNull()).select(*t.KEYS, STREAM, F.col(_SESSION).alias("_id"))
     named_ones = asked.filter(F.col("partition").isNotNull()).drop(_SESSION)
     told = named_ones.join(of_request, t.KEYS).withColumnRenamed("_id", _SESSION).withColumn("_topic", topic_key())
     of_partition = Window.partitionBy(STREAM, "_topic", "partition")
-    # who forgets a topic and names it again in one request means its new id
+    # a request that forgets a topic and names it again means the topic's new id
     in_order = of_partition.orderBy(*ORDER, F.desc("is_forgotten"))
     ended = F.coalesce(F.lag("is_forgotten").over(in_order), F.lit(False)).cast("int")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)

@@ -52,17 +52,17 @@ Files = Mapping[str, Sequence[str]]
 def frames(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
     """All frames of the capture in `folder` (a path, or a URL that Spark can read).
 
-    `files`: read only these files; Spark by itself follows links. Raises Spark's AnalysisException if there is no
+    `files`: the only files to read; Spark by itself would follow links. Raises Spark's AnalysisException if there is no
     capture.
     """
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
 
 
 def stored(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
-    """Frames and events of a capture in an S3 bucket, fetched by the workers once for all questions.
+    """Frames and events of a capture in an S3 bucket. The workers fetch them once, for all questions.
 
-    Without a file system of Hadoop's for S3, Spark can't read them itself. All columns but FRAME are there; of answers
-    whose error codes have a fixed place FRAME is the beginning, else null.
+    Without Hadoop's file system for S3, Spark can't read them. FRAME is null, except for answers whose error code has a
+    fixed offset: it holds their beginning.
     """
     keys = sorted({key for key, _ in fixed()})
     names = [name for name, _ in EVENT_COLUMNS]

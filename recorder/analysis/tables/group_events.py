@@ -1,11 +1,11 @@
-"""What happened to groups: the steps of their members, and what became of their offsets.
+"""What happened to groups: the steps of their members, and the changes of their offsets.
 
-A request and its answer become one row, since most answers name no group. Heartbeats without news never leave the scan
-one by one: those of a member in one generation are a single row. Their answers are no rows at all, so the few answers
-with news are told to all tasks, and nothing is shuffled for a heartbeat.
+A request and its answer become one row, because most answers don't name their group. Plain heartbeats only say that a
+member lives: those of a member in one generation become one row before Spark shuffles them. The few heartbeat answers
+with news are broadcast, so that no heartbeat is shuffled for a join.
 
-A commit has a row a partition. `counts_from` says from when on the group's offset is the row's: a commit in a
-transaction waits for the transaction's end.
+A commit has a row for each partition. From `counts_from` on, the group's offset is the row's: a commit in a transaction
+counts only from the transaction's end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from recorder.analysis.decode import group_rows as g
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.group_offsets import GROUP_STEPS
 from recorder.analysis.decode.group_rows import COLUMNS
-from recorder.analysis.decode.memberships import BEATS, NEWS
+from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
 from recorder.analysis.decode.rows import FRAME, SIDE, UNREAD_COLUMN
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
@@ -82,7 +82,7 @@ GROUP_EVENTS = Table(
 )
 _ASKED = [column.name for column in (*FRAME, *COLUMNS, UNREAD_COLUMN) if column.name != SIDE]
 _TOLD = [column.name for column in (*COLUMNS, UNREAD_COLUMN)]
-# of a heartbeat without news, what tells it from those of other members and generations
+# the columns that the heartbeats of one member in one generation share
 _SAME = [name for name in _ASKED if name not in (c.SEQUENCE, c.EXCHANGE, c.AT)]
 
 
@@ -101,7 +101,7 @@ def _steps(captured: Captured) -> DataFrame:
     """Both sides of all exchanges but heartbeats, as `asked` and `told`."""
     asked, told = F.struct(*_ASKED), F.struct(F.col(c.AT), *_TOLD)
     is_asked = F.col(SIDE) == REQUEST
-    # an answer that can't be read belongs to nobody: it is a row of its own
+    # an answer that can't be read has no part in common with its request: it is a row of its own
     is_alone = is_asked | F.col(t.UNREAD).isNotNull()
     sides = (
         fresh_rows(captured, GROUP_STEPS)
@@ -116,10 +116,10 @@ def _steps(captured: Captured) -> DataFrame:
 
 
 def _heartbeats(captured: Captured) -> DataFrame:
-    """Heartbeats with news one by one, all others by member and generation."""
-    news = fresh_rows(captured, NEWS).filter(F.col(t.UNREAD).isNull())
+    """A row for each heartbeat with news, and one for all other heartbeats of a member in one generation."""
+    news = fresh_rows(captured, HEARTBEAT_ANSWERS).filter(F.col(t.UNREAD).isNull())
     told = news.select(*t.KEYS, F.struct(F.col(c.AT), *_TOLD).alias("told"))
-    both = fresh_rows(captured, BEATS).join(F.broadcast(told), t.KEYS, "left")
+    both = fresh_rows(captured, HEARTBEAT_REQUESTS).join(F.broadcast(told), t.KEYS, "left")
     is_news = F.coalesce("is_news", F.lit(False)) | F.col("told").isNotNull()
     single = F.when(is_news, F.col(c.EXCHANGE)).alias("_single")
     found = both.groupBy(*_SAME, single).agg(
@@ -132,7 +132,7 @@ def _heartbeats(captured: Captured) -> DataFrame:
 
 
 def _merged(sides: DataFrame) -> DataFrame:
-    """One row of both sides: each fact as the answer tells it, or else as the request does."""
+    """One row of both sides: each fact from the answer, or else from the request."""
     facts = [column.name for column in COLUMNS if column.name not in ("part", "generation", "is_news")]
     merged = [F.coalesce(F.col(f"told.{name}"), F.col(f"asked.{name}")).alias(name) for name in facts]
     return sides.select(
@@ -150,7 +150,7 @@ def _merged(sides: DataFrame) -> DataFrame:
 
 
 def _has_no_id() -> Column:
-    """Whether a join is a member's first one: newer protocols' members choose their ids, and join once."""
+    """Whether a join is the member's first one. Members of newer protocols choose their ids, and join once."""
     return (F.col("asked.protocol") != g.CLASSIC) | F.col("asked.member_id").isNull()
 
 
@@ -158,7 +158,7 @@ def _with_effect(steps: DataFrame) -> DataFrame:
     """The rows with COUNTS_FROM."""
     alone = F.concat_ws("/", c.SESSION, c.CONNECTION, c.EXCHANGE)
     transaction = F.coalesce("transactional_id", alone)
-    # not the id alone: rows without one would all be in the same partition
+    # rows without an id get a key of their own: else they would all be in one partition
     behind = Window.partitionBy(c.CLUSTER, transaction).orderBy(c.AT).rowsBetween(1, Window.unboundedFollowing)
     ended = F.struct(F.col("is_news").alias("commits"), t.ERROR_CODE, t.ANSWERED_AT)
     end = F.first(F.when(F.col("step") == g.END_TXN, ended), ignorenulls=True).over(behind)

@@ -1,4 +1,4 @@
-"""Sessions, connections and gaps: what happened besides frames, of the capture's events alone."""
+"""Sessions, connections and gaps, made of the capture's events alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recorder.capture.outcome import DIED, ENDED
 _SESSION = Declared(c.SESSION, "string", "the capture's session: one run of a proxy, or of one of its workers")
 _CLUSTER = Declared(c.CLUSTER, "string", "the cluster's name in the settings")
 _CONNECTION = Declared(c.CONNECTION, "bigint", "number within the session")
-# the JSON of `opened`, `closed` and `gap`
+# the JSON details of the events `opened`, `closed` and `gap`
 _OPENED = "struct<client: string, listener: string, upstream: string, node: int, tls: boolean, dialect: string>"
 _CLOSED = "struct<open: bigint>"
 _GAP = "struct<connections: bigint, until_mono_ns: bigint>"
@@ -95,14 +95,14 @@ def _connections(captured: Captured) -> DataFrame:
     events = captured.events.filter(F.col(c.CONNECTION).isNotNull())
     opened, closed, gap = _is(c.EVENT_OPENED), _is(c.EVENT_CLOSED), _is(c.EVENT_GAP)
     facts = F.first(F.when(opened, F.from_json(c.DETAIL, _OPENED)), ignorenulls=True)
-    left = F.max(F.when(closed, F.from_json(c.DETAIL, _CLOSED)["open"]))
+    open_exchanges = F.max(F.when(closed, F.from_json(c.DETAIL, _CLOSED)["open"]))
     found = events.groupBy(c.SESSION, c.CONNECTION).agg(
         F.max(c.CLUSTER).alias(c.CLUSTER),
         F.min(F.when(opened, F.col(c.AT))).alias("opened_at"),
         F.max(F.when(closed, F.col(c.AT))).alias("closed_at"),
         *(F.max(F.when(closed, F.col(name))).alias(name) for name in (c.CAUSE, c.FRAMES, c.BYTES)),
         facts.alias("facts"),
-        left.alias("open_exchanges"),
+        open_exchanges.alias("open_exchanges"),
         F.count_if(gap).alias("gaps"),
         F.sum(F.when(gap, F.col(c.FRAMES))).alias("known"),
         F.count_if(gap & F.col(c.FRAMES).isNull()).alias("unknown"),

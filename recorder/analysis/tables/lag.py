@@ -1,8 +1,8 @@
-"""How far groups are behind: a row for each partition of a group and window of time.
+"""The lag of consumer groups: a row for each partition of a group and window of time.
 
-The lag is the log's end less the group's last commit that counts, both at the same moment, as Kafka's own tool has it.
-Steps (commits, ends) are put in order of time, so each has the lag of its moment; a window has the last, the least and
-the largest of them. A window without steps goes on with the last one.
+Lag is the log's end less the group's last commit that counts, at the same moment, as Kafka's own tool shows it. Commits
+and log ends become steps in order of time, each with the lag of its moment. A window has the last, the least and the
+largest lag of its steps. A window without steps repeats the last lag.
 
     commits ─┐
              ├─ steps in order ── lag at each ── windows ── filled ── lag_ms, lag_records
@@ -34,9 +34,9 @@ SECOND_NS = 10**9
 MINUTE_NS = 60 * SECOND_NS
 # A shorter capture has shorter windows: minutes would be too few.
 SHORT_CAPTURE_NS, SHORT_WINDOW_NS = 10 * MINUTE_NS, 5 * SECOND_NS
-# Ends of a partition that are kept of a window: a busy partition tells thousands.
+# The ends that are kept for a partition and window: a busy partition has thousands.
 ENDS_A_WINDOW = 10
-# An end that nobody has told for so long may be an old one.
+# An end that no frame has shown for this long may be outdated.
 STALE_S = 60
 
 WINDOW_END = "window_end"
@@ -73,7 +73,7 @@ LAG = Table(
 _PLACE = [c.CLUSTER, "topic", LIFE, "partition"]
 KEY = [*_PLACE, "group_id"]
 _STATE = ["end_offset", "stable_offset", "told_at", "commit"]
-# the table of a name, made by the function if it is not there yet
+# returns the table of this name; makes it by the function if it is not there yet
 Once = Callable[[str, Callable[[], DataFrame]], DataFrame]
 
 
@@ -95,18 +95,21 @@ def window_ns(first_ns: int, last_ns: int) -> int:
 
 
 def span(captured: Captured) -> Span:
-    """The capture's end and windows. Asks Spark at once."""
+    """The capture's end and windows. Runs a Spark job."""
     first, last = captured.chosen.agg(F.min(c.AT_NS), F.max(c.AT_NS)).collect()[0]
     return Span(last or 0, window_ns(first or 0, last or 0))
 
 
 def made_anew(_name: str, make: Callable[[], DataFrame]) -> DataFrame:
-    """The table, which nobody keeps."""
+    """Makes the table, and does not keep it."""
     return make()
 
 
 class Offsets(NamedTuple):
-    """What lag is made of: `commits`, ends of logs with their topics' lives, and these lives. `once`: keeps a table."""
+    """The tables that lag is made of. `kept`: rows of `commits`. `ends`: ends of logs, with their topics' lives.
+
+    `lives`: the lives of topics. `once`: makes a table once, and keeps it.
+    """
 
     kept: DataFrame
     ends: DataFrame
@@ -133,7 +136,7 @@ def lag(captured: Captured) -> DataFrame:
 
 
 def lag_windows(found: Offsets, within: Span) -> DataFrame:
-    """The same, without what only `aged` knows; with `window`, its number, and LIFE, which is `topic_id`."""
+    """One row a window: the columns of LAG without those of `aged`; also `window` (its number), and LIFE."""
     windows = filled(by_window(with_lag(steps(found.kept, found.points(within))), within), found.lives, within)
     behind = _not_below_0(F.col("stable_offset") - F.col("committed_offset"))
     stale = F.unix_seconds(WINDOW_END) - F.unix_seconds("told_at") > STALE_S
@@ -146,12 +149,12 @@ def aged(found: Offsets, windows: DataFrame, within: Span) -> DataFrame:
 
 
 def commits(events: DataFrame, lives: DataFrame) -> DataFrame:
-    """What counts of commits, and of what is told of them: KEY, AT, `committed_offset`, `is_commit`."""
+    """The commits that count, and offsets in OffsetFetch answers: KEY, AT, `committed_offset`, `is_commit`."""
     counting = events.filter(F.col(COUNTS_FROM).isNotNull())
     found = counting.filter(F.col("topic").isNotNull())
     told = found.withColumns({c.AT: F.col(COUNTS_FROM), "is_commit": F.col("step") == g.COMMIT})
     placed = with_life(told, lives).select(*KEY, c.AT, "committed_offset", "is_commit")
-    # a group that is deleted has no offset of any partition
+    # a deleted group has no offset of any partition
     gone = counting.filter((F.col("step") == g.DELETE) & F.col("topic").isNull())
     deleted = gone.select(c.CLUSTER, "group_id", F.col(COUNTS_FROM).alias(c.AT)).join(
         placed.select(*KEY).distinct(), [c.CLUSTER, "group_id"]
@@ -161,7 +164,7 @@ def commits(events: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def thinned(ends: DataFrame, within: Span) -> DataFrame:
-    """A few ends a window and partition: the highest and the lowest, when each was told first, and the last one was."""
+    """A few ends a window and partition: the highest and the lowest with their first times, and the latest time."""
     step = F.floor(ns(c.AT) / (within.window_ns // ENDS_A_WINDOW))
     earliest = F.struct(F.col("end_offset"), -F.unix_micros(c.AT))
     return ends.groupBy(*_PLACE, step.alias("_step")).agg(
@@ -174,7 +177,7 @@ def thinned(ends: DataFrame, within: Span) -> DataFrame:
 
 
 def steps(kept: DataFrame, points: DataFrame) -> DataFrame:
-    """Commits, and the ends of the partitions that groups commit, once for each group."""
+    """The commits, and the ends of their partitions, repeated for each group that commits the partition."""
     groups = kept.select(*KEY).distinct()
     ends = points.join(groups, _PLACE).select(*KEY, c.AT, "end_offset", "stable_offset", "told_at")
     state = F.struct("committed_offset", F.col(c.AT).alias("committed_at")).alias("commit")
@@ -183,13 +186,13 @@ def steps(kept: DataFrame, points: DataFrame) -> DataFrame:
 
 def with_lag(steps: DataFrame) -> DataFrame:
     """The steps, each with the end and the commit of its moment, and the lag."""
-    # of one moment, the end comes first
+    # at the same moment, the end comes first
     until_now = _in_order(KEY, c.AT, F.col("is_commit").isNotNull()).rowsBetween(Window.unboundedPreceding, 0)
     state = {name: F.max(name).over(until_now) for name in _STATE[:-1]}
     commit = F.last("commit", ignorenulls=True).over(until_now)
     found = steps.withColumns({**state, "commit": commit})
     behind = F.col("end_offset") - F.col("commit")["committed_offset"]
-    # before the first that is told of a group, it is not known to be there
+    # before its first commit, a group is not known to exist
     return found.filter(F.col("commit").isNotNull()).withColumn("lag", _not_below_0(behind))
 
 
@@ -205,7 +208,7 @@ def _in_order(key: list[str], *order: str | Column) -> WindowSpec:
 def by_window(steps: DataFrame, within: Span) -> DataFrame:
     """The last state of each window that has steps."""
     number = F.floor(ns(c.AT) / within.window_ns).alias("window")
-    # of steps of one moment, the one that knows more
+    # at the same moment, the step that knows more
     last = F.struct(c.AT, F.coalesce("end_offset", F.lit(-1)), F.coalesce("is_commit", F.lit(False)))
     return steps.groupBy(*KEY, number).agg(
         F.max_by(F.struct(*_STATE, "lag"), last).alias("state"),
@@ -216,7 +219,9 @@ def by_window(steps: DataFrame, within: Span) -> DataFrame:
 
 
 def filled(windows: DataFrame, lives: DataFrame, within: Span) -> DataFrame:
-    """All windows from the first one on, up to the topic's end or the capture's; those between go on as they were."""
+    """All windows from the first one to the topic's end or the capture's. A window without steps repeats the last
+    state.
+    """
     dies = F.floor(ns(DIES) / within.window_ns)
     ended = (
         windows.groupBy(*KEY)

@@ -1,8 +1,8 @@
-"""How old a lag is, and how much of it no consumer sees.
+"""The age of a lag, and its size without control batches, which no consumer sees.
 
-Both are looked up in the order of offsets, not of time: a partition's ends tell when it grew beyond an offset, its
-control batches which offsets hold no record. So commits, ends and control batches become rows of one order, in which a
-commit looks at its neighbours. Between two ends, time is taken to pass evenly.
+Both are looked up in the order of offsets, not of time. A partition's ends say when the log grew beyond an offset. Its
+control batches say which offsets hold no record. So commits, ends and control batches become rows of one order, in
+which a commit looks at its neighbours. Between two ends, the log is taken to grow evenly.
 """
 
 from __future__ import annotations
@@ -14,30 +14,32 @@ from recorder.analysis.tables.topic_lives import LIFE
 from recorder.capture import frames as c
 
 _PLACE = [c.CLUSTER, "topic", LIFE, "partition"]
-# Of one offset: an end that is not beyond it comes before the question, a control batch in the lag behind it.
+# The order at one offset: an end that is not beyond it, the question, a control batch in the lag.
 _END, _QUESTION, _CONTROL = 0, 1, 2
 
 
 def with_age(windows: DataFrame, points: DataFrame, ends: DataFrame) -> DataFrame:
-    """The windows with `lag_ms` and `lag_records`. `points`: a few ends a window; `ends`: all, for control batches."""
+    """The windows with `lag_ms` and `lag_records`. `points`: a few ends a window. `ends`: all, for their control
+    batches.
+    """
     numbered = windows.withColumn("_id", F.monotonically_increasing_id()).localCheckpoint()
     asked = _asked(_questions(numbered).unionByName(_growth(points)).unionByName(_controls(ends)))
     at_us, behind = F.unix_micros("window_end"), F.col("lag")
     found = numbered.join(asked, "_id", "left")
     since = (at_us - _passed(F.col("_before"), F.col("_next"), F.col("committed_offset"))) / 1000
-    # a commit that the end passed within the same instant is behind by nothing
+    # a commit at the log's end has no lag, and no age
     lag_ms = F.when(behind == 0, 0).when(since.isNotNull(), F.greatest(F.round(since).cast("bigint"), F.lit(0)))
     return found.withColumns({"lag_ms": lag_ms, "lag_records": behind - F.col("_controls")})
 
 
 def _passed(before: Column, after: Column, offset: Column) -> Column:
-    """When the end passed the offset, in us since 1970; null if the capture does not tell an end before."""
+    """When the log's end passed the offset, in us since 1970; null if the capture has no earlier end."""
     share = (offset - before["end"]) / (after["end"] - before["end"])
     return before["until_us"] + share * (after["from_us"] - before["until_us"])
 
 
 def _questions(windows: DataFrame) -> DataFrame:
-    """The commit and the end of each lag, as offsets that are asked for."""
+    """Two offsets of each lag that are looked up: its commit and its end."""
     behind = windows.filter("lag is not null")
     each = F.explode(
         F.array(
@@ -50,7 +52,7 @@ def _questions(windows: DataFrame) -> DataFrame:
 
 
 def _growth(points: DataFrame) -> DataFrame:
-    """The ends that are no lower than those before: a follower may be behind."""
+    """The ends that are no lower than all before them. Others may come from followers, which lag behind."""
     told_us = F.unix_micros("told_at")
     highest = F.struct(
         F.col("end_offset").alias("end"), F.unix_micros(c.AT).alias("from_us"), told_us.alias("until_us")
@@ -70,7 +72,7 @@ def _controls(ends: DataFrame) -> DataFrame:
 
 
 def _filled(rows: DataFrame) -> DataFrame:
-    """The columns that all of these rows have."""
+    """The rows with all columns of the common order; those that they lack are null."""
     kinds = {"offset": "bigint", "kind": "int", "_id": "bigint", "is_commit": "boolean"}
     kinds |= {"end": "struct<end: bigint, from_us: bigint, until_us: bigint>"}
     lacking = {name: F.lit(None).cast(kind) for name, kind in kinds.items() if name not in rows.columns}
@@ -81,7 +83,8 @@ def _asked(rows: DataFrame) -> DataFrame:
     """`_id`, the ends before and behind its commit, and the control batches between its commit and its end."""
     order = Window.partitionBy(*_PLACE).orderBy("offset", "kind", F.col("end.from_us"))
     before = F.last("end", ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, 0))
-    # what follows, in reverse: to the end of a frame that begins behind the row, Spark goes from each row anew
+    # The next end is found in reverse order. With a window frame to the partition's end, Spark would start anew at each
+    # row.
     reverse = Window.partitionBy(*_PLACE).orderBy(F.desc("offset"), F.desc("kind"), F.col("end.from_us").desc())
     behind = F.last("end", ignorenulls=True).over(reverse.rowsBetween(Window.unboundedPreceding, -1))
     controls = F.count_if(F.col("kind") == _CONTROL).over(order.rowsBetween(Window.unboundedPreceding, 0))

@@ -1,8 +1,8 @@
-"""Latencies counted in buckets, of heads alone: small tables that add up, over windows, hours and captures.
+"""Latencies counted in buckets, without reading bodies. The counts add up over windows, hours and captures.
 
-Percentiles don't add up. Buckets do, and tell percentiles to 4.5 % (`questions.latency.percentiles_of_buckets`).
-Bucket n holds latencies from 2^(n/8) - 1 µs up to 2^((n+1)/8) - 1 µs: eight to each doubling, so that a few hundred
-reach from a microsecond to hours.
+Percentiles don't add up. Buckets do, and give percentiles to 4.5 % (`questions.latency.percentiles_of_buckets`). Bucket
+n holds latencies from 2^(n/8) - 1 µs up to 2^((n+1)/8) - 1 µs. With eight buckets to each doubling, a few hundred reach
+from a microsecond to hours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PER_DOUBLING = 8
 
 LATENCY_BUCKETS = Table(
     "latency_buckets",
-    "a minute's answers to one client's use of an api, of about one latency",
+    "a client's exchanges with an api, of one minute and one latency bucket",
     (
         Declared(MINUTE, "timestamp", "the minute in which the requests arrived"),
         Declared(c.CLUSTER, "string", "the cluster's name in the settings"),
@@ -48,7 +48,7 @@ _BY = [one.name for one in LATENCY_BUCKETS.columns if one.name not in (t.COUNT, 
 def latency_buckets(captured: Captured) -> DataFrame:
     """One row for each minute, api, version, node, client id and bucket: the columns of LATENCY_BUCKETS.
 
-    What has no latency is left out: exchanges without an answer, or with one that the proxy made.
+    Exchanges without an answer, and those that the proxy answered, have no latency and are left out.
     """
     facts = {MINUTE: F.date_trunc("minute", c.AT), c.API: _api(), t.BUCKET: _bucket()}
     answered = told_alone(captured).filter(F.col(c.LATENCY_NS) >= 0).withColumns(facts)
@@ -66,5 +66,5 @@ def _bucket() -> Column:
 
 
 def _api() -> Column:
-    """An api that the catalog does not know is named by its key: two unknown ones stay apart."""
+    """The api's name. An unknown api is named by its key, so that two of them stay apart."""
     return F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string")))

@@ -1,7 +1,7 @@
-"""The ends of partitions' logs over time, as far as frames tell them.
+"""The ends of partitions' logs over time, from answers to Fetch, ListOffsets and Produce.
 
-A log's end is the highest watermark in an answer to Fetch, whichever node gave it, or to ListOffsets, or lies behind
-the records that an answer to Produce confirms: so a topic whose consumers stand still is seen to grow.
+Fetch and ListOffsets answers show the high watermark. An answer to Produce shows that the log reaches behind the
+produced records, so a topic is seen to grow even if its consumers stand still.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def log_ends(captured: Captured, topics: DataFrame) -> DataFrame:
 
 
 def _paired(sides: DataFrame) -> DataFrame:
-    """What both sides of a Produce or of a ListOffsets tell together."""
+    """The ends that request and answer show together, for Produce and ListOffsets."""
     told_at = F.when(F.col(SIDE) == RESPONSE, F.col(c.AT))
     found = sides.groupBy(*t.KEYS, *_PLACE, c.API).agg(
         F.max(told_at).alias(c.AT),
         *(F.max(name).alias(name) for name in ("topic_id", "first_offset", "offsets", "is_asked")),
     )
-    # of records that only unfolding would count there is at least one
+    # if only decompressing would count the records, there is at least one
     behind = F.col("first_offset") + F.greatest(F.coalesce("offsets", F.lit(1)), F.lit(1))
     # the first offset is where the log ended before
     produced = F.array("first_offset", behind)

@@ -1,7 +1,7 @@
-"""How the cluster changed: each partition's leaders and replicas, each node's address, as the answers told them.
+"""Changes of the cluster in answers to Metadata: of each partition's leader and replicas, and of each node's address.
 
-Brokers learn of a change at different moments, so answers contradict each other for a while. The leader's epoch tells
-which of two is newer; only within an epoch, and before Metadata 7, their time does.
+Brokers learn of a change at different moments, so answers contradict each other for a while. The answer with the higher
+leader epoch is newer. Within an epoch, and before Metadata 7, the later answer is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What clusters and topics are called: dimensions of one row a name, and the tables of bodies with these names in them.
+"""Names of topics and clusters, and tables with these names filled in.
 
-The names of the whole capture serve each of its frames, whatever time was asked for: an id is often named later, or on
-another connection. A cluster is called by its own id where Metadata told it: `cluster` is a name of the settings, and
-two clusters may both be called `main`. Where the id of a session's cluster was never told, the settings' name stands.
+The names of the whole capture serve each frame, even if only a part of the time is asked for: an id is often named
+later, or on another connection. `cluster` holds the cluster's own id, which Metadata tells: its name in the settings is
+not unique, for two clusters may both be called `main`. If the capture lacks the id, the name in the settings stays.
 """
 
 from __future__ import annotations
@@ -44,25 +44,22 @@ def topic_names(captured: Captured) -> DataFrame:
 
 
 def first_told(captured: Captured) -> DataFrame:
-    """When each topic's name was told with each of its ids for the first time: CLUSTER, `topic`, `topic_id`, AT."""
+    """When a topic's name first came with each of its ids: CLUSTER, `topic`, `topic_id`, AT."""
     told = _told(captured)
     known = _called(told, _clusters(told)).filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
     return known.groupBy(c.CLUSTER, _TOPIC, _ID).agg(F.min(c.AT).alias(c.AT))
 
 
 def named(captured: Captured, decoder: Decoder) -> DataFrame:
-    """The decoder's table, with each cluster called by its id, and topics' names in place of nulls.
-
-    A report keeps it.
-    """
+    """The decoder's table, with clusters' ids in `cluster` and with topics' names. A report keeps it."""
     return captured.once(f"named {decoder.name}", lambda: with_names(captured, fresh_rows(captured, decoder)))
 
 
 def with_names(captured: Captured, found: DataFrame, lists: Sequence[str] = ()) -> DataFrame:
-    """The rows, with each cluster called by its id, and topics' names in place of nulls.
+    """The rows, with clusters' ids in `cluster`, and topics' names in place of nulls.
 
-    Needs SESSION, CLUSTER, `topic`, `topic_id`. `lists`: columns of partitions such as `orders-3`, in which names stand
-    in place of ids too.
+    Needs SESSION, CLUSTER, `topic`, `topic_id`. `lists`: columns of partitions such as `orders-3`, in which names
+    replace ids, too.
     """
     told = _told(captured)
     clusters = _clusters(told)
@@ -85,7 +82,7 @@ def _by_name(partition: Column) -> Column:
 
 
 def _told(captured: Captured) -> DataFrame:
-    """What the whole capture tells, and when first."""
+    """All names in the whole capture, each with the time of the first answer that has it."""
     return captured.ever.once("names told", partial(_told_by, captured.ever))
 
 
@@ -100,7 +97,7 @@ def _clusters(told: DataFrame) -> DataFrame:
 
 
 def _called(found: DataFrame, clusters: DataFrame) -> DataFrame:
-    """The rows, with each cluster called by its id."""
+    """The rows, with clusters' ids in `cluster`."""
     other = F.broadcast(clusters.withColumnsRenamed({c.SESSION: "_session", c.CLUSTER: "_settings"}))
     same = (F.col(c.SESSION) == F.col("_session")) & F.col(c.CLUSTER).eqNullSafe(F.col("_settings"))
     named_by_id = F.coalesce("_cluster", c.CLUSTER)

@@ -1,7 +1,7 @@
-"""Why a group rebalanced: the first cause of a list that is true.
+"""Why a group rebalanced: the first of CAUSES that is true.
 
-A member that left, or was lost, is a cause only for members that are left behind: a group whose members are all new has
-begun again. Members that gave partitions up in one generation get them spread in the next: that one is a follow-up.
+A member that left or was lost is a cause only if other members stayed: a group whose members are all new has begun
+again. Partitions that members give up in one generation are assigned in the next: that one is a follow-up.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ LEFT, LOST, JOINED, WAS_FENCED = "left", "lost", "joined", "fenced"
 SUBSCRIPTION, PARTITIONS_ADDED, MOVED = "subscription", "partitions_added", "coordinator_moved"
 FOLLOW_UP, UNKNOWN = "follow_up", "unknown"
 CAUSES = (LEFT, LOST, JOINED, WAS_FENCED, SUBSCRIPTION, PARTITIONS_ADDED, MOVED, FOLLOW_UP, UNKNOWN)
-# fenced instance id, fenced member epoch
+# FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH
 FENCED = (82, 110)
-# not coordinator
+# NOT_COORDINATOR
 COORDINATOR_MOVED = (16,)
 _GROUP = [c.CLUSTER, "group_id"]
 _GENERATION = [*_GROUP, "life", "generation"]
@@ -25,7 +25,7 @@ _FIRST_GENERATION = 1
 
 
 def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
-    """The generations with `joined`, `left`, `lost`, CAUSE. `highest`: each topic's highest partition in each."""
+    """The generations with `joined`, `left`, `lost`, CAUSE. `highest`: the highest partition of each topic in each."""
     grown = _grown(highest)
     order = Window.partitionBy(*_GROUP).orderBy("first_told", "life", "generation")
     was = F.lag(F.struct("members", "revoked")).over(order)
@@ -42,7 +42,7 @@ def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
 
 
 def _causes() -> dict[str, Column]:
-    """Each cause's condition, in their order; null is no."""
+    """The condition of each cause, in the order of CAUSES. Null counts as false."""
     before, stay = F.col("_was")["members"], F.coalesce("_stay", F.lit(True))
     is_first = (F.col("generation") == _FIRST_GENERATION) | (F.col("newcomers") > 0)
     same = F.array_sort(before) == F.array_sort("members")
@@ -64,7 +64,7 @@ def _first_true(causes: dict[str, Column]) -> Column:
 
 
 def _grown(highest: DataFrame) -> DataFrame:
-    """Generations in which a topic has a higher partition than ever before; or any, where there was nothing to give."""
+    """The generations in which a topic has a higher partition than before, or any if the group had none to assign."""
     of_topic, of_group = (
         Window.partitionBy(*_GROUP, *own).orderBy("told").rowsBetween(Window.unboundedPreceding, -1)
         for own in (["topic"], [])

@@ -1,14 +1,14 @@
-"""Rebalances: a row for each generation of a group that the capture tells of, with what brought it about.
+"""Rebalances: a row for each generation of a group that the capture shows, with its members and its cause.
 
-    classic     from the first JoinGroup, or the first error 27, to the last member's SyncGroup
-    newer ones  from the first answer with a new assignment to the last member's report that it has it
+    classic     from the first JoinGroup or REBALANCE_IN_PROGRESS to the last member's SyncGroup
+    newer ones  from the first answer with a new assignment to the last member's report that it has the assignment
 
-A generation that was overtaken by the next one, before all its members had their assignments, has no end. What happens
-between two generations (a member leaves, is told to join again, is fenced) leads to the second one: the first that is
-told afterwards. A newer protocol's member may have to give partitions back first: it is told so within its old epoch.
+A generation has no end if the next one began before all its members had their assignments. A step between two
+generations (a member leaves, is told to join again, is fenced) belongs to the later one. In newer protocols a member
+may have to give partitions back first: it is told so within its old epoch.
 
-A static member that comes back gets its generation as it is: that is no rebalance. The numbers of a group that was
-deleted, or that expired, begin again.
+A static member that comes back gets its old generation: that is no rebalance. If a group is deleted or expires, its
+generations are numbered anew; `life` counts that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from recorder.capture import frames as c
 
 REBALANCES = Table(
     "rebalances",
-    "a generation of a group, as its members came to it",
+    "a generation of a group, and the rebalance that led to it",
     (
         CLUSTER_CALLED,
         Declared("group_id", "string", "the group"),
@@ -45,15 +45,18 @@ REBALANCES = Table(
         Declared("lost", "array<string>", "members that are gone without having left"),
         Declared("reasons", "array<string>", "what members gave as their reasons"),
         Declared("assignor", "string", "the assignor, if a frame tells it"),
-        *(Declared(name, "bigint", "the first frame that told the generation") for name in (c.CONNECTION, c.EXCHANGE)),
-        Declared(c.SESSION, "string", "the first frame that told the generation"),
+        *(
+            Declared(name, "bigint", "of the first frame that shows the generation")
+            for name in (c.CONNECTION, c.EXCHANGE)
+        ),
+        Declared(c.SESSION, "string", "of the first frame that shows the generation"),
     ),
     needs_bodies=True,
 )
 _REBALANCING = 27
 _GROUP = [c.CLUSTER, "group_id"]
 _GENERATION = [*_GROUP, "life", "generation"]
-# No member that lives is silent for longer: twice the heartbeat interval that brokers tell by default (5 s).
+# A living member is never silent for longer: twice the brokers' default heartbeat interval (5 s).
 SILENT_S = 10
 _STEPS_OF_MEMBERS = (g.JOIN, g.SYNC, g.LEAVE, g.HEARTBEAT)
 
@@ -65,15 +68,17 @@ def rebalances(captured: Captured) -> DataFrame:
 
 
 def rebalances_of(events: DataFrame) -> DataFrame:
-    """The same, of rows of `group_events`."""
-    # read three times: as it stands, each time from the frames on
+    """One row a generation, made of rows of `group_events`."""
+    # A checkpoint, because the steps are read three times: each time Spark would start from the frames.
     steps = _leading(_by_member(_steps(events))).localCheckpoint()
     found = _with_members(_generations(steps), _lives(steps))
     return with_causes(found, _highest(steps)).select(*REBALANCES.names)
 
 
 def _steps(events: DataFrame) -> DataFrame:
-    """What members do, and what anybody is told of members; `who`: a static member by its name."""
+    """The steps of members, and answers with errors that lead to rebalances. `who`: the member's id, or a static
+    member's name.
+    """
     tells = F.col(t.ERROR_CODE).isin(_REBALANCING, *COORDINATOR_MOVED, *FENCED)
     found = events.filter(F.col("group_id").isNotNull() & (F.col("step").isin(*_STEPS_OF_MEMBERS) | tells))
     name = F.max("instance_id").over(Window.partitionBy(*_GROUP, "member_id"))
@@ -95,10 +100,10 @@ def _is_classic() -> Column:
 
 
 def _by_member(steps: DataFrame) -> DataFrame:
-    """The steps, with what earlier and later steps of the same member say of them.
+    """The steps, with facts from the same member's earlier and later steps.
 
-    `is_told`: the answer brings the member into a generation; `is_changed`: the member wants other topics;
-    `is_revoked`: it gets less than it has; `reported_at`: when it says that it has what it was told.
+    `is_told`: the answer brings the member into a generation. `is_changed`: the member wants other topics than before.
+    `is_revoked`: the member has to give partitions up. `reported_at`: when the member says that it has its assignment.
     """
     of_generation = Window.partitionBy(*_GROUP, "generation")
     synced = F.min(F.when((F.col("step") == g.SYNC) & _is_good(), F.col("when"))).over(of_generation)
@@ -118,7 +123,7 @@ def _wanted() -> Column:
 
 
 def _known_before() -> dict[str, Column]:
-    """What the member wanted, had been told, and said to own, before the step."""
+    """The topics that the member wanted, its assignment, and the partitions it owned, before the step."""
     before = _in_order("who").rowsBetween(Window.unboundedPreceding, -1)
     joined = F.when(F.col("step") == g.JOIN, F.col("owned"))
     facts = {"_wanted": _wanted(), "_had": F.col("assignment"), "_owned": joined}
@@ -126,17 +131,17 @@ def _known_before() -> dict[str, Column]:
 
 
 def _is_told() -> Column:
-    """Whether the answer brings a member into its generation: null is no."""
+    """Whether the answer brings a member into its generation. Null counts as false."""
     # a static member that comes back when all others have their assignments
     comes_back = F.coalesce(F.col(c.AT) > F.col("_synced"), F.lit(False))
     joins = (F.col("step") == g.JOIN) & F.col("generation").isNotNull() & ~comes_back
-    # nothing, to a member that had nothing, is no new assignment
+    # an empty assignment is not new to a member without partitions
     is_new = F.col("assignment") != F.coalesce("_had", F.array().cast("array<string>"))
     return F.when(_is_classic(), joins).otherwise(is_new)
 
 
 def _reported() -> Column:
-    """When the member says that it has its partitions, unless it is told others before."""
+    """When the member says that it has its partitions; null if it is told to have others before."""
     to_come = _in_order("who").rowsBetween(1, Window.unboundedFollowing)
     report = F.when(F.col("owned").isNotNull() & (F.col("step") == g.HEARTBEAT), F.col(c.AT))
     first = F.first(report, ignorenulls=True).over(to_come)
@@ -156,13 +161,13 @@ def _leading(steps: DataFrame) -> DataFrame:
 
 
 def _gives_back() -> Column:
-    """Whether a newer protocol's member is told to give partitions back, before it gets a new epoch."""
+    """Whether a member of a newer protocol is told to give partitions back before it gets a new epoch."""
     keeps_epoch = ~_is_classic() & (F.col(ASKED_GENERATION) == F.col("generation"))
     return F.coalesce(keeps_epoch & F.col("is_revoked"), F.lit(False))
 
 
 def _numbered(steps: DataFrame) -> DataFrame:
-    """The steps with the `_life` of a classic group: how often its generations have begun again."""
+    """The steps with the `_life` of a classic group: how often its generations were numbered anew."""
     last = F.last("_told", ignorenulls=True).over(_in_order().rowsBetween(Window.unboundedPreceding, -1))
     begins_again = F.when(_is_classic() & (F.col("_told") < last), 1).otherwise(0)
     so_far = _in_order().rowsBetween(Window.unboundedPreceding, 0)
@@ -172,7 +177,7 @@ def _numbered(steps: DataFrame) -> DataFrame:
 def _generations(steps: DataFrame) -> DataFrame:
     """A row a generation, without its members' lives."""
     of_member = Window.partitionBy(*_GENERATION, "who")
-    # a member may be told more than once: what to give back, then what it gets; its last report counts
+    # a member may get several answers (what to give back, then its assignment): its last report counts
     last = F.max(F.when(F.col("is_told"), F.struct("when", "reported_at"))).over(of_member)
     # a static member that comes back gets its assignment again
     sync = F.min(F.when(_does(g.SYNC) & _is_good(), F.col("when"))).over(of_member)
@@ -210,7 +215,7 @@ def _people() -> dict[str, Column]:
 
 
 def _signs() -> dict[str, Column]:
-    """What points at causes."""
+    """Facts that point at causes."""
     code = F.col(t.ERROR_CODE)
     return {
         "protocol": F.max("protocol"),
@@ -229,7 +234,7 @@ def _does(step: str) -> Column:
 
 
 def lives(events: DataFrame) -> DataFrame:
-    """When each member in rows of `group_events` was heard first and last, and whether it left then.
+    """When each member was heard of first and last, and when it left, from rows of `group_events`.
 
     CLUSTER, `group_id`, `who`, `first`, `last`, `left`, `is_static`, `last_session`, `last_connection`.
     """
@@ -247,13 +252,16 @@ def _lives(steps: DataFrame) -> DataFrame:
         F.max(F.col("instance_id").isNotNull()).alias("is_static"),
         *(F.max_by(name, heard).alias(f"last_{name}") for name in (c.SESSION, c.CONNECTION)),
     )
-    # one that came back has not left
+    # a member that came back has not left
     return found.withColumn("left", F.when(F.col("left") >= F.col("last"), F.col("left")))
 
 
 def _with_members(found: DataFrame, lives: DataFrame) -> DataFrame:
-    """The generations with `members` (as the leader is told; of newer protocols those that live; else those seen),
-    and with their times."""
+    """The generations with their times and `members`.
+
+    Members of a classic group are those in the leader's answer; in newer protocols, those that are alive. If these are
+    unknown, they are the members seen in the generation.
+    """
     living = F.array_sort(F.collect_set(F.when(_is_there(), F.col("who")))).alias("living")
     times = lives.select(*_GROUP, "who", *(F.col(name).alias(f"_{name}") for name in ("first", "last", "left")))
     alive = found.join(times, _GROUP).groupBy(*_GENERATION).agg(living)
@@ -268,7 +276,7 @@ def _with_members(found: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def _is_there() -> Column:
-    """Whether a member lives in a generation."""
+    """Whether a member is alive in a generation."""
     silence = F.expr(f"INTERVAL {SILENT_S} SECONDS")
     has_left = F.coalesce(F.col("_left") <= F.col("first_told"), F.lit(False))
     is_heard = F.col("_last") >= F.col("first_told") - silence
@@ -276,8 +284,10 @@ def _is_there() -> Column:
 
 
 def _ends() -> Column:
-    """When all members that were told of the generation had their assignments; null: never. Share groups' members
-    report nothing: they have what they are told."""
+    """When all members of the generation had their assignments; null: never.
+
+    Members of share groups don't report: they have their assignments when they are told.
+    """
     are_synced = F.size(F.array_except("told", "synced")) == 0
     have_reported = F.size(F.array_except("told", "reporters")) == 0
     return (
@@ -288,8 +298,9 @@ def _ends() -> Column:
 
 
 def _highest(steps: DataFrame) -> DataFrame:
-    """The highest partition of each topic that a generation gives to its members. Of one whose leader has nothing to
-    give, a row without a topic.
+    """The highest partition of each topic that a generation assigns to its members.
+
+    A generation whose leader has nothing to assign has a row without a topic.
     """
     nothing = F.array(F.lit(None).cast("string"))
     each = F.explode(F.when(F.size("given") == 0, nothing).otherwise(F.coalesce("given", "assignment")))

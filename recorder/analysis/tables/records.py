@@ -1,8 +1,9 @@
-"""Records, and whether a consumer skipped them: brokers answer whole batches, which may begin below its position.
+"""Records, and whether a consumer skipped them: a broker sends whole batches, which may begin below its position.
 
-A consumer's position is the last offset that its requests told for the partition. A request of a fetch session tells
-offsets that have changed alone, so it is looked for in the request's stream (`tables.fetch_sessions`). Of most answers
-the batches' headers show that nothing is below; only the records of all others are looked up.
+The consumer's position is the last offset that its requests named for the partition. Requests of a fetch session name
+only offsets that have changed, so the position may come from an earlier request of the stream
+(`tables.fetch_sessions`). For most answers the batches' headers show that no record is below the position. Only the
+other answers' records are compared with it.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def _doubtful(captured: Captured) -> DataFrame:
 
 
 def _begun(captured: Captured) -> DataFrame:
-    """Where the records of each partition in an answer begin. A message that holds others may begin anywhere."""
+    """The first offset of each partition's records in an answer; 0 for a message with others inside, whose first is
+    unknown.
+    """
     found = rows(captured, _FETCHED).filter(F.col("last_offset").isNotNull()).withColumn("_topic", topic_key())
     return found.groupBy(*_PLACE).agg(F.min(F.coalesce("base_offset", F.lit(0))).alias("_begins"))

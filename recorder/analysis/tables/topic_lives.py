@@ -1,6 +1,6 @@
-"""The lives of topics: a topic that is deleted and made anew has another id, and its offsets begin again at 0.
+"""The lives of topics: a topic that is deleted and created anew has another id, and its offsets begin again at 0.
 
-A frame that names a topic without its id means the id that was told last, or the first one that is told later.
+A frame without the topic's id means the last id that was named before, or else the first one that is named later.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _TOPIC = [c.CLUSTER, "topic"]
 
 
 def topic_lives(captured: Captured) -> DataFrame:
-    """CLUSTER, `topic`, LIFE (the topic's id), BORN (first told), DIES (when the next id was; null: never)."""
+    """CLUSTER, `topic`, LIFE (the topic's id), BORN (first named), DIES (the next id first named; null: never)."""
     born = first_told(captured).select(*_TOPIC, F.col("topic_id").alias(LIFE), F.col(c.AT).alias(BORN))
     return born.withColumn(DIES, F.lead(BORN).over(Window.partitionBy(*_TOPIC).orderBy(BORN, LIFE)))
 
 
 def with_life(rows: DataFrame, lives: DataFrame, at: str = c.AT) -> DataFrame:
-    """The rows with LIFE: the topic's id in them, or that of the moment `at`; where none was ever told, its name."""
+    """The rows with LIFE: the topic's id in the row, or else at the moment `at`; its name if no id is known."""
     told = lives.groupBy(*_TOPIC).agg(F.array_sort(F.collect_list(F.struct(BORN, LIFE))).alias("_lives"))
     found = rows.join(F.broadcast(told), _TOPIC, "left")
     return found.withColumn(LIFE, F.coalesce("topic_id", _at(F.col(at)), F.col("topic"))).drop("_lives")
 
 
 def _at(moment: Column) -> Column:
-    """The id that was told last before the moment; else the first one."""
+    """The last id that was named before the moment; else the first one."""
     before = F.filter("_lives", lambda one: one[BORN] <= moment)
     last = F.when(F.size(before) > 0, F.element_at(before, -1))
     return F.coalesce(last[LIFE], F.get("_lives", F.lit(0))[LIFE])

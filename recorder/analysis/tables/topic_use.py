@@ -1,7 +1,7 @@
-"""Who writes and who reads each topic: sums over `topic_partitions`.
+"""The clients that write and read each topic: sums over `topic_partitions`.
 
-Produce requests write. Answers to Fetch and ShareFetch are read. The group of a ShareFetch stands in its request. A
-Fetch does not name its group: it is that whose offsets the same client committed for this topic, where it is one.
+Produce requests count as writes, Fetch and ShareFetch answers as reads. A ShareFetch request names its group. A Fetch
+does not: its group is the one whose offsets the client committed for the topic, if that is only one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOPIC_USE = Table(
         Declared(
             "group_id",
             "string",
-            "of readers: the one group whose offsets this client committed, or whose share it fetched",
+            "of readers: the only group whose offsets the client committed, or that its ShareFetch requests name",
         ),
         Declared("partitions", "bigint", "how many partitions"),
         Declared("bytes", "bigint", "bytes of record batches"),

@@ -1,14 +1,17 @@
 """The transactions of producers: when each began, what it holds, and how it ended.
 
-    begins    with its producer's first step behind the last end, behind InitProducerId, or in another epoch
-    ends      with an EndTxn that was answered without an error; it is repeated until then
-    else      an InitProducerId behind it, without an EndTxn before: the coordinator had aborted the transaction
-    else      a marker that a consumer read: of the next epoch, or of its own where the epoch had no other transaction
+A transaction begins with its producer's first step after the last end, after InitProducerId, or in a new epoch. The
+first of these sources in the capture tells how it ended:
 
-Which epoch a marker has: where the client speaks the protocol of Kafka 4 (KIP-890: Produce 12, EndTxn 5) the next one,
-and so where the coordinator aborts by itself (a time-out, another producer); else the transaction's own.
+    EndTxn          answered without an error; producers repeat it until then
+    InitProducerId  by the same producer without an EndTxn before: the coordinator had aborted the transaction
+    marker          read by a consumer
 
-Steps that were refused are no part of a transaction. A step belongs to a producer by its transactional id.
+A marker has the next epoch if the client speaks Kafka 4's protocol (KIP-890: Produce 12, EndTxn 5), or if the
+coordinator aborts by itself (a timeout, another producer). Else it has the transaction's own epoch, and counts only if
+the epoch had no other transaction.
+
+A refused step is no part of a transaction. A step belongs to a producer by its transactional id.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.capture import frames as c
 
 COMMITTED, ABORTED = "committed", "aborted"
-# who tells how a transaction ended
+# the sources that tell how a transaction ended
 BY_END, BY_INIT, BY_MARKER = "EndTxn", "InitProducerId", "marker"
-# the first versions of a client that speaks KIP-890
+# the first versions of KIP-890
 _SECOND = {"Produce": 12, BY_END: 5, "TxnOffsetCommit": 5}
 _ID, _PRODUCER, _EPOCH = "transactional_id", "producer_id", "producer_epoch"
 _OWNER = [c.CLUSTER, _ID]
@@ -45,7 +48,7 @@ TRANSACTIONS = Table(
         Declared("number", "int", "counts the producer's transactions within the epoch, from 1 on"),
         Declared(c.CLIENT, "string", "the client's address and port"),
         Declared(c.CLIENT_ID, "string", "as the first request says"),
-        Declared("begun_at", "timestamp", "when the first request of it that was seen arrived"),
+        Declared("begun_at", "timestamp", "when its first request in the capture arrived"),
         Declared(
             "last_at", "timestamp", "when the last request that added to it arrived; null if only its end was seen"
         ),
@@ -93,7 +96,7 @@ def _steps(captured: Captured) -> DataFrame:
 
 
 def _numbered(steps: DataFrame) -> DataFrame:
-    """The steps with the number of their transaction; an InitProducerId has that of the one before it."""
+    """The steps with the number of their transaction; an InitProducerId has the number of the transaction before it."""
     in_order = Window.partitionBy(*_OWNER).orderBy(c.AT, c.SESSION, c.CONNECTION, c.EXCHANGE)
     was = {name: F.lag(name).over(in_order) for name in (_KIND, _PRODUCER, _EPOCH)}
     is_new = (
@@ -136,7 +139,7 @@ def _gathered(steps: DataFrame) -> DataFrame:
 
 
 def _ended_at() -> Column:
-    """When the transaction had ended at the latest: InitProducerId is answered once what was open has ended."""
+    """The latest time of the end: InitProducerId is answered only after an open transaction has ended."""
     ended, replaced = (F.min(F.when(F.col(_KIND) == kind, F.col(t.ANSWERED_AT))) for kind in (_END, _INIT))
     return F.coalesce(ended, replaced)
 

@@ -9,7 +9,7 @@ import pytest
 from proxy.wire import api_name, catalog, embedded, keys, uuid_text, versions
 from recorder.analysis.decode.group_offsets import GROUP_STEPS
 from recorder.analysis.decode.group_rows import COLUMNS, GroupRow
-from recorder.analysis.decode.memberships import BEATS, HEARTBEATS, NEWS
+from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS, HEARTBEATS
 from tests.recorder.analysis.decode.frames import own, request, response
 
 ID = bytes(range(16))
@@ -83,10 +83,10 @@ def test_who_leaves_is_told_with_the_answer_to_each(version: int) -> None:
 
 
 def test_a_heartbeat_has_an_answer_only_where_it_has_an_error() -> None:
-    (row,) = own(BEATS, request(keys.HEARTBEAT, 4, MEMBER | {"generation_id": 7}))
+    (row,) = own(HEARTBEAT_REQUESTS, request(keys.HEARTBEAT, 4, MEMBER | {"generation_id": 7}))
     assert (row["step"], row["generation"], row["is_news"]) == ("heartbeat", 7, False)
-    assert own(NEWS, response(keys.HEARTBEAT, 4, {"error_code": 0})) == []
-    assert own(NEWS, response(keys.HEARTBEAT, 4, {"error_code": 27})) == [{"part": "", "error_code": 27}]
+    assert own(HEARTBEAT_ANSWERS, response(keys.HEARTBEAT, 4, {"error_code": 0})) == []
+    assert own(HEARTBEAT_ANSWERS, response(keys.HEARTBEAT, 4, {"error_code": 27})) == [{"part": "", "error_code": 27}]
 
 
 @pytest.mark.parametrize(
@@ -94,39 +94,41 @@ def test_a_heartbeat_has_an_answer_only_where_it_has_an_error() -> None:
 )
 def test_newer_members_join_and_leave_by_heartbeats(epoch: int, step: str) -> None:
     for key in HEARTBEATS[1:]:
-        (row,) = own(BEATS, request(key, 1, MEMBER | {"member_epoch": epoch}))
+        (row,) = own(HEARTBEAT_REQUESTS, request(key, 1, MEMBER | {"member_epoch": epoch}))
         assert (row["step"], row.get("generation"), row["is_news"]) == (step, epoch if epoch > 0 else None, epoch <= 0)
 
 
 def test_a_newer_member_says_what_it_wants_and_has() -> None:
     own_partitions = [{"topic_id": ID, "partitions": [1]}]
     wants = {"subscribed_topic_names": ["t"], "subscribed_topic_regex": "a.*", "topic_partitions": own_partitions}
-    (row,) = own(BEATS, request(keys.CONSUMER_GROUP_HEARTBEAT, 1, MEMBER | {"member_epoch": 3} | wants))
+    (row,) = own(HEARTBEAT_REQUESTS, request(keys.CONSUMER_GROUP_HEARTBEAT, 1, MEMBER | {"member_epoch": 3} | wants))
     assert (row["subscription"], row["owned"], row["is_news"]) == (["t", "/a.*/"], [f"{uuid_text(ID)}-1"], True)
 
 
 def test_a_newer_member_is_told_its_epoch_and_its_partitions() -> None:
     told = {"member_epoch": 3, "assignment": {"topic_partitions": [{"topic_id": ID, "partitions": [0]}]}}
-    (row,) = own(NEWS, response(keys.CONSUMER_GROUP_HEARTBEAT, 1, told))
+    (row,) = own(HEARTBEAT_ANSWERS, response(keys.CONSUMER_GROUP_HEARTBEAT, 1, told))
     assert row == {"part": "", "generation": 3, "assignment": [f"{uuid_text(ID)}-0"], "error_code": 0}
-    assert own(NEWS, response(keys.SHARE_GROUP_HEARTBEAT, 1, {"member_epoch": 3})) == []
+    assert own(HEARTBEAT_ANSWERS, response(keys.SHARE_GROUP_HEARTBEAT, 1, {"member_epoch": 3})) == []
 
 
 def test_streams_members_have_tasks() -> None:
     topology = {"epoch": 1, "subtopologies": [{"subtopology_id": "0", "source_topics": ["in"]}]}
     tasks = [{"subtopology_id": "0", "partitions": [3, 1]}]
     asked = MEMBER | {"member_epoch": 0, "topology": topology, "active_tasks": []}
-    (row,) = own(BEATS, request(keys.STREAMS_GROUP_HEARTBEAT, 0, asked))
+    (row,) = own(HEARTBEAT_REQUESTS, request(keys.STREAMS_GROUP_HEARTBEAT, 0, asked))
     assert (row["protocol"], row["subscription"], row["owned"]) == ("streams", ["in"], [])
-    (told,) = own(NEWS, response(keys.STREAMS_GROUP_HEARTBEAT, 0, {"member_epoch": 2, "active_tasks": tasks}))
+    (told,) = own(
+        HEARTBEAT_ANSWERS, response(keys.STREAMS_GROUP_HEARTBEAT, 0, {"member_epoch": 2, "active_tasks": tasks})
+    )
     assert told["assignment"] == ["0_1", "0_3"]
 
 
 @pytest.mark.parametrize("key", HEARTBEATS, ids=map(api_name, HEARTBEATS))
 def test_each_version_of_a_heartbeat_is_read(key: int) -> None:
     for version in versions(key):
-        assert "unread" not in own(BEATS, request(key, version, {}))[0], version
-        assert not any("unread" in row for row in own(NEWS, response(key, version, {}))), version
+        assert "unread" not in own(HEARTBEAT_REQUESTS, request(key, version, {}))[0], version
+        assert not any("unread" in row for row in own(HEARTBEAT_ANSWERS, response(key, version, {}))), version
 
 
 def test_each_version_of_all_steps_is_read() -> None:
