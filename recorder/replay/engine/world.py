@@ -457,6 +457,7 @@ class World:
         self.result.streams = stream_results(self._streams, is_whole=self.result.ending is Ending.WHOLE)
         self.result.assigned = [*self._assignments.differing()]
         self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
+        self.result.possibly_twice = self._producers.forgotten_repeats
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided

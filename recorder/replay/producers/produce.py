@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
-from itertools import chain, repeat
 from typing import NamedTuple
 
 from proxy.wire import Malformed
@@ -27,7 +26,7 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
-from recorder.replay.producers.repeats import Key, Repeats
+from recorder.replay.producers.repeats import Key, Repeats, are_new
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
 from recorder.replay.versions.batches import Numbering, Records, picked, renumbered
@@ -70,6 +69,7 @@ class _Flight:
     Attributes:
         producer: of its transactional id.
         written: batches as last translated; `sent`: batches in flight, or to be sent again.
+        left: partitions that were sent, at least once.
         repeated: partitions left out as retries; `rest`: new records of partitions whose other ones are retries.
         owed: partitions that the target took and the recording refused.
         rounds: how often a part of it was sent again.
@@ -78,6 +78,7 @@ class _Flight:
     producer: Producer | None = None
     written: dict[TopicPartition, _Sent] = field(default_factory=dict)
     sent: dict[TopicPartition, _Sent] = field(default_factory=dict)
+    left: set[TopicPartition] = field(default_factory=set)
     repeated: set[TopicPartition] = field(default_factory=set)
     rest: dict[TopicPartition, Records] = field(default_factory=dict)
     owed: set[TopicPartition] = field(default_factory=set)
@@ -112,9 +113,8 @@ class ProduceTranslator:
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves: its sequences are used."""
         flight = self._flights[exchange.origin]
-        left = {
-            (self._names.recorded_topic(each.topic), each.partition) for each in partitions.in_request(PRODUCE, values)
-        }
+        left = self._target_places(partitions.in_request(PRODUCE, values))
+        flight.left.update(left)
         for place, each in flight.written.items():
             if place in left:
                 flight.sent[place] = each
@@ -133,7 +133,7 @@ class ProduceTranslator:
         target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
         taken = {place for place, code in target_codes.items() if code in TAKEN}
         new = {place for place, code in recorded_codes.items() if code not in TAKEN and place in taken} - flight.owed
-        self._owe(exchange, new, flight.producer)
+        self._owe(exchange, new, answer, flight.producer)
         may_renew = flight.rounds < _MOST_ROUNDS
         again = {
             place: sent
@@ -146,6 +146,11 @@ class ProduceTranslator:
         flight.written.clear()
         self._flights[exchange.origin] = flight
         return Resend(frozenset(self._named(answer, again)))
+
+    @property
+    def forgotten_repeats(self) -> int:
+        """Refused records of which a retry would be sent, because the replay remembers only so many."""
+        return self._repeats.forgotten
 
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
@@ -172,22 +177,24 @@ class ProduceTranslator:
         if topic is None or not each.values["records"]:
             return None
         place = topic, each.partition
-        if place not in flight.repeated and place not in flight.rest:
+        if not (place in flight.repeated or place in flight.rest or place in flight.left):
             self._find_repeats(exchange, (exchange.peer, transactional_id, *place), flight, each.values["records"])
         each.values["records"] = flight.rest.get(place, each.values["records"])
         return Reason.REPEATED if place in flight.repeated else None
 
     def _find_repeats(self, exchange: Exchange, key: Key, flight: _Flight, data: Buffer) -> None:
         """Finds the records that are retries. Clients fill batches without a sequence up with new records."""
-        is_plain = all(batch.magic == 2 and batch.producer_id < 0 for batch in batches(data))
-        are_repeated = self._repeats.take(key, data, exchange, may_be_some=is_plain)
+        is_plain = all(batch.producer_id < 0 for batch in batches(data))
+        found = self._repeats.take(key, data, exchange, may_be_some=is_plain)
+        if not found:
+            return
         _, _, topic, partition = key
-        if are_repeated and all(are_repeated):
+        exchange.repeated[topic, partition] = found
+        rest = picked(data, are_new(found)) if is_plain else b""
+        if rest:
+            flight.rest[topic, partition] = rest
+        else:
             flight.repeated.add((topic, partition))
-        elif any(are_repeated):
-            # `take` looks at the first records only
-            are_new = chain((not each for each in are_repeated), repeat(True))
-            flight.rest[topic, partition] = picked(data, are_new)
 
     def _settle_repeats(self, exchange: Exchange, flight: _Flight) -> None:
         """Looks whether the recorded cluster took a retry, now that its answer is at hand, if it was read."""
@@ -237,16 +244,18 @@ class ProduceTranslator:
 
         return partitions.drop(exchange, values, reason)
 
-    def _owe(self, exchange: Exchange, places: set[TopicPartition], producer: Producer | None) -> None:
+    def _owe(self, exchange: Exchange, places: set[TopicPartition], answer: Values, producer: Producer | None) -> None:
         """Notes partitions whose records the target has taken and the recording refused."""
         request = exchange.decoded() if places else {}
+        bases = self._target_places(partitions.in_answer(PRODUCE, answer)) if places else {}
         for each in partitions.in_request(PRODUCE, request):
-            topic = self._names.topic(each.topic)
-            if topic is not None and (topic, each.partition) in places and each.values["records"]:
-                place = exchange.peer, request.get("transactional_id"), topic, each.partition
-                self._repeats.refused(place, each.values["records"], exchange)
+            place = self._names.topic(each.topic) or "", each.partition
+            if place in places and each.values["records"]:
+                key = exchange.peer, request.get("transactional_id"), *place
+                base, repeated = bases[place]["base_offset"], exchange.repeated.get(place, ())
+                self._repeats.refused(key, each.values["records"], exchange, base, repeated)
                 if producer is not None:
-                    producer.refused.add(place)
+                    producer.refused.add(key)
 
     def _goes_again(self, origin: Origin, sent: _Sent, code: int | None, recorded: int, may_renew: bool) -> bool:
         sequences = sent.numbered.sequences
@@ -275,6 +284,11 @@ class ProduceTranslator:
             return True
         numbered.sequences.refused(origin)
         return False
+
+    def _target_places(self, found: list[PartitionEntry]) -> dict[TopicPartition, Values]:
+        """The values of the target's partitions, by recorded topic."""
+        named = ((self._names.recorded_topic(each.topic), each) for each in found)
+        return {(topic, each.partition): each.values for topic, each in named if topic is not None}
 
     def _named(self, answer: Values, places: Container[TopicPartition]) -> list[tuple[Topic, int]]:
         found = [(each.topic, each.partition) for each in partitions.in_answer(PRODUCE, answer)]

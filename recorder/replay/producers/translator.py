@@ -116,6 +116,11 @@ class Producers:
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
 
+    @property
+    def forgotten_repeats(self) -> int:
+        """Refused records of which a retry would be sent, because the replay remembers only so many."""
+        return self._produces.forgotten_repeats
+
     def abort_failures(self) -> list[str]:
         """Transactions whose abort at the end did not succeed, and why."""
         producers = self._known.transactional.values()
