@@ -277,6 +277,7 @@ class Offsets:
                 bases[place] = base
                 self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
         for place, recorded in self._recorded_bases(exchange).items():
+            self._learn_unread(place)
             self._learn_pairs(exchange, place, recorded, bases.get(place, NO_OFFSET), lengths.get(place, 0))
 
     def _recorded_bases(self, exchange: Exchange) -> dict[TopicPartition, int]:

@@ -18,14 +18,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, compress, islice, repeat
+from typing import NamedTuple
 
 from proxy.wire import WireError, records
 from proxy.wire.primitives import Buffer
 from recorder.replay.messages import batches
 from recorder.replay.plan import NO_OFFSET, Exchange, Peer, Repeated
 
-# A producer, by its peer and transactional id, and a partition, by its recorded topic.
-Key = tuple[Peer, str | None, str, int]
+
+class Key(NamedTuple):
+    """A producer, by its peer and transactional id, and a partition, by its recorded topic.
+
+    `is_plain`: its batches have no sequence. They may have new records beside retries, and no cluster recognizes them.
+    """
+
+    peer: Peer
+    transactional_id: str | None
+    topic: str
+    partition: int
+    is_plain: bool = True
+
+
 # Records that are remembered, of all producers: some 30 MB. Also the most that are looked at in one request.
 MOST_RECORDS = 100_000
 
@@ -93,19 +106,15 @@ class Repeats:
         while self._count > self._most:
             self._forget_oldest()
 
-    def take(self, key: Key, data: Buffer, exchange: Exchange, *, may_be_some: bool) -> tuple[Repeated, ...]:
-        """The records of an exchange's batches that are retries of records that the target has.
-
-        Args:
-            may_be_some: a batch may have new records beside those that are retried.
-        """
+    def take(self, key: Key, data: Buffer, exchange: Exchange) -> tuple[Repeated, ...]:
+        """The records of an exchange's batches that are retries of records that the target has."""
         self.settle(key)
         met: list[_Owed | None] = []
         with suppress(WireError):
             met = [*self._met(key, data, exchange)]
         found = [one for one in met if one is not None]
         behind = _count(data) - len(met)
-        if not may_be_some and (behind or len(found) < len(met)):
+        if not key.is_plain and (behind or len(found) < len(met)):
             return ()
         if behind and len(met) == self._most:
             # retries may stand beyond the records that were looked at

@@ -16,6 +16,7 @@ from proxy.wire import records
 from proxy.wire.keys import INIT_PRODUCER_ID, OFFSET_COMMIT, PRODUCE
 from proxy.wire.pieces import LARGE
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
+from recorder.replay.consumers.differences import RECENT
 from recorder.replay.engine.world import World
 from recorder.replay.options import Options
 from recorder.replay.prepare import Prepared
@@ -152,6 +153,27 @@ def test_a_replay_says_how_many_records_the_target_may_have_twice(most: int, twi
     assert target.log == [b"1", b"2", b"3", b"3"][: 3 + twice]
 
 
+@pytest.mark.parametrize("code", [7, 20], ids=["timed out", "too few replicas"])
+def test_a_record_that_the_recorded_log_has_twice_is_twice_on_the_target(code: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"1", code=code)
+    recorded.log += [b"1"]
+    recorded.produces(b"1")
+    replayed(recorded, target)
+    assert target.log == recorded.log == [b"1", b"1"]
+
+
+@pytest.mark.parametrize("code", [7, 20], ids=["timed out", "too few replicas"])
+def test_a_retry_that_the_recorded_log_has_twice_has_its_new_records_twice_on_the_target(code: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"1", code=REFUSED)
+    recorded.produces(b"1", b"2", code=code)
+    recorded.log += [b"1", b"2"]
+    recorded.produces(b"1", b"2")
+    replayed(recorded, target)
+    assert target.log == recorded.log == [b"1", b"2", b"1", b"2"]
+
+
 # Steps of producers: which of two, how many of its refused records it sends again, how many new ones, and whether the
 # recorded cluster refuses them.
 STEPS = st.lists(
@@ -232,6 +254,21 @@ def test_a_retry_that_is_not_sent_at_all_tells_where_its_records_are() -> None:
     recorded.commits(RECORDED_FROM + 9)
     replayed(recorded, target)
     assert target.committed == [TARGET_FROM, TARGET_FROM + 1]
+
+
+def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r1", b"r2", code=REFUSED)
+    recorded.produces(b"x1", b"x2", b"x3", connection=2)
+    recorded.produces(b"r1", b"r2")
+    # takes the room of the retry on the target: the difference is the same before and behind it
+    recorded.produces(b"q1", b"q2", code=REFUSED, connection=3)
+    recorded.produces(b"y1", b"y2", b"y3", connection=2)
+    for number in range(2 * RECENT):
+        recorded.produces(b"%d" % number, connection=2)
+    offsets = replayed(recorded, target)._offsets
+    found = places(recorded, target)
+    assert {offset: offsets.of_record("a", 0, offset) for offset in found} == found
 
 
 def test_the_offsets_behind_a_compressed_message_set_count_its_messages() -> None:

@@ -15,8 +15,8 @@ from recorder.replay.plan import NO_OFFSET, Exchange, Repeated
 from recorder.replay.producers.repeats import Key, Repeats, are_new
 from tests.recorder.replay.simulated import PEER, exchange
 
-PLACE: Key = (PEER, None, "a", 0)
-OTHER: Key = (PEER, None, "a", 1)
+PLACE, OTHER = Key(PEER, None, "a", 0), Key(PEER, None, "a", 1)
+NUMBERED = PLACE._replace(is_plain=False)
 
 
 def batch(*values: bytes) -> bytes:
@@ -33,7 +33,7 @@ def never_taken(**more: int) -> Repeats:
 
 
 def take(found: Repeats, data: bytes, each: Exchange, key: Key = PLACE) -> Sequence[Repeated]:
-    return found.take(key, data, each, may_be_some=True)
+    return found.take(key, data, each)
 
 
 RUNS = st.lists(st.booleans(), max_size=12)
@@ -145,7 +145,6 @@ def test_refused_records_that_cannot_be_read_are_counted() -> None:
 @pytest.mark.parametrize("more", [b"", b"3"])
 def test_batches_with_a_sequence_are_retries_as_a_whole_or_not_at_all(more: bytes) -> None:
     found = never_taken()
-    found.refused(PLACE, batch(b"1", b"2"), asks(1), 100)
+    found.refused(NUMBERED, batch(b"1", b"2"), asks(1), 100)
     data = batch(b"1", b"2", *([more] if more else []))
-    whole = () if more else (Repeated(0, 2, 100),)
-    assert found.take(PLACE, data, asks(2), may_be_some=False) == whole
+    assert take(found, data, asks(2), NUMBERED) == (() if more else (Repeated(0, 2, 100),))

@@ -491,6 +491,18 @@ def test_records_that_only_the_recording_refused_are_not_sent_again(pair: tuple[
     assert log(target) == [b"1", b"2", b"3", b"3"]
 
 
+@pytest.mark.parametrize("code", [7, 20], ids=["timed out", "too few replicas"])
+def test_a_cluster_that_appended_records_in_spite_of_its_error_recognizes_their_retry_by_its_sequence(
+    code: int,
+) -> None:
+    target = Target(Broker(other))
+    target.play(recorded_init(0, PAIR))
+    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), code=code))
+    assert target.play(recorded_produce(2, batch(b"1", pair=PAIR, sequence=0), code=code)) is None
+    assert target.play(recorded_produce(3, batch(b"1", pair=PAIR, sequence=0))) is None
+    assert log(target) == [b"1"]
+
+
 def test_records_that_the_recording_refused_again_and_again_are_sent_once() -> None:
     target = Target(Broker(other))
     for number, code in enumerate([6, 6, 6, 0]):
