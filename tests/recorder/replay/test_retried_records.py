@@ -256,6 +256,20 @@ def test_a_retry_that_is_not_sent_at_all_tells_where_its_records_are() -> None:
     assert target.committed == [TARGET_FROM, TARGET_FROM + 1]
 
 
+def test_a_commit_far_before_a_late_retry_is_not_behind_its_record_on_the_target() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r", code=REFUSED)
+    for number in range(2 * RECENT):
+        recorded.produces(b"%d" % number, connection=2)
+        # records that the target alone has move the later ones
+        recorded.produces(b"q%d" % number, code=REFUSED, connection=3)
+    recorded.produces(b"r")
+    recorded.commits(RECORDED_FROM + 3)
+    replayed(recorded, target)
+    assert target.log[0] == b"r"
+    assert target.committed == [TARGET_FROM]
+
+
 def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"r1", b"r2", code=REFUSED)
