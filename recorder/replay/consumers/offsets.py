@@ -8,6 +8,8 @@
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
+    OffsetCommit, TxnOffsetCommit, DeleteRecords                        not behind refused records whose retries may
+                                                                        still come: the target has them already
     negative offsets                                                    as recorded: they have a meaning of their own
 
 `readers` knows the last answer of a consumer. Places are recorded topic names with partitions. Timestamps of
@@ -53,6 +55,8 @@ class Offsets:
         starts, ends: bounds of the target's logs when the replay began, by recorded place.
         first: the first base offset that the recording has of a partition, by recorded place.
         shift_ms: how far timestamps of ListOffsets and of records move.
+        unretried: recorded place, recorded time -> the target's lowest offset of records that the recording has refused
+            and may still take.
     """
 
     def __init__(
@@ -62,8 +66,9 @@ class Offsets:
         ends: Mapping[TopicPartition, int],
         first: Mapping[TopicPartition, int] | None = None,
         shift_ms: int = 0,
+        unretried: Callable[[TopicPartition, int], int | None] = lambda place, at_ns: None,
     ) -> None:
-        self._names, self._shift_ms = names, shift_ms
+        self._names, self._shift_ms, self._unretried = names, shift_ms, unretried
         self._starts, self._ends = dict(starts), dict(ends)
         self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
@@ -72,7 +77,7 @@ class Offsets:
         self._readers = Readers()
         self._pending = PendingOffsets(names)
         self._written: set[TopicPartition] = set()
-        # Produces that were not sent, or not answered, until their recorded answers are read
+        # Produces that repeat records, until their recorded answers are read
         self._unread: dict[TopicPartition, deque[Exchange]] = {}
         self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
         # first or last offsets of logs, as both sides last answered ListOffsets
@@ -122,9 +127,7 @@ class Offsets:
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The consumer stays where it was."""
-        for place in exchange.repeated:
-            self._unread.setdefault(place, deque(maxlen=_MOST_UNREAD)).append(exchange)
-            self._learn_unread(place)
+        self._learn_repeated(exchange)
         self._moved.pop(exchange.origin, None)
         self._pending.forget(exchange.origin)
 
@@ -195,6 +198,7 @@ class Offsets:
             # too
             is_written = place in self._written or self._known(place) is not None
             target = self._boundary(place, offset) if is_written else self.expected(*place, offset)
+            target = self._before_unretried(exchange, place, target)
             each.values["committed_offset"] = target
             moved[place] = _Moved(offset, target)
         return None
@@ -209,7 +213,8 @@ class Offsets:
                 return None
             if self._known((topic, each.partition)) is None:
                 return Reason.NO_OFFSET
-            each.values["offset"] = self._found((topic, each.partition), offset, errors)
+            found = self._found((topic, each.partition), offset, errors)
+            each.values["offset"] = self._before_unretried(exchange, (topic, each.partition), found)
             return None
 
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
@@ -227,6 +232,8 @@ class Offsets:
         return None
 
     def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
+        # the answer may come long after the recorded one was read
+        self._learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
             if self._shift_ms and each.values["records"]:
@@ -237,6 +244,11 @@ class Offsets:
         if errors.get(place) != OUT_OF_RANGE:
             return self.expected(*place, offset)
         return self._boundary(place, offset)
+
+    def _before_unretried(self, exchange: Exchange, place: TopicPartition, target: int) -> int:
+        """An offset that leaves refused records to be read: the recording may have them behind it, once retried."""
+        lowest = self._unretried(place, exchange.first_ns)
+        return target if lowest is None else min(target, lowest)
 
     def _boundary(self, place: TopicPartition, recorded: int) -> int:
         known = self._known(place)
@@ -308,8 +320,15 @@ class Offsets:
         for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
             self._differences.setdefault(place, Differences()).add(*pair)
 
+    def _learn_repeated(self, exchange: Exchange) -> None:
+        """Learns where the records are that a Produce does not send again, once its recorded answer is read."""
+        for place in exchange.repeated:
+            unread = self._unread.setdefault(place, deque(maxlen=_MOST_UNREAD))
+            if exchange not in unread:
+                unread.append(exchange)
+            self._learn_unread(place)
+
     def _learn_unread(self, place: TopicPartition) -> None:
-        """Learns where the records of retries are that were not sent, once the recorded answers are read."""
         waiting = self._unread.pop(place, deque())
         for exchange in waiting:
             if exchange.answered_ns is None:

@@ -148,7 +148,7 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         # in a capture without Produces the target's log is a copy or empty: its offsets are the recorded ones
         first = survey.first_offsets if survey.sent[_PRODUCE] else {}
-        self._offsets = Offsets(names, starts, ends, first, shift_ms)
+        self._offsets = Offsets(names, starts, ends, first, shift_ms, self._producers.unretried)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self._streams = Streams(counted_as, compares_times=not options.shift_timestamps)

@@ -152,6 +152,13 @@ class ProduceTranslator:
         self._flights[exchange.origin] = flight
         return Resend(frozenset(self._named(answer, again)))
 
+    def unretried(self, place: TopicPartition, at_ns: int) -> int | None:
+        """The target's lowest offset of records that the recording has refused and not taken yet, but may still take.
+
+        `at_ns`: the recorded time. None: there are none.
+        """
+        return self._repeats.lowest(*place, at_ns)
+
     @property
     def forgotten_repeats(self) -> int:
         """Refused records of which a retry would be sent, because the replay remembers only so many."""

@@ -41,13 +41,16 @@ class Key(NamedTuple):
 
 # Records that are remembered, of all producers: some 30 MB. Also the most that are looked at in one request.
 MOST_RECORDS = 100_000
+# How long clients retry: librdkafka's default (message.timeout.ms). Kafka's own client gives up after two minutes.
+_RETRYING_NS = 300 * 10**9
 
 
 @dataclass(eq=False, slots=True)
 class _Refused:
-    """The records of one refused request. `waiting`: how many of them may still be retried."""
+    """The records of one refused request. `waiting`: how many of them may still be retried; `at_ns`: of the refusal."""
 
     key: Key
+    at_ns: int
     owed: list[_Owed] = field(default_factory=list)
     waiting: int = 0
 
@@ -137,8 +140,20 @@ class Repeats:
         """Forgets the records: their transaction has ended, so that they may be sent again."""
         self._drop([*chain.from_iterable(self._owed.get(key, {}).values())])
 
+    def lowest(self, topic: str, partition: int, at_ns: int) -> int | None:
+        """The target's lowest offset of records whose retries may still come, at a recorded time; None: none may."""
+        found = (
+            one.offset
+            for key, owed in self._owed.items()
+            if (key.topic, key.partition) == (topic, partition)
+            for one in chain.from_iterable(owed.values())
+            if one.offset != NO_OFFSET and at_ns - one.refused.at_ns < _RETRYING_NS
+        )
+        return min(found, default=None)
+
     def _add(self, key: Key, found: list[bytes], exchange: Exchange, base: int) -> None:
-        refused, owed = _Refused(key, waiting=len(found)), self._owed.setdefault(key, {})
+        refused = _Refused(key, exchange.answered_ns or exchange.at_ns, waiting=len(found))
+        owed = self._owed.setdefault(key, {})
         for place, digest in enumerate(found):
             one = _Owed(digest, NO_OFFSET if base < 0 else base + place, exchange, refused)
             refused.owed.append(one)

@@ -116,6 +116,13 @@ class Producers:
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
 
+    def unretried(self, place: TopicPartition, at_ns: int) -> int | None:
+        """The target's lowest offset of records that the recording has refused and not taken yet, but may still take.
+
+        `at_ns`: the recorded time. None: there are none.
+        """
+        return self._produces.unretried(place, at_ns)
+
     @property
     def forgotten_repeats(self) -> int:
         """Refused records of which a retry would be sent, because the replay remembers only so many."""

@@ -76,8 +76,14 @@ class Recorded:
 
 @dataclass
 class Target:
-    """One node, which takes all records. `logs`: the values by partition."""
+    """One node, which takes all records.
 
+    Attributes:
+        logs: the values by partition.
+        slow: the last value of a Produce that is answered late.
+    """
+
+    slow: bytes | None = None
     logs: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     committed: list[int] = field(default_factory=list)
 
@@ -103,17 +109,23 @@ class Target:
             log += [record.value or b"" for record in records.read(bytes(each["records"]))]
         return {"responses": [{"name": "a", "partition_responses": told}]}
 
+    def delay(self, got: Got) -> float:
+        """Milliseconds until a request is answered."""
+        return 300 if got.key == PRODUCE and self.log[-1:] == [self.slow] else 1
+
     @property
     def log(self) -> list[bytes]:
         """The values in a-0."""
         return self.logs[0]
 
 
-def replayed(recorded: Recorded, target: Target, most: int = MOST_RECORDS) -> World:
+def replayed(recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed: float | None = None) -> World:
     """The rooms behind a replay that found no difference. `most`: refused records that are remembered."""
     prepared = Prepared(starts={A0: TARGET_FROM}, ends={A0: TARGET_FROM})
     cluster = one_node(("a", 3))
-    simulation = Simulation(recorded.recording, target, Options(speed=None), cluster=cluster, prepared=prepared)
+    simulation = Simulation(
+        recorded.recording, target, Options(speed=speed), cluster=cluster, prepared=prepared, delay=target.delay
+    )
     simulation.world._producers._produces._repeats._most = most
     simulation.run()
     simulation.world.close(simulation.engine.progress, 0)
@@ -268,6 +280,48 @@ def test_a_commit_far_before_a_late_retry_is_not_behind_its_record_on_the_target
     replayed(recorded, target)
     assert target.log[0] == b"r"
     assert target.committed == [TARGET_FROM]
+
+
+def test_a_commit_is_not_behind_a_refused_record_whose_retry_may_still_come() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"1", connection=2)
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"2", connection=2)
+    recorded.commits(RECORDED_FROM + 2)
+    recorded.produces(b"r")
+    recorded.commits(RECORDED_FROM + 2)
+    recorded.commits(RECORDED_FROM + 3)
+    replayed(recorded, target, speed=1.0)
+    assert target.log == [b"1", b"r", b"2"]
+    assert target.committed == [TARGET_FROM + 1, TARGET_FROM + 1, TARGET_FROM + 3]
+
+
+def test_a_commit_is_not_behind_a_record_whose_retry_is_in_flight() -> None:
+    recorded, target = Recorded(), Target(slow=b"n")
+    recorded.produces(b"1", connection=2)
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"2", connection=2)
+    filled_up, following = (
+        recorded.recording.asks(at, 1, PRODUCE, PRODUCE_VERSION, request(batch(*values)))
+        for at, values in ((30, (b"r", b"n")), (40, (b"3",)))
+    )
+    recorded.at = 60
+    recorded.commits(RECORDED_FROM + 2)
+    recorded.recording.answers(130, filled_up, produced(base=RECORDED_FROM + 2))
+    recorded.recording.answers(140, following, produced(base=RECORDED_FROM + 4))
+    replayed(recorded, target, speed=1.0)
+    assert target.log == [b"1", b"r", b"2", b"n", b"3"]
+    assert target.committed == [TARGET_FROM + 1]
+
+
+def test_a_refused_record_that_is_never_retried_keeps_no_commit_back_for_longer_than_clients_retry() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"1", connection=2)
+    recorded.at += 301_000
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target)
+    assert target.committed == [TARGET_FROM + 2]
 
 
 def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:
