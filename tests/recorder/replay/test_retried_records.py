@@ -193,8 +193,13 @@ STEPS = st.lists(
 )
 
 
-def history(steps: list[tuple[int, int, int, bool]], values: Iterator[bytes]) -> tuple[Recorded, list[bytes]]:
-    """What producers say, which send all refused records again before new ones; and all their records, each once."""
+def history(
+    steps: list[tuple[int, int, int, bool]], values: Iterator[bytes], commits: list[int] | None = None
+) -> tuple[Recorded, list[bytes]]:
+    """What producers say, which send all refused records again before new ones; and all their records, each once.
+
+    `commits`: gets the ends of the log, which a consumer commits after each step.
+    """
     recorded, made = Recorded(), list[bytes]()
     owed: dict[int, list[bytes]] = defaultdict(list)
     for producer, retries, new, is_refused in steps:
@@ -204,6 +209,9 @@ def history(steps: list[tuple[int, int, int, bool]], values: Iterator[bytes]) ->
             recorded.produces(*again, *fresh, code=REFUSED if is_refused else 0, connection=producer)
             made += fresh
             owed[producer] = again + fresh + rest if is_refused else rest
+        if commits is not None:
+            commits.append(RECORDED_FROM + len(recorded.log))
+            recorded.commits(commits[-1])
     return recorded, made
 
 
@@ -243,6 +251,16 @@ def test_a_record_is_found_where_it_was_first_taken_and_nothing_behind_a_boundar
     if found:
         assert max(found.values()) < offsets.expected("a", 0, max(found) + 1) <= end
     assert offsets._ends[A0] == end
+
+
+@given(STEPS)
+def test_behind_a_commit_the_target_has_all_that_the_recording_has(steps: list[tuple[int, int, int, bool]]) -> None:
+    target, ends = Target(), list[int]()
+    recorded, _ = history(steps, (b"%d" % number for number in count()), ends)
+    replayed(recorded, target, speed=1.0)
+    found = places(recorded, target)
+    for end, committed in zip(ends, target.committed, strict=True):
+        assert all(committed <= at for offset, at in found.items() if offset >= end)
 
 
 def test_behind_a_retry_that_was_filled_up_the_new_records_have_their_own_offsets() -> None:
