@@ -186,13 +186,14 @@ class Repeats:
 
     def _met(self, key: Key, data: Buffer, exchange: Exchange) -> Iterator[_Owed | None]:
         """The counterpart of each record; None for a new one. Ends with the last that may be a retry."""
-        owed, left = self._owed.get(key, {}), dict[bytes, list[_Owed]]()
+        owed, left = self._owed.get(key, {}), dict[bytes, Iterator[_Owed]]()
         missing = self._waiting[key]
         for digest in islice(_digests(data), self._most) if owed else ():
             if digest not in left:
-                left[digest] = [one for one in owed.get(digest, ()) if _may_repeat(exchange, one.by)][::-1]
-            missing -= bool(left[digest])
-            yield left[digest].pop() if left[digest] else None
+                left[digest] = (one for one in owed.get(digest, ()) if _may_repeat(exchange, one.by))
+            found = next(left[digest], None)
+            missing -= found is not None
+            yield found
             if not missing:
                 return
 
