@@ -189,7 +189,7 @@ def test_a_retry_that_the_recorded_log_has_twice_has_its_new_records_twice_on_th
 # Steps of producers: which of two, how many of its refused records it sends again, how many new ones, and whether the
 # recorded cluster refuses them.
 STEPS = st.lists(
-    st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=12
+    st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=9
 )
 
 
