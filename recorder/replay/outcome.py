@@ -291,6 +291,7 @@ class Result:
         latency: by API. Those that are apart have a name of their own: "Fetch, empty polls".
         assigned: groups whose assignments differ.
         left_open: transactions and members that the replay could not end on the target, by the target's names, and why.
+        possibly_twice: records of which the replay did not recognize retries, so that the target may have them twice.
         mismatches: the first `MOST_MISMATCHES`.
         max_mismatches: --max-mismatches; `partial`: --partial, in percent.
     """
@@ -310,6 +311,7 @@ class Result:
     streams: list[Stream] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
     left_open: list[str] = field(default_factory=list)
+    possibly_twice: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
     max_mismatches: int = 0
     partial: float = 1.0

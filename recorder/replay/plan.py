@@ -124,6 +124,29 @@ class Dropped(NamedTuple):
     reason: Reason
 
 
+# the offset of a record that no answer has told
+NO_OFFSET = -1
+
+
+class Repeated(NamedTuple):
+    """A run of records of a Produce that are not sent, because an earlier request brought them to the target.
+
+    Attributes:
+        first: the index of the first record among the partition's.
+        length: the number of records.
+        target: the target's offset of the first record; NO_OFFSET: unknown.
+    """
+
+    first: int
+    length: int
+    target: int
+
+    def goes_on_with(self, index: int, target: int) -> bool:
+        """True if a record, with its offset on the target, follows the run on both sides."""
+        following = NO_OFFSET if self.target == NO_OFFSET else self.target + self.length
+        return (index, target) == (self.first + self.length, following)
+
+
 @dataclass(eq=False, slots=True)
 class Exchange:
     """One recorded exchange.
@@ -139,6 +162,7 @@ class Exchange:
         masked, omitted: spans (start, length) of the request as it arrived.
         answered_ns: last byte of the answer, None if there is none (yet).
         dropped: partitions that are withheld while the rest is sent.
+        repeated: (recorded topic, partition) -> the records that are not sent, by index. The others are sent.
         place, answer_place: where the frames can be read again; None if nowhere, or if the bytes are kept.
     """
 
@@ -160,6 +184,7 @@ class Exchange:
     answer_frame: bytes | None = None
     answered_ns: int | None = None
     dropped: list[Dropped] = field(default_factory=list)
+    repeated: dict[tuple[str, int], tuple[Repeated, ...]] = field(default_factory=dict)
     place: FramePlace | None = None
     answer_place: FramePlace | None = None
 

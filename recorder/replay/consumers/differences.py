@@ -9,11 +9,16 @@ boundary between two records is not: a consumer that reads on from it must find 
 
     recorded   A0 A1 | B2 B3        boundary 2, before B, is 0 on the target: A follows there
     target     B0 B1   A2 A3        boundary 4, behind both, is 4
+
+A record that the recorded cluster took late, after many refusals, may stand far before its neighbours on the target. So
+each pair knows the lowest of the target's offsets from there on.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 MOST = 10_000
 # Recent pairs, which are never dropped: as many as many producers' batches in flight.
@@ -29,6 +34,8 @@ class Differences:
         self._offsets: list[int] = []
         self._differences: list[int] = []
         self._lengths: list[int] = []
+        # the lowest of the target's offsets from each pair on
+        self._lowest: list[int] = []
         self._beginning = beginning
         if beginning:
             self.add(*beginning)
@@ -43,11 +50,16 @@ class Differences:
         """
         at = bisect_left(self._offsets, recorded)
         if at < len(self) and self._offsets[at] == recorded:
+            is_moved = self._differences[at] != target - recorded
             self._differences[at], self._lengths[at] = target - recorded, length
+            if is_moved:
+                self._lowest = [*accumulate(reversed([*self._targets(range(len(self)))]), min)][::-1]
             return
         self._offsets.insert(at, recorded)
         self._differences.insert(at, target - recorded)
         self._lengths.insert(at, length)
+        self._lowest.insert(at, min([target, *self._lowest[at : at + 1]]))
+        self._lower(at, target)
         self._drop_if_same(min(at, len(self) - RECENT))
         if len(self) > MOST:
             self._sample()
@@ -75,13 +87,24 @@ class Differences:
         nearest = self.target(recorded)
         at = bisect_left(self._offsets, recorded)
         around = range(max(at - RECENT, 0), min(at + RECENT, len(self)))
-        targets = [self._offsets[each] + self._differences[each] for each in around]
-        in_order = sorted(targets)
-        if nearest is None or targets == in_order:
+        in_order = sorted(self._targets(around))
+        lowest = self._lowest[at] if at < len(self) else None
+        if nearest is None or (in_order == [*self._targets(around)] and (lowest is None or nearest <= lowest)):
             return nearest
-        below = at - around.start
-        ends = [self._end(each, recorded, in_order) for each in around[:below]]
-        return min(max(nearest, *ends) if ends else nearest, *targets[below:]) if targets[below:] else max(ends)
+        ends = [self._end(each, recorded, in_order) for each in around[: at - around.start]]
+        if lowest is None:
+            return max(ends)
+        return min(max([nearest, *ends]), lowest)
+
+    def _targets(self, numbers: Iterable[int]) -> Iterator[int]:
+        """The target's offsets of these pairs."""
+        return (self._offsets[each] + self._differences[each] for each in numbers)
+
+    def _lower(self, number: int, target: int) -> None:
+        """The pairs below a new one have its offset behind them."""
+        while number > 0 and self._lowest[number - 1] > target:
+            number -= 1
+            self._lowest[number] = target
 
     def _end(self, number: int, recorded: int, in_order: list[int]) -> int:
         """Where a pair ends on the target: where it ends in the recording, or another one begins."""
@@ -93,10 +116,12 @@ class Differences:
     def _drop_if_same(self, at: int) -> None:
         if at > 0 and self._differences[at] == self._differences[at - 1]:
             self._lengths[at - 1] = self._offsets[at] + self._lengths[at] - self._offsets[at - 1]
-            del self._offsets[at], self._differences[at], self._lengths[at]
+            # the lowest offsets stay: this pair's is higher than that of the one before
+            del self._offsets[at], self._differences[at], self._lengths[at], self._lowest[at]
 
     def _sample(self) -> None:
         half = MOST // 2
         self._offsets[:half] = self._offsets[:half:2]
         self._differences[:half] = self._differences[:half:2]
         self._lengths[:half] = self._lengths[:half:2]
+        self._lowest[:half] = self._lowest[:half:2]

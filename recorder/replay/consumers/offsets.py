@@ -8,6 +8,8 @@
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
+    OffsetCommit, TxnOffsetCommit, DeleteRecords                        not behind refused records whose retries may
+                                                                        still come: the target has them already
     negative offsets                                                    as recorded: they have a meaning of their own
 
 `readers` knows the last answer of a consumer. Places are recorded topic names with partitions. Timestamps of
@@ -16,25 +18,28 @@ ListOffsets and of records move by `shift_ms`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from proxy.wire import WireError
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from proxy.wire.pieces import Pieces
-from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
+from recorder.replay.consumers.produced_offsets import length_of, offset_pairs
 from recorder.replay.consumers.readers import Connection, Consumer, Position, Reader, Readers
 from recorder.replay.messages import batches
 from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, TopicPartition
-from recorder.replay.plan import Exchange, Origin, Peer, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Peer, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
 LATEST, EARLIEST = -1, -2
+# Retries of one partition whose recorded answers may be read later: as many as producers' batches in flight.
+_MOST_UNREAD = 64
 
 
 class _Moved(NamedTuple):
@@ -50,6 +55,8 @@ class Offsets:
         starts, ends: bounds of the target's logs when the replay began, by recorded place.
         first: the first base offset that the recording has of a partition, by recorded place.
         shift_ms: how far timestamps of ListOffsets and of records move.
+        unretried: recorded place, recorded time -> the target's lowest offset of records that the recording has refused
+            and may still take.
     """
 
     def __init__(
@@ -59,8 +66,9 @@ class Offsets:
         ends: Mapping[TopicPartition, int],
         first: Mapping[TopicPartition, int] | None = None,
         shift_ms: int = 0,
+        unretried: Callable[[TopicPartition, int], int | None] = lambda place, at_ns: None,
     ) -> None:
-        self._names, self._shift_ms = names, shift_ms
+        self._names, self._shift_ms, self._unretried = names, shift_ms, unretried
         self._starts, self._ends = dict(starts), dict(ends)
         self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
@@ -69,6 +77,8 @@ class Offsets:
         self._readers = Readers()
         self._pending = PendingOffsets(names)
         self._written: set[TopicPartition] = set()
+        # Produces that repeat records, until their recorded answers are read
+        self._unread: dict[TopicPartition, deque[Exchange]] = {}
         self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
         # first or last offsets of logs, as both sides last answered ListOffsets
         self._bounds: dict[TopicPartition, _Moved] = {}
@@ -117,6 +127,7 @@ class Offsets:
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The consumer stays where it was."""
+        self._learn_repeated(exchange)
         self._moved.pop(exchange.origin, None)
         self._pending.forget(exchange.origin)
 
@@ -129,8 +140,8 @@ class Offsets:
 
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
-        place = topic, partition
-        moved = self._pairs(place).target(recorded) if recorded >= 0 and place in self._differences else None
+        known = self._known((topic, partition))
+        moved = known.target(recorded) if recorded >= 0 and known else None
         return recorded if moved is None else moved
 
     def of_record(self, topic: str, partition: int, recorded: int) -> int:
@@ -185,8 +196,9 @@ class Offsets:
             offset = each.values["committed_offset"]
             # the ends of logs that the recording writes to are known too late: records that it will write are committed
             # too
-            is_written = place in self._written or place in self._differences
+            is_written = place in self._written or self._known(place) is not None
             target = self._boundary(place, offset) if is_written else self.expected(*place, offset)
+            target = self._before_unretried(exchange, place, target)
             each.values["committed_offset"] = target
             moved[place] = _Moved(offset, target)
         return None
@@ -199,9 +211,10 @@ class Offsets:
             offset = each.values["offset"]
             if topic is None or offset < 0:
                 return None
-            if (topic, each.partition) not in self._differences:
+            if self._known((topic, each.partition)) is None:
                 return Reason.NO_OFFSET
-            each.values["offset"] = self._found((topic, each.partition), offset, errors)
+            found = self._found((topic, each.partition), offset, errors)
+            each.values["offset"] = self._before_unretried(exchange, (topic, each.partition), found)
             return None
 
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
@@ -219,6 +232,8 @@ class Offsets:
         return None
 
     def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
+        # the answer may come long after the recorded one was read
+        self._learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
             if self._shift_ms and each.values["records"]:
@@ -230,8 +245,14 @@ class Offsets:
             return self.expected(*place, offset)
         return self._boundary(place, offset)
 
+    def _before_unretried(self, exchange: Exchange, place: TopicPartition, target: int) -> int:
+        """An offset that leaves refused records to be read: the recording may have them behind it, once retried."""
+        lowest = self._unretried(place, exchange.first_ns)
+        return target if lowest is None else min(target, lowest)
+
     def _boundary(self, place: TopicPartition, recorded: int) -> int:
-        moved = self._pairs(place).boundary(recorded) if recorded >= 0 and place in self._differences else None
+        known = self._known(place)
+        moved = known.boundary(recorded) if recorded >= 0 and known else None
         return recorded if moved is None else moved
 
     def _within(self, place: TopicPartition, offset: int) -> int:
@@ -261,23 +282,59 @@ class Offsets:
                 self._readers.move(moved.reader, exchange.connection, place, at)
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        told = partitions.in_answer(PRODUCE, exchange.answer or {})
-        recorded_places = {(self._names.topic(each.topic), each.partition): each.values["base_offset"] for each in told}
-        lengths = {place: _length(each) for place, each in self._sent_records(exchange, values)}
+        lengths, bases = self._sent_lengths(exchange, values), dict[TopicPartition, int]()
         for place, each in self._target_places(PRODUCE, answer):
             base = each.values["base_offset"]
-            if base < 0 or each.values["error_code"]:
-                continue
-            self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
-            if recorded_places.get(place, -1) >= 0:
-                self._pairs(place).add(recorded_places[place], base, lengths.get(place, 0))
+            if base >= 0 and not each.values["error_code"]:
+                bases[place] = base
+                self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
+        for place, recorded in self._recorded_bases(exchange).items():
+            self._learn_unread(place)
+            self._learn_pairs(exchange, place, recorded, bases.get(place, NO_OFFSET), lengths.get(place, 0))
 
-    def _sent_records(self, exchange: Exchange, values: Values) -> Iterator[tuple[TopicPartition, Buffer | None]]:
-        """The batches of a Produce, or batches of the same length: the recorded ones in place of large changed ones."""
-        sent = [(place, each.values["records"]) for place, each in self._target_requests(PRODUCE, values)]
-        if any(isinstance(records, Pieces) for _, records in sent):
-            sent = [(place, each.values["records"]) for place, each in self._places(PRODUCE, exchange.request)]
-        return iter(sent)
+    def _recorded_bases(self, exchange: Exchange) -> dict[TopicPartition, int]:
+        """The recorded base offset of each partition of a Produce."""
+        found = partitions.in_answer(PRODUCE, exchange.answer or {})
+        named = ((self._names.topic(each.topic), each) for each in found)
+        return {(topic, each.partition): each.values["base_offset"] for topic, each in named if topic is not None}
+
+    def _sent_lengths(self, exchange: Exchange, values: Values) -> dict[TopicPartition, int]:
+        """The number of records of each partition of a Produce, without those that were not sent.
+
+        Large changed batches are in pieces. The recorded ones tell how many records these have.
+        """
+        sent = {place: each.values["records"] for place, each in self._target_requests(PRODUCE, values)}
+        lengths = {place: length_of(data) for place, data in sent.items() if not isinstance(data, Pieces)}
+        for place, each in self._places(PRODUCE, exchange.request) if len(lengths) < len(sent) else ():
+            if place in sent and place not in lengths:
+                unsent = sum(one.length for one in exchange.repeated.get(place, ()))
+                lengths[place] = max(length_of(each.values["records"]) - unsent, 0)
+        return lengths
+
+    def _learn_pairs(
+        self, exchange: Exchange, place: TopicPartition, base: int, target: int = NO_OFFSET, length: int = 0
+    ) -> None:
+        """`base`, `target`: both sides' base offsets; negative: there is none."""
+        if base < 0:
+            return
+        for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
+            self._differences.setdefault(place, Differences()).add(*pair)
+
+    def _learn_repeated(self, exchange: Exchange) -> None:
+        """Learns where the records are that a Produce does not send again, once its recorded answer is read."""
+        for place in exchange.repeated:
+            unread = self._unread.setdefault(place, deque(maxlen=_MOST_UNREAD))
+            if exchange not in unread:
+                unread.append(exchange)
+            self._learn_unread(place)
+
+    def _learn_unread(self, place: TopicPartition) -> None:
+        waiting = self._unread.pop(place, deque())
+        for exchange in waiting:
+            if exchange.answered_ns is None:
+                self._unread.setdefault(place, deque(maxlen=_MOST_UNREAD)).append(exchange)
+            else:
+                self._learn_pairs(exchange, place, self._recorded_bases(exchange).get(place, NO_OFFSET))
 
     def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
@@ -327,8 +384,11 @@ class Offsets:
 
     # lookups
 
-    def _pairs(self, place: TopicPartition) -> Differences:
-        return self._differences.setdefault(place, Differences())
+    def _known(self, place: TopicPartition) -> Differences | None:
+        """The pairs of a partition; None without any."""
+        if place in self._unread:
+            self._learn_unread(place)
+        return self._differences.get(place)
 
     def _recorded_errors(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The recorded errors by place; none if the answer is not read yet."""
@@ -362,11 +422,3 @@ def _end(answer: Values | None, offset: int) -> int | None:
         return max([offset, *(batch.last_offset + 1 for batch in batches(answer["records"]))])
     except WireError:
         return None
-
-
-def _length(data: Buffer | None) -> int:
-    """The number of offsets that the batches of a Produce take."""
-    try:
-        return sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in batches(data))
-    except WireError:
-        return 0

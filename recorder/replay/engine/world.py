@@ -148,7 +148,7 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         # in a capture without Produces the target's log is a copy or empty: its offsets are the recorded ones
         first = survey.first_offsets if survey.sent[_PRODUCE] else {}
-        self._offsets = Offsets(names, starts, ends, first, shift_ms)
+        self._offsets = Offsets(names, starts, ends, first, shift_ms, self._producers.unretried)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self._streams = Streams(counted_as, compares_times=not options.shift_timestamps)
@@ -457,6 +457,7 @@ class World:
         self.result.streams = stream_results(self._streams, is_whole=self.result.ending is Ending.WHOLE)
         self.result.assigned = [*self._assignments.differing()]
         self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
+        self.result.possibly_twice = self._producers.forgotten_repeats
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided

@@ -2,7 +2,8 @@
 
 Retries of records that the target has taken already are not sent. Depending on the target's answer:
 
-    taken, but the recording refused it     a later retry of these records is not sent (`repeats`)
+    taken, but the recording refused it     a later retry of these records is not sent (`repeats`), unless the recorded
+                                            cluster had appended them and takes a retry for new records
     46                                      counts as taken: the target had the batch before
     45 behind a refused batch               sent again with a new sequence (`sequences`)
     other 45, 47, 59, 90                    without transactional id: sent again with a made pair, counted from 0;
@@ -12,9 +13,8 @@ Retries of records that the target has taken already are not sent. Depending on 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, repeat
 from typing import NamedTuple
 
 from proxy.wire import Malformed
@@ -27,7 +27,7 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
-from recorder.replay.producers.repeats import Key, Repeats
+from recorder.replay.producers.repeats import Key, Repeats, are_new
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
 from recorder.replay.versions.batches import Numbering, Records, picked, renumbered
@@ -39,6 +39,8 @@ TAKEN = frozenset({0, DUPLICATE})
 # Errors after which the records may be in the log: unknown error, timeout, network error, too few replicas after the
 # append.
 _OPEN = frozenset({-1, 7, 13, 20})
+# Errors after which the leader has appended the records: timeout, too few replicas after the append.
+_APPENDED = frozenset({7, 20})
 # Times that an exchange is sent again before a target is given up that refuses each new pair.
 _MOST_ROUNDS = 5
 
@@ -70,7 +72,9 @@ class _Flight:
     Attributes:
         producer: of its transactional id.
         written: batches as last translated; `sent`: batches in flight, or to be sent again.
+        left: partitions that were sent, at least once.
         repeated: partitions left out as retries; `rest`: new records of partitions whose other ones are retries.
+        retried: keys of both.
         owed: partitions that the target took and the recording refused.
         rounds: how often a part of it was sent again.
     """
@@ -78,8 +82,10 @@ class _Flight:
     producer: Producer | None = None
     written: dict[TopicPartition, _Sent] = field(default_factory=dict)
     sent: dict[TopicPartition, _Sent] = field(default_factory=dict)
+    left: set[TopicPartition] = field(default_factory=set)
     repeated: set[TopicPartition] = field(default_factory=set)
     rest: dict[TopicPartition, Records] = field(default_factory=dict)
+    retried: set[Key] = field(default_factory=set)
     owed: set[TopicPartition] = field(default_factory=set)
     rounds: int = 0
 
@@ -112,9 +118,8 @@ class ProduceTranslator:
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves: its sequences are used."""
         flight = self._flights[exchange.origin]
-        left = {
-            (self._names.recorded_topic(each.topic), each.partition) for each in partitions.in_request(PRODUCE, values)
-        }
+        left = self._target_places(partitions.in_request(PRODUCE, values))
+        flight.left.update(left)
         for place, each in flight.written.items():
             if place in left:
                 flight.sent[place] = each
@@ -128,12 +133,12 @@ class ProduceTranslator:
     def answered(self, exchange: Exchange, answer: Values) -> Resend | None:
         """Both sides have answered: learns what was taken. Returns partitions to send again."""
         flight = self._flights.pop(exchange.origin, _Flight())
-        self._settle_repeats(exchange, flight)
+        self._settle_repeats(flight)
         recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
         taken = {place for place, code in target_codes.items() if code in TAKEN}
-        new = {place for place, code in recorded_codes.items() if code not in TAKEN and place in taken} - flight.owed
-        self._owe(exchange, new, flight.producer)
+        new = {place: code for place, code in recorded_codes.items() if code not in TAKEN and place in taken}
+        self._owe(exchange, {place: new[place] for place in new.keys() - flight.owed}, answer, flight.producer)
         may_renew = flight.rounds < _MOST_ROUNDS
         again = {
             place: sent
@@ -142,15 +147,27 @@ class ProduceTranslator:
         }
         if not again:
             return None
-        flight.sent, flight.owed, flight.rounds = again, flight.owed | new, flight.rounds + 1
+        flight.sent, flight.owed, flight.rounds = again, flight.owed | new.keys(), flight.rounds + 1
         flight.written.clear()
         self._flights[exchange.origin] = flight
         return Resend(frozenset(self._named(answer, again)))
 
+    def unretried(self, place: TopicPartition, at_ns: int) -> int | None:
+        """The target's lowest offset of records that the recording has refused and not taken yet, but may still take.
+
+        `at_ns`: the recorded time. None: there are none.
+        """
+        return self._repeats.lowest(*place, at_ns)
+
+    @property
+    def forgotten_repeats(self) -> int:
+        """Refused records of which a retry would be sent, because the replay remembers only so many."""
+        return self._repeats.forgotten
+
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
         flight = self._flights.pop(exchange.origin, _Flight())
-        self._settle_repeats(exchange, flight)
+        self._settle_repeats(flight)
         for sent in [*flight.written.values(), *flight.sent.values()]:
             sent.numbered.sequences.lost(exchange.origin)
 
@@ -172,33 +189,34 @@ class ProduceTranslator:
         if topic is None or not each.values["records"]:
             return None
         place = topic, each.partition
-        if place not in flight.repeated and place not in flight.rest:
-            self._find_repeats(exchange, (exchange.peer, transactional_id, *place), flight, each.values["records"])
+        if not (place in flight.repeated or place in flight.rest or place in flight.left):
+            key = Key(exchange.peer, transactional_id, *place, _is_plain(each.values["records"]))
+            self._find_repeats(exchange, key, flight, each.values["records"])
         each.values["records"] = flight.rest.get(place, each.values["records"])
         return Reason.REPEATED if place in flight.repeated else None
 
     def _find_repeats(self, exchange: Exchange, key: Key, flight: _Flight, data: Buffer) -> None:
-        """Finds the records that are retries. Clients fill batches without a sequence up with new records."""
-        is_plain = all(batch.magic == 2 and batch.producer_id < 0 for batch in batches(data))
-        are_repeated = self._repeats.take(key, data, exchange, may_be_some=is_plain)
-        _, _, topic, partition = key
-        if are_repeated and all(are_repeated):
-            flight.repeated.add((topic, partition))
-        elif any(are_repeated):
-            # `take` looks at the first records only
-            are_new = chain((not each for each in are_repeated), repeat(True))
-            flight.rest[topic, partition] = picked(data, are_new)
+        """Finds the records that are retries."""
+        found = self._repeats.take(key, data, exchange)
+        if not found:
+            return
+        place = key.topic, key.partition
+        flight.retried.add(key)
+        exchange.repeated[place] = found
+        rest = picked(data, are_new(found)) if key.is_plain else b""
+        if rest:
+            flight.rest[place] = rest
+        else:
+            flight.repeated.add(place)
 
-    def _settle_repeats(self, exchange: Exchange, flight: _Flight) -> None:
+    def _settle_repeats(self, flight: _Flight) -> None:
         """Looks whether the recorded cluster took a retry, now that its answer is at hand, if it was read."""
-        if flight.repeated or flight.rest:
-            name = exchange.request.get("transactional_id")
-            for place in [*flight.repeated, *flight.rest]:
-                self._repeats.settle((exchange.peer, name, *place))
+        for key in flight.retried:
+            self._repeats.settle(key)
 
     def _is_taken(self, exchange: Exchange, key: Key) -> bool:
-        _, _, topic, partition = key
-        return partitions.errors(PRODUCE, exchange.answer, self._names.topic).get((topic, partition)) in TAKEN
+        code = partitions.errors(PRODUCE, exchange.answer, self._names.topic).get((key.topic, key.partition))
+        return code in TAKEN or (key.is_plain and code in _APPENDED)
 
     def _numbered(self, asked: PartitionEntry, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
@@ -237,16 +255,22 @@ class ProduceTranslator:
 
         return partitions.drop(exchange, values, reason)
 
-    def _owe(self, exchange: Exchange, places: set[TopicPartition], producer: Producer | None) -> None:
-        """Notes partitions whose records the target has taken and the recording refused."""
-        request = exchange.decoded() if places else {}
+    def _owe(
+        self, exchange: Exchange, refused: Mapping[TopicPartition, int], answer: Values, producer: Producer | None
+    ) -> None:
+        """Notes records that the target has taken and the recording refused. `refused`: the errors of partitions."""
+        request = exchange.decoded() if refused else {}
+        taken = self._target_places(partitions.in_answer(PRODUCE, answer)) if refused else {}
         for each in partitions.in_request(PRODUCE, request):
-            topic = self._names.topic(each.topic)
-            if topic is not None and (topic, each.partition) in places and each.values["records"]:
-                place = exchange.peer, request.get("transactional_id"), topic, each.partition
-                self._repeats.refused(place, each.values["records"], exchange)
-                if producer is not None:
-                    producer.refused.add(place)
+            place, data = (self._names.topic(each.topic) or "", each.partition), each.values["records"]
+            if place not in refused or not data:
+                continue
+            key = Key(exchange.peer, request.get("transactional_id"), *place, _is_plain(data))
+            if key.is_plain and refused[place] in _APPENDED:
+                continue
+            self._repeats.refused(key, data, exchange, taken[place]["base_offset"], exchange.repeated.get(place, ()))
+            if producer is not None:
+                producer.refused.add(key)
 
     def _goes_again(self, origin: Origin, sent: _Sent, code: int | None, recorded: int, may_renew: bool) -> bool:
         sequences = sent.numbered.sequences
@@ -276,9 +300,19 @@ class ProduceTranslator:
         numbered.sequences.refused(origin)
         return False
 
+    def _target_places(self, found: list[PartitionEntry]) -> dict[TopicPartition, Values]:
+        """The values of the target's partitions, by recorded topic."""
+        named = ((self._names.recorded_topic(each.topic), each) for each in found)
+        return {(topic, each.partition): each.values for topic, each in named if topic is not None}
+
     def _named(self, answer: Values, places: Container[TopicPartition]) -> list[tuple[Topic, int]]:
         found = [(each.topic, each.partition) for each in partitions.in_answer(PRODUCE, answer)]
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
+
+
+def _is_plain(data: Buffer) -> bool:
+    """True for batches without a producer: a cluster does not recognize their retries."""
+    return all(batch.producer_id < 0 for batch in batches(data))
 
 
 def _written(data: Buffer, pair: Pair, base: int) -> Records:

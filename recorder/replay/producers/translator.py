@@ -116,6 +116,18 @@ class Producers:
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
 
+    def unretried(self, place: TopicPartition, at_ns: int) -> int | None:
+        """The target's lowest offset of records that the recording has refused and not taken yet, but may still take.
+
+        `at_ns`: the recorded time. None: there are none.
+        """
+        return self._produces.unretried(place, at_ns)
+
+    @property
+    def forgotten_repeats(self) -> int:
+        """Refused records of which a retry would be sent, because the replay remembers only so many."""
+        return self._produces.forgotten_repeats
+
     def abort_failures(self) -> list[str]:
         """Transactions whose abort at the end did not succeed, and why."""
         producers = self._known.transactional.values()

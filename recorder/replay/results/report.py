@@ -15,6 +15,7 @@
     streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
     assigned              groups whose assignments differ: only_recorded, only_target
     left_open             transactions and members that could not be ended on the target, and why
+    possibly_twice        records of which the target may have two, because their retries were not recognized
     mismatches            the first ones: the exchange, the differences, the request and both answers as base64
 
 Durations are count, p50_ns, p95_ns, p99_ns, most_ns and bins: pairs of least nanoseconds and count. A reader of later

@@ -68,7 +68,18 @@ def summary(result: Result, width: int, report: str | None = None) -> Iterator[R
     `report`: the file that the result was written to, if any.
     """
     yield from _head(result)
-    for part in (_left_open, _apis, _withheld, _latency, _lateness, _streams, _assigned, _made, _mismatches):
+    for part in (
+        _left_open,
+        _possibly_twice,
+        _apis,
+        _withheld,
+        _latency,
+        _lateness,
+        _streams,
+        _assigned,
+        _made,
+        _mismatches,
+    ):
         if table := part(result, width):
             yield Text()
             yield table
@@ -99,6 +110,10 @@ def facts_table(what: str, source: Source, target: Target, at: str, options: Seq
 def _left_open(result: Result, width: int) -> RenderableType | None:
     rows: list[list[Cell]] = [[Text(printable(one), style=_BAD)] for one in result.left_open[:MOST_LISTED]]
     return fitted(words.left_open(result), _LEFT_OPEN, rows, width) if rows else None
+
+
+def _possibly_twice(result: Result, width: int) -> RenderableType | None:
+    return Text(words.possibly_twice(result), style=_BAD) if result.possibly_twice else None
 
 
 def _apis(result: Result, width: int) -> RenderableType | None:

@@ -115,6 +115,14 @@ def left_open(result: Result) -> str:
     return f"Left open on the target: {count(len(result.left_open))}; brokers end them by their timeouts"
 
 
+def possibly_twice(result: Result) -> str:
+    """How many records the target may have twice, and why."""
+    return (
+        f"Possibly twice on the target: {count(result.possibly_twice, 'record')}. The recording refused them, "
+        "the target took them, and they were too many for the replay to recognize their retries."
+    )
+
+
 def assigned(found: Assigned) -> str:
     """Assignments of a group on one side alone."""
     sides = (("recorded", found.only_recorded), ("replayed", found.only_target))

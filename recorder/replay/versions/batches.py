@@ -184,15 +184,22 @@ def _later(timestamp: int, by: int) -> int:
 
 
 def picked(records: Records, wanted: Iterable[bool], *, budget: Budget | None = None) -> Records:
-    """The wanted records of batches of magic 2 without a producer, as one batch of the first one's codec.
+    """The wanted records of batches without a producer, as one batch in the first one's format and codec.
 
-    Errors: Malformed, OverBudget.
+    Errors: Malformed (also for both formats side by side), OverBudget.
     """
     records, budget = _whole(records), budget or Budget(DEFAULT_LIMIT)
-    codecs = [batch.codec for batch in _all(records)]
+    heads = [*_all(records)]
     kept = _paid(compress(read(records, budget=budget), wanted), budget)
     numbered = [record._replace(offset=place) for place, record in enumerate(kept)]
-    return write_batch(numbered, codec=codecs[0]) if numbered else b""
+    if not numbered:
+        return b""
+    magics, codec = {batch.magic for batch in heads}, heads[0].codec
+    if magics == {2}:
+        return write_batch(numbered, codec=codec)
+    if len(magics) > 1:
+        raise Malformed("batches and messages side by side", api="records")
+    return write_message_set(numbered, magic=heads[0].magic, codec=codec)
 
 
 def as_batch(records: Records, *, budget: Budget | None = None) -> Records:

@@ -1,8 +1,11 @@
 """Pairs of offsets, against a plain list of all of them."""
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recorder.replay.consumers import differences
 from recorder.replay.consumers.differences import MOST, RECENT, Differences
 
 
@@ -55,6 +58,27 @@ def test_behind_a_boundary_the_target_has_all_that_the_recording_has(batches: li
             min(at, *behind, length) for at in rest
         ]
     assert found.boundary(length) == length
+
+
+SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=20)
+
+
+@given(SIZES.flatmap(lambda sizes: st.permutations([*enumerate(sizes)])))
+def test_however_far_records_are_from_their_place_none_behind_a_boundary_is_before_it(
+    batches: list[tuple[int, int]],
+) -> None:
+    sizes = dict(sorted(batches))
+    recorded = {number: sum(sizes[each] for each in range(number)) for number in sizes}
+    target = {number: sum(size for _, size in batches[:at]) for at, (number, _) in enumerate(batches)}
+    with patch.object(differences, "RECENT", 2):
+        found = Differences()
+        for number, size in sizes.items():
+            found.add(recorded[number], target[number], size)
+        for number, size in sizes.items():
+            for place in range(size):
+                behind = [target[number] + place, *(target[each] for each in sizes if each > number)]
+                assert found.target(recorded[number] + place) == behind[0]
+                assert (found.boundary(recorded[number] + place) or 0) <= min(behind)
 
 
 def test_a_boundary_inside_a_batch_is_not_behind_its_rest_on_the_target() -> None:

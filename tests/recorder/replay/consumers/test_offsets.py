@@ -340,6 +340,15 @@ def test_records_are_deleted_up_to_where_the_target_has_them() -> None:
         assert values["topics"][0]["partitions"][0]["offset"] == target
 
 
+def test_records_whose_retries_may_still_come_are_not_deleted() -> None:
+    found = Offsets(names("p-", Cluster()), {A0: 0}, {A0: 1000}, unretried=lambda place, at_ns: 603)
+    produced(found, 1, 500, 600)
+    for recorded, target in ((502, 602), (510, 603)):
+        values = delete(recorded).decoded()
+        assert found.request(delete(recorded), values, 0) is None
+        assert values["topics"][0]["partitions"][0]["offset"] == target
+
+
 def test_deleting_records_of_which_no_produce_is_known_is_withheld() -> None:
     found = offsets()
     each = delete(5)

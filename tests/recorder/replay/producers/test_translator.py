@@ -38,7 +38,6 @@ from recorder.replay.plan import (
     Values,
     Withheld,
 )
-from recorder.replay.producers import repeats
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
 from tests.recorder.replay.simulated import Broker, Place, exchange, names, passed, prefixed
@@ -492,6 +491,18 @@ def test_records_that_only_the_recording_refused_are_not_sent_again(pair: tuple[
     assert log(target) == [b"1", b"2", b"3", b"3"]
 
 
+@pytest.mark.parametrize("code", [7, 20], ids=["timed out", "too few replicas"])
+def test_a_cluster_that_appended_records_in_spite_of_its_error_recognizes_their_retry_by_its_sequence(
+    code: int,
+) -> None:
+    target = Target(Broker(other))
+    target.play(recorded_init(0, PAIR))
+    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), code=code))
+    assert target.play(recorded_produce(2, batch(b"1", pair=PAIR, sequence=0), code=code)) is None
+    assert target.play(recorded_produce(3, batch(b"1", pair=PAIR, sequence=0))) is None
+    assert log(target) == [b"1"]
+
+
 def test_records_that_the_recording_refused_again_and_again_are_sent_once() -> None:
     target = Target(Broker(other))
     for number, code in enumerate([6, 6, 6, 0]):
@@ -531,12 +542,30 @@ def test_of_a_retry_that_was_filled_up_only_the_new_records_are_sent(codec: Comp
     assert log(target) == [b"1", b"2", b"3", b"4", b"2", b"4"]
 
 
-def test_of_a_retry_that_was_filled_up_beyond_what_is_looked_at_all_new_records_are_sent(monkeypatch: Any) -> None:
-    monkeypatch.setattr(repeats, "_MOST_RECORDS", 3)
+def test_of_a_retry_that_was_filled_up_with_many_records_all_new_ones_are_sent() -> None:
     target = Target(Broker(other))
     target.play(recorded_produce(1, batch(b"1", b"2"), code=6))
-    target.play(recorded_produce(2, batch(*[b"%d" % number for number in range(1, 10)])))
-    assert log(target) == [b"%d" % number for number in range(1, 10)]
+    target.play(recorded_produce(2, batch(*[b"%d" % number for number in range(1, 20_000)])))
+    assert log(target) == [b"%d" % number for number in range(1, 20_000)]
+
+
+def test_a_partition_that_was_sent_is_no_retry_when_its_request_goes_again_for_another_one() -> None:
+    target = Target(Broker(other))
+    target.play(recorded_init(0, PAIR))
+    both = exchange(
+        2,
+        PRODUCE,
+        9,
+        produce((*A0, batch(b"1")), ("b", 0, batch(b"2", pair=PAIR, sequence=0))),
+        produce_answer(0, A0, ("b", 0)),
+    )
+    values = target.leave(both)
+    # another connection of the client's: its equal record is refused meanwhile
+    refused = exchange(1, PRODUCE, 9, produce((*A0, batch(b"1"))), produce_answer(6, A0), connection=2)
+    target.play(refused)
+    assert values is not None
+    assert isinstance(target.translate(both), dict)
+    assert not both.dropped
 
 
 def test_a_repeated_partition_is_left_out_and_the_rest_is_sent() -> None:

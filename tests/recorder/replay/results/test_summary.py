@@ -62,3 +62,8 @@ def test_an_interrupted_replay_says_how_far_it_came() -> None:
 def test_what_is_left_open_on_the_target_is_said() -> None:
     assert "transaction billing-7 (EndTxn: no answer)" in of(results.different())
     assert "Left open" not in of(results.equal())
+
+
+def test_records_that_the_target_may_have_twice_are_said() -> None:
+    assert "Possibly twice on the target: 1 200 records" in of(results.different())
+    assert "Possibly twice" not in of(results.equal())

@@ -210,6 +210,16 @@ def test_some_records_become_a_batch_of_the_same_codec(codec: Compression) -> No
     assert picked(found, [False, False]) == picked(b"", []) == b""
 
 
+@every_set
+def test_some_messages_become_a_set_of_the_same_format_and_codec(magic: int, codec: Compression) -> None:
+    sent = [record._replace(offset=place, headers=()) for place, record in enumerate(plain_records(3))]
+    found = picked(write_message_set(sent, magic=magic, codec=codec), [True, False, True])
+    assert found == write_message_set([sent[0], sent[2]._replace(offset=1)], magic=magic, codec=codec)
+    assert picked(found, [False, False]) == b""
+    with pytest.raises(Malformed, match="side by side"):
+        picked(bytes(found) + aiokafkas(Compression.NONE, sent), [True] * 5)
+
+
 # times
 
 
