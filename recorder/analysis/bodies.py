@@ -4,7 +4,7 @@
              must have the same path on every executor, or be in an S3 bucket (`s3://`).
     jvm      Spark reads the Parquet and passes batches to Python (`mapInArrow`). Works wherever Spark can read.
 
-Both roads open the same frames: whole ones of up to `largest` bytes. Every other frame is a row too, with the columns of
+Both open the same frames: whole ones of up to `largest` bytes. Every other frame is a row too, with the columns of
 its head; `unread` gives the reason. A larger frame has a row group of its own, so its bytes are not even loaded.
 
 The worker road runs `scan` in tasks of about 16 MiB of Parquet.

@@ -88,7 +88,7 @@ class Latency(Section):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOfTopic:
-    """The time from a batch's Produce request to its first Fetch response. `age_p50_ms`: since the records' timestamp."""
+    """The time from a batch's Produce request to its first Fetch response. `age_p50_ms`: from the record timestamp."""
 
     topic: str
     batches: int

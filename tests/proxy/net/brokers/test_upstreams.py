@@ -188,15 +188,15 @@ def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
 async def test_an_address_is_asked_whether_it_leads_back_each_time_its_connections_have_doubled(make, broker):
     upstreams, _ = make(broker.address)
     one, other = "a.invalid:9092", "b.invalid:9092"
-    crowds = [number for number in range(1, 10 * LOOP_CHECK_FROM) if upstreams.opened(one)]
+    crowds = [number for number in range(1, 10 * LOOP_CHECK_FROM) if upstreams.count_opened(one)]
     assert crowds == [LOOP_CHECK_FROM, 2 * LOOP_CHECK_FROM, 4 * LOOP_CHECK_FROM, 8 * LOOP_CHECK_FROM]
-    assert not any(upstreams.opened(other) for _ in range(LOOP_CHECK_FROM - 1))
-    assert upstreams.opened(other)
-    upstreams.closed(other)
-    assert not upstreams.opened(other)
+    assert not any(upstreams.count_opened(other) for _ in range(LOOP_CHECK_FROM - 1))
+    assert upstreams.count_opened(other)
+    upstreams.count_closed(other)
+    assert not upstreams.count_opened(other)
     for _ in range(LOOP_CHECK_FROM):
-        upstreams.closed(other)
-    assert [upstreams.opened(other) for _ in range(LOOP_CHECK_FROM)].index(True) == LOOP_CHECK_FROM - 1
+        upstreams.count_closed(other)
+    assert [upstreams.count_opened(other) for _ in range(LOOP_CHECK_FROM)].index(True) == LOOP_CHECK_FROM - 1
 
 
 async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monkeypatch, caplog):
@@ -215,7 +215,7 @@ async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monk
 
 async def test_a_broker_of_0_7_is_asked_no_such_thing(make, broker):
     upstreams, _ = make(broker.address, dialect=Dialect.KAFKA_07)
-    assert not any(upstreams.opened("broker.invalid:9092") for _ in range(10 * LOOP_CHECK_FROM))
+    assert not any(upstreams.count_opened("broker.invalid:9092") for _ in range(10 * LOOP_CHECK_FROM))
 
 
 async def test_nobody_there_is_upstream_down(make):
