@@ -1,4 +1,4 @@
-"""What commands' tests share: a terminal."""
+"""Provides a terminal to the tests of commands."""
 
 from __future__ import annotations
 

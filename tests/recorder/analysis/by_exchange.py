@@ -1,4 +1,4 @@
-"""Exchanges whose frames are written by hand, as rows of a capture."""
+"""Builds rows of a capture from exchanges whose frames are written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges and connections written by hand, as the tables that rules read."""
+"""Builds the tables that rules read from exchanges and connections written by hand."""
 
 from __future__ import annotations
 

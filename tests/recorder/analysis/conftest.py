@@ -1,4 +1,4 @@
-"""One Spark session for the run, and rows of a capture written by hand."""
+"""Provides one Spark session for the run, and builds rows of a capture by hand."""
 
 from __future__ import annotations
 

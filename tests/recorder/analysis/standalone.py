@@ -1,6 +1,6 @@
-"""A standalone cluster of Spark as people run one: a Master and Workers, each a process, from PySpark's own jars.
+"""Runs a standalone Spark cluster: a Master and Workers, each a process, from PySpark's own jars.
 
-All on loopback, on ports that the kernel gives. Each process is ended by its own id, and takes its executors with it.
+All listen on loopback, on ports that the kernel chooses. Each process is ended by its id, and ends its executors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions are asked by several threads; the answers come in the questions' order, or the first error."""
+"""Tests of concurrent questions: answers in the questions' order, or the first error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both roads and the data source make the same rows, and a frame that is not read is a row."""
+"""Tests that both roads and the data source make the same rows, with a row for each unread frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream's checkpoint, output and capture belong together; what does not is refused before anything is written."""
+"""Tests of a stream's checkpoint: a capture, output or checkpoint of another stream is refused before any write."""
 
 from __future__ import annotations
 

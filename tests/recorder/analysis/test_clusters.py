@@ -1,4 +1,4 @@
-"""The same answers wherever Spark runs: on threads, on executor processes, on a standalone cluster; by either road."""
+"""Tests that threads, executor processes and a standalone cluster give the same answers, by both roads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a capture lacks is the same for everybody who reads it."""
+"""Tests that all readers of a capture report the same losses."""
 
 from __future__ import annotations
 

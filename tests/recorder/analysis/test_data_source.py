@@ -1,4 +1,4 @@
-"""The format `kafka-wiretap`: options, columns, and filters that keep row groups from being read."""
+"""Tests of the format `kafka-wiretap`: options, columns, and filters that skip row groups."""
 
 from __future__ import annotations
 

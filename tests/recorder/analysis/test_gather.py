@@ -1,4 +1,4 @@
-"""A capture's side of a comparison, as Spark makes it of exchanges that are written by hand."""
+"""Tests of one side of a comparison, which Spark computes from exchanges written by hand."""
 
 from __future__ import annotations
 

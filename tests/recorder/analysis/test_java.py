@@ -1,4 +1,4 @@
-"""What Spark needs of the machine, asked beforehand."""
+"""Tests of the check for what Spark needs on a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session's settings, and runs on real executor processes within the memory they are given."""
+"""Tests of the session's settings, and of executor processes that keep within their memory."""
 
 from __future__ import annotations
 

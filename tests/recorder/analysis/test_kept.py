@@ -1,4 +1,4 @@
-"""A kept table is made once, whoever asks first."""
+"""Tests of kept tables: each is computed once, by the first question that needs it."""
 
 from __future__ import annotations
 

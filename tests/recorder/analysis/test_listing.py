@@ -1,4 +1,4 @@
-"""docs/tables.md is what the tables declare."""
+"""Tests that docs/tables.md matches the tables' declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as files and as lines: a program reads back every value as it was recorded."""
+"""Tests of rows as files and as lines: a program reads back the recorded values."""
 
 from __future__ import annotations
 

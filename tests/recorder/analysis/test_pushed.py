@@ -1,4 +1,4 @@
-"""Filters that are taken from Spark choose the rows that SQL would choose; a filter's time has its files planned."""
+"""Tests of pushed filters: they choose the rows that SQL would choose, and a filter on time limits the files."""
 
 from __future__ import annotations
 

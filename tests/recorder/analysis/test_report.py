@@ -1,4 +1,4 @@
-"""Everything that `analyze` asks, in one go, and kept."""
+"""Tests of all answers of `analyze`, and of writing them."""
 
 from __future__ import annotations
 

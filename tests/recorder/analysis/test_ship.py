@@ -1,4 +1,4 @@
-"""What goes to Spark's executors works there, where there is only the zip."""
+"""Tests of the zip for Spark's executors: its code works without the project's files."""
 
 from __future__ import annotations
 

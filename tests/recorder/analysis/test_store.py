@@ -1,4 +1,4 @@
-"""A URL that leads nowhere is refused in a line that says why, before a question is asked."""
+"""Tests of unreachable URLs: one line names the reason, before a question is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures in an S3 bucket have the tables of the folder that they were copied from."""
+"""Tests that a capture in an S3 bucket has the same tables as the folder it was copied from."""
 
 from __future__ import annotations
 

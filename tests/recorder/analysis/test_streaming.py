@@ -1,4 +1,4 @@
-"""A capture that grows: each window is written once, and is what batch says, whoever was killed meanwhile."""
+"""Tests of streams over growing captures: each window is written once, as a batch computes it, even after a kill."""
 
 from __future__ import annotations
 

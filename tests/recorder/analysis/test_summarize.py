@@ -1,4 +1,4 @@
-"""A whole report: how much it asks of Spark, and that its speed changes no answer."""
+"""Tests of a whole report: how many Spark jobs it takes, and that its optimisations change no answer."""
 
 from __future__ import annotations
 

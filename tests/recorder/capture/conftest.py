@@ -1,4 +1,4 @@
-"""Captures made in a test's own folder."""
+"""Provides captures in a test's own folder."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

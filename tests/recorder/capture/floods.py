@@ -1,6 +1,6 @@
-"""What means harm to whoever records it: floods of frames that take more than their bytes are worth, in pieces that do.
+"""Builds hostile floods: frames that cost the recorder more than their bytes, in small pieces.
 
-`Recorded` is a connection's way through tap and compactor, without a proxy around it and a disk between them.
+`Recorded` takes a connection through tap and compactor, without a proxy or a disk.
 """
 
 import json

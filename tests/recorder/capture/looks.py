@@ -1,4 +1,4 @@
-"""What a test sees of a recording: the log's entries, the capture's rows."""
+"""Reads a recording for tests: the log's entries, and the capture's rows."""
 
 import stat
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A capture that lacks something of every kind: gaps, frames and bodies that the settings left out, a dead session."""
+"""Builds a capture with losses of every kind: gaps, frames and bodies left out by the settings, a dead session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small recording, as a proxy and its compactor leave it."""
+"""Builds a small recording, as a proxy and its compactor leave it."""
 
 import random
 from pathlib import Path

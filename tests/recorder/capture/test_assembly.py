@@ -1,4 +1,4 @@
-"""Entries made into frames again, entry by entry."""
+"""Tests of assembling frames from the log's entries, entry by entry."""
 
 import json
 import random

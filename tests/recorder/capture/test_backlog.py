@@ -1,4 +1,4 @@
-"""What is kept back, against a list that is looked through from its beginning each time."""
+"""Tests of the backlog against a plain list that is searched from its beginning each time."""
 
 import json
 import random

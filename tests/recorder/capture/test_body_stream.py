@@ -1,4 +1,4 @@
-"""Bodies out of pages, one by one: those that Arrow finds there, and of broken pages nothing but damage."""
+"""Tests of bodies read from pages: the same as Arrow's, or an error for broken pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tap says of connections that are open already, for whoever loses a part of the log before."""
+"""Tests of the tap's checkpoints: they describe open connections to a reader that has lost earlier parts of the log."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names that are claimed, and which of them a broker's answer accepts."""
+"""Tests of claimed names, and of the broker's response that accepts them."""
 
 from __future__ import annotations
 

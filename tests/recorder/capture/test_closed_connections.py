@@ -1,4 +1,4 @@
-"""The reader's account, held against the writer's."""
+"""Tests of the reader's counts of entries against those of the writer."""
 
 from recorder.capture.closed_connections import ClosedConnections, MissedConnections
 from recorder.capture.inventory import ClosedTotals

@@ -1,4 +1,4 @@
-"""Row groups: what was added is what the table holds, and their size is bounded."""
+"""Tests of row groups: they hold the added rows, and their size is bounded."""
 
 import pytest
 from hypothesis import given

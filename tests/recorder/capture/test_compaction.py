@@ -1,4 +1,4 @@
-"""Whatever becomes of a log's files: every byte that was recorded is a row, a gap, or said to be gone."""
+"""Tests of damaged logs: every recorded byte becomes a row or a gap, or is reported as lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compactor: a capture holds what a naive twin says, whatever the chunks, the segments and the crashes."""
+"""Tests of the compactor against a naive twin, for any chunks, segments and crashes."""
 
 import os
 import random

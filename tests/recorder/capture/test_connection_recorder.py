@@ -1,4 +1,4 @@
-"""What a connection's recording holds back, masks and lets go."""
+"""Tests of one connection's recording: which bytes it keeps back, masks and releases."""
 
 import json
 import random

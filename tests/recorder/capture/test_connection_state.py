@@ -1,4 +1,4 @@
-"""A connection in the compactor: what it carries over from one range to the next."""
+"""Tests of the state that a connection carries from one range to the next."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Past the page cache: the same bytes, whole blocks of them, and nothing of them in the cache."""
+"""Tests of writing past the page cache: the same bytes, in whole blocks, and none in the cache."""
 
 import errno
 import os

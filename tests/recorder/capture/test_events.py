@@ -1,4 +1,4 @@
-"""What happened besides frames, as rows."""
+"""Tests of the rows of events."""
 
 import json
 import random

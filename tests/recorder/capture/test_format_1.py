@@ -1,7 +1,7 @@
-"""Spools of format 1, written by the program that had no other: they are read as ever, whatever becomes of them.
+"""Tests that spools of format 1, written by the program of that time, are still read.
 
-`format_1/` holds two: *whole*, and *begun*, of which that program had compacted the first three segments. What was
-played into them stands beside each, stream by stream.
+`format_1/` holds two of them: *whole*, and *begun*, whose first three segments that program had compacted. The
+streams that were recorded stand beside each.
 """
 
 import json

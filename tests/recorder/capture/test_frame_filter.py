@@ -1,4 +1,4 @@
-"""What is left out of a recording: seen in the capture, against frames cut by hand."""
+"""Tests of the frames that the settings leave out, against frames cut by hand."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who may write a session and who may compact it, whatever becomes of the lock files."""
+"""Tests of locks: who may write or compact a session, even after lock files were removed."""
 
 import os
 from collections.abc import Iterator

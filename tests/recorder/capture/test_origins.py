@@ -1,4 +1,4 @@
-"""Which recorded exchange each exchange of a replay is of: a table beside the frames."""
+"""Tests of the table that links a replay's exchanges to the recorded ones."""
 
 from __future__ import annotations
 

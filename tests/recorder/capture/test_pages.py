@@ -1,4 +1,4 @@
-"""Headers of pages, as pyarrow writes them and as nobody would."""
+"""Tests of page headers, as pyarrow writes them and as hostile files may have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State files: one says where to go on, if it is whole and what a state says."""
+"""Tests of state files: only a whole and valid one tells where to resume."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The files of a range: a row goes where its hour is, a full group into the file."""
+"""Tests of a range's files: a row goes to the file of its hour, and full row groups are written."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rows out of a capture again: the wanted ones, in order, without bodies that nobody wants."""
+"""Tests of reading rows from a capture: the wanted ones, in order, without loading unwanted bodies."""
 
 import random
 from operator import itemgetter

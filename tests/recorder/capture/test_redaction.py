@@ -1,4 +1,4 @@
-"""What may not be kept, frame by frame."""
+"""Tests of masking secrets, frame by frame."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A state is believed as far as segments and rows agree with it: what can still be read is read."""
+"""Tests of resuming: a state counts as far as it agrees with segments and rows, and the readable rest is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that come to much, read within an allowance; and whatever honest files hold."""
+"""Tests of row groups read within an allowance: hostile files are refused, honest ones are read."""
 
 from __future__ import annotations
 

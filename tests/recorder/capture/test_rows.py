@@ -1,4 +1,4 @@
-"""Frames as rows: each value where it belongs."""
+"""Tests of the rows of frames: each value is in its column."""
 
 import random
 

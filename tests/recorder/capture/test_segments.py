@@ -1,4 +1,4 @@
-"""A segment is read to its end while it grows, and past what is damaged in it."""
+"""Tests of reading a segment while it grows, and past damaged parts."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The log's format: every whole entry of a torn log is read, and nothing else is."""
+"""Tests of the log's format: of a torn log, every whole entry is read, and nothing else."""
 
 import json
 import struct

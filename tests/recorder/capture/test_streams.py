@@ -1,4 +1,4 @@
-"""A stream's bytes become rows once, however often entries bring them; where some are missing the record breaks off."""
+"""Tests of streams: each byte becomes a row once, however often entries repeat it; missing bytes break the record."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The tap: what the log holds of what the proxy was told, whatever the limits and the disk do."""
+"""Tests of the tap: the log holds what the proxy reported, within the limits, even if the disk fails."""
 
 import errno
 import json

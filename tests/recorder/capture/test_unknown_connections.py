@@ -1,4 +1,4 @@
-"""Of connections that a log only names, little is kept, and of no more than a proxy may have open."""
+"""Tests of connections that a log only names: little is kept of each, and their number is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, recording it and making columns of it takes work that grows as the bytes do, not faster."""
+"""Tests that the work of recording and compacting grows in proportion to the bytes, for any peer."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The thread and its file: everything queued is written once and in order, whatever the disk does meanwhile."""
+"""Tests of the writer's thread: entries are written once and in order, whatever the disk does."""
 
 import errno
 import os

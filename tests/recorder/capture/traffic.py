@@ -1,7 +1,7 @@
-"""Traffic to record, and the obvious way to know what its capture must hold.
+"""Generates traffic to record, and the rows that its capture must hold.
 
-A `Talk` is one connection: requests and their answers as bytes. `chunks` cuts its two streams at random, in an order in
-which they could arrive; `expected` says, frame by frame and without any of the code under test, which rows that makes.
+A `Talk` is one connection: the bytes of requests and responses. `chunks` cuts its two streams at random, in a
+possible order of arrival. `expected` derives the rows frame by frame, without any of the tested code.
 """
 
 from __future__ import annotations

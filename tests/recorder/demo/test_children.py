@@ -1,4 +1,4 @@
-"""Children end with the block that started them, and so does what they left behind."""
+"""Tests of child processes: they, and what they left behind, end with the block that started them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo from end to end; and Ctrl-C at its worst moments leaves nothing running."""
+"""Tests of the whole demo: after Ctrl-C, even at the worst moments, nothing keeps running."""
 
 from __future__ import annotations
 

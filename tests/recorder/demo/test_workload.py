@@ -1,4 +1,4 @@
-"""Every step of the workload gets through, straight against the mock cluster."""
+"""Tests of the demo's workload: each step succeeds directly against the mock cluster."""
 
 from __future__ import annotations
 

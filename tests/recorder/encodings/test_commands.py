@@ -1,4 +1,4 @@
-"""`kafka-wiretap encodings`: what is asked of Spark, and what is shown of the answer."""
+"""Tests of `kafka-wiretap encodings`: its question to Spark, and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the table, summed by api and by field over all versions."""
+"""Tests of the study's sums, by api and by field, over all versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an export is one line, before Spark starts and before anything is written; exit code 2."""
+"""Tests of wrong exports: one line and exit code 2, before Spark starts and before anything is written."""
 
 from __future__ import annotations
 

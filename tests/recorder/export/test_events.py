@@ -1,4 +1,4 @@
-"""Findings as events: twice is once, in either mode, with the key as given or of the mapper."""
+"""Tests of findings as events: a second export makes no duplicates, in either mode, with any source of the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An export that is interrupted says how many events the topic has got."""
+"""Tests of interrupted exports: they report the number of events in the topic."""
 
 from __future__ import annotations
 

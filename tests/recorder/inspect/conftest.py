@@ -1,4 +1,4 @@
-"""A small capture with one of everything: answered, failed, one-way, unanswered, masked, opaque, a token, a gap."""
+"""Provides a small capture with an exchange or event of each kind: answered, failed, one-way, masked, a gap, ..."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A frame's bytes become values; what was not kept never passes for a value."""
+"""Tests of a frame's bytes as values: omitted bytes never appear as a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-wiretap inspect` as a user meets it."""
+"""Tests of `kafka-wiretap inspect` from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection told, out of its events and its frames."""
+"""Tests of the description of a connection, made from its events and frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a capture lacks, counted without Spark, against an obvious count of what came and what is there."""
+"""Tests of the losses that are counted without Spark, against a plain count of what arrived and what is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands are told, and what a shell completes: click's own machinery is asked, as a shell asks it."""
+"""Tests of the commands' options, and of shell completion through click's own machinery."""
 
 from __future__ import annotations
 

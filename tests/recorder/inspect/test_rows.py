@@ -1,4 +1,4 @@
-"""Frames in the order of their arrival, over files, hours and sessions."""
+"""Tests of reading frames in order of arrival, over files, hours and sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees of values as lines, and bytes as a dump."""
+"""Tests of trees of values as lines, and of bytes as a dump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as a change, and when there is too little to tell."""
+"""Tests of what counts as a change, and of too few cases to judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that changed, the verdict, and its JSON."""
+"""Tests of a whole comparison: its verdict and its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests, bytes and percentiles by api."""
+"""Tests of requests, bytes and latency percentiles by api."""
 
 from __future__ import annotations
 

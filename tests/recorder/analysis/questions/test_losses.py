@@ -1,4 +1,4 @@
-"""What a capture lacks, counted by Spark. That it is what inspect counts: test_report.py."""
+"""Tests of the losses that Spark counts. test_report.py compares them with those of `inspect`."""
 
 from __future__ import annotations
 

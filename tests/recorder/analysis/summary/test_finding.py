@@ -1,4 +1,4 @@
-"""Findings: their order, their evidence."""
+"""Tests of findings: their order and their evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of groups: who is in them, how far they are behind, bin by bin, and why they rebalanced."""
+"""Tests of the report's section on groups: members, lag by bin, and causes of rebalances."""
 
 from __future__ import annotations
 
