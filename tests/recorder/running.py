@@ -1,4 +1,4 @@
-"""The recorder's commands, as a shell calls them."""
+"""Runs the recorder's commands as a shell does."""
 
 from click.testing import CliRunner, Result
 

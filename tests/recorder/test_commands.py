@@ -1,4 +1,4 @@
-"""The recorder's commands: what they say when something is missing, and how they call the rest."""
+"""Tests of the recorder's commands: messages about missing requirements, and the calls to other modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-wiretap compare`: what is wrong is said before Spark starts; tables fit; the whole way once with Spark."""
+"""Tests of `kafka-wiretap compare`: errors before Spark starts, tables that fit, and one full run with Spark."""
 
 from __future__ import annotations
 

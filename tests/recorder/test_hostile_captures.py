@@ -1,4 +1,4 @@
-"""A capture may come from anywhere: commands read what is there, change nothing else, and never give a traceback."""
+"""Tests of captures from anywhere: commands read what is there, change nothing else, and give no traceback."""
 
 from __future__ import annotations
 

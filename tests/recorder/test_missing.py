@@ -1,4 +1,4 @@
-"""What is missing, as people see it."""
+"""Tests of a capture's losses in words."""
 
 from __future__ import annotations
 

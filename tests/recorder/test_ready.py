@@ -1,4 +1,4 @@
-"""What a folder must hold before anything is read from it."""
+"""Tests of the checks of a folder before anything is read from it."""
 
 from __future__ import annotations
 

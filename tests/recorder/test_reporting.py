@@ -1,4 +1,4 @@
-"""`kafka-wiretap report`: what is wrong is said in a line before Spark starts; the file is whole or not there."""
+"""Tests of `kafka-wiretap report`: one error line before Spark starts; the file is whole or absent."""
 
 from __future__ import annotations
 

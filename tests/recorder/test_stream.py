@@ -1,4 +1,4 @@
-"""`kafka-wiretap stream`: what is refused, in a line that says what is right, before anything is written."""
+"""Tests of `kafka-wiretap stream`: refused options, with a correction, before anything is written."""
 
 from __future__ import annotations
 

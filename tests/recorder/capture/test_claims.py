@@ -1,4 +1,4 @@
-"""Tests of claimed names, and of the broker's response that accepts them."""
+"""Tests of claimed principals, and of the responses that accept them."""
 
 from __future__ import annotations
 

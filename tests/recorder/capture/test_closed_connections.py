@@ -1,4 +1,4 @@
-"""Tests of the reader's counts of entries against those of the writer."""
+"""Tests of the reader's count of closed connections against the writer's."""
 
 from recorder.capture.closed_connections import ClosedConnections, MissedConnections
 from recorder.capture.inventory import ClosedTotals

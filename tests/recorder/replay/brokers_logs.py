@@ -1,4 +1,4 @@
-"""What a cluster's brokers have kept: records from their log files, groups and committed offsets from their answers."""
+"""Reads what a cluster's brokers store: records from log files, and groups and committed offsets from responses."""
 
 from __future__ import annotations
 

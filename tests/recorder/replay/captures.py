@@ -1,4 +1,4 @@
-"""Captures made by hand, row by row: what a test needs of one."""
+"""Builds captures by hand, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request or an answer taken to another version, as the tests look at it."""
+"""Converts a request or a response to another version, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rich draws, as text; and what must hold of it on every terminal."""
+"""Renders rich's output as text, and checks what must hold on every terminal."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Two Kafkas for one recording: clients talk to the first one and are recorded, the replay talks to the second one.
+"""Two fake clusters for one recording: clients are recorded with the first, and the replay goes to the second.
 
 Both keep Kafka's rules (`simulated`: producers, transactions, fetch sessions; here: nodes, groups of one member,
-committed offsets). `Kafka.like` makes the one that answers exactly the recording; `Kafka.other` one that differs in
-every value that a cluster assigns, in its nodes, leaders and coordinators, and in how it cuts fetched records.
+committed offsets). `Kafka.like` answers exactly as the recording. `Kafka.other` differs in every value that a cluster
+assigns, in its nodes, leaders and coordinators, and in how it divides fetched records.
 """
 
 from __future__ import annotations

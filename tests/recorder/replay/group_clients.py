@@ -1,4 +1,4 @@
-"""Members of classic and consumer groups in virtual time, and the capture that a recorder would make of them."""
+"""Plays members of classic and consumer groups in virtual time, and builds the capture of their traffic."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A group coordinator by Kafka's rules, in virtual time: classic groups (KIP-345, 394), consumer groups (KIP-848).
 
-Written after Kafka's `GroupMetadataManager`, `ClassicGroup` and `CurrentAssignmentBuilder`. `ids` makes its member ids,
-`elect` chooses the leader of a classic group among those that joined. An answer is a call of the given function, maybe
-later. Whatever a client must never be told is an assertion of the tests that use it, not of this.
+It follows Kafka's `GroupMetadataManager`, `ClassicGroup` and `CurrentAssignmentBuilder`. `ids` makes its member ids,
+`elect` chooses the leader of a classic group among those that joined. A response is a call of the given function,
+perhaps later. The tests assert which responses a client must never get; this module does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A small engine in virtual time for the translator of groups: it plays a capture against a simulated coordinator.
+"""A small engine in virtual time for the translator of groups: it plays a capture to a simulated coordinator.
 
-Order, as the replay's: what the recording had answered before a request's first byte, on its connection or of its
-group, is answered before the request leaves; membership requests leave in recorded order.
+A request leaves after the responses of its connection and its group that the recording had before the request's first
+byte. Membership requests leave in recorded order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One exchange after the other through the translator of groups, without a coordinator."""
+"""Passes single exchanges through the translator of groups, without a coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records what a client of the matrix does with a real cluster, and replays it to another."""
+"""Records the traffic of a client of the matrix with a real cluster, and replays it to another cluster."""
 
 from __future__ import annotations
 

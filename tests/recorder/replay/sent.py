@@ -1,4 +1,4 @@
-"""The APIs that a replay sends, and the fields of their messages."""
+"""Lists the APIs that a replay sends, and the fields of their messages."""
 
 from __future__ import annotations
 

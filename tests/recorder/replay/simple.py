@@ -1,4 +1,4 @@
-"""The plainest requests and answers of each kind that an engine treats in a way of its own, as values."""
+"""Minimal requests and responses of each kind that the engine treats specially."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A small Kafka for tests of what a replay carries over: producers, transactions, fetch sessions, by their rules.
+"""A small Kafka for tests of translated state: producers, transactions, fetch sessions, by Kafka's rules.
 
-One broker of any id: leader of all partitions, coordinator of all transactions. What it assigns (producer ids, session
-ids, offsets) begins where the test says, so two of them differ in every value. It is strict: a first sequence is 0
-(KIP-890), a partition joins a transaction of v1 by AddPartitionsToTxn alone, an EndTxn of v1 has something to end.
+It is one broker of any id: leader of all partitions, coordinator of all transactions. The values that it assigns
+(producer ids, session ids, offsets) start where the test says, so two of them differ in every value. It is strict: a
+first sequence is 0 (KIP-890), a partition joins a transaction of v1 only by AddPartitionsToTxn, and an EndTxn of v1
+needs something to end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An engine played in virtual time: recorded exchanges in, a target made of functions, what was sent out.
+"""Plays recorded exchanges with the engine in virtual time, to a target made of functions, and keeps the sent requests.
 
-Recording    happenings, written exchange by exchange
-Simulation   opens channels, answers requests after their delay, lets time jump to whatever comes next
+Recording    builds the recorded events, exchange by exchange
+Simulation   opens channels, answers requests after a delay, and moves the time to the next event
 """
 
 from __future__ import annotations

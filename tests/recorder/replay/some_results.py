@@ -1,4 +1,4 @@
-"""Results of replays that could be real: one in order, one that went wrong in every way, one of hostile peers."""
+"""Plausible results of replays: a clean one, one with every kind of problem, one of hostile peers."""
 
 from __future__ import annotations
 

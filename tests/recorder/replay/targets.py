@@ -1,4 +1,4 @@
-"""A target to send to, and requests that name partitions, as the tests of several rooms need them."""
+"""A target, and requests that name partitions, for tests of several rooms."""
 
 from __future__ import annotations
 

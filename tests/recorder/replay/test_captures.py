@@ -1,4 +1,4 @@
-"""Captures that are not whole, played: gaps, frames without bodies, a torn end, sessions of several processes."""
+"""Tests of replaying incomplete captures: gaps, frames without bodies, a torn end, sessions of several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exchanges are played: by the same words as `inspect`, with the same meaning."""
+"""Tests of choosing exchanges: the filters have the names and meanings of those of `inspect`."""
 
 from __future__ import annotations
 

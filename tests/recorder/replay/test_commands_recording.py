@@ -1,4 +1,4 @@
-"""The options of `kafka-wiretap replay`: what is refused before anything is read."""
+"""Tests of options that `kafka-wiretap replay` refuses before it reads anything."""
 
 from __future__ import annotations
 

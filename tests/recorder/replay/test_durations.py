@@ -1,4 +1,4 @@
-"""Durations in bins against the durations themselves."""
+"""Tests of durations in bins against the durations themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two targets that must be found equal: one that answers the recording, one that differs in all that is assigned."""
+"""Tests of two targets that must be found equal: one answers as recorded, one differs in all assigned values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rooms of state under captures and targets that are made to do harm: only WireErrors, and no endless work."""
+"""Tests of hostile captures and targets: translators of state raise only WireErrors, and their work is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are remembered by their bytes: a replay with this memory does what one without does."""
+"""Tests of the cache of decoded values: a replay with it does the same as one without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay was told to do stands in its report, as it would be typed: every option, every filter."""
+"""Tests that a replay's report has every option and filter, as it would be typed."""
 
 from __future__ import annotations
 

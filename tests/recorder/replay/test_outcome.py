@@ -1,4 +1,4 @@
-"""What a result says of itself."""
+"""Tests of the outcome of a result."""
 
 from __future__ import annotations
 

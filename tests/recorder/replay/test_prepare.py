@@ -1,4 +1,4 @@
-"""What a replay asks of its target before it begins, and what it says of that."""
+"""Tests of a replay's queries to its target before it starts, and of its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a target before a replay begins, and what is refused."""
+"""Tests of the targets that a replay refuses before it starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What clients of the matrix did with one cluster, replayed to another: the same records, groups and offsets there.
+"""Tests of replaying real clients to another real cluster: it then has the same records, groups and offsets.
 
-The tests share a source and a target; each one's topics, groups and transactions have names of their own, so for each
-the target is fresh.
+The tests share a source and a target. Each test's topics, groups and transactions have names of their own, so the
+target is fresh for each.
 """
 
 from __future__ import annotations

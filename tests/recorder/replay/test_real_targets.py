@@ -1,4 +1,4 @@
-"""Real targets that are not at rest, or not plain: logins and TLS, leaders that move, Ctrl-C, other limits, gaps."""
+"""Tests of real targets under special conditions: logins and TLS, moving leaders, Ctrl-C, other limits, gaps."""
 
 from __future__ import annotations
 

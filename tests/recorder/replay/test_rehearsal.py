@@ -1,4 +1,4 @@
-"""What a replay would send where, before anything is sent."""
+"""Tests of the rehearsal, which shows the requests of a replay and their nodes before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of share groups, played by the engine: their sessions with the target's nodes."""
+"""Tests of members of share groups, played by the engine: their sessions with the target's nodes."""
 
 from __future__ import annotations
 

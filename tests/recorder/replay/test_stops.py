@@ -1,4 +1,4 @@
-"""A replay that is stopped at any moment leaves the target in order: no transaction open, no member in a group."""
+"""Tests of stopping a replay at any moment: no transaction stays open on the target, and no member in a group."""
 
 from __future__ import annotations
 

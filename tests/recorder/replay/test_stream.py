@@ -1,4 +1,4 @@
-"""The stream: everything once, in the order of time, whatever the files' own order."""
+"""Tests of the stream of exchanges: each once, in order of time, for any order of files."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

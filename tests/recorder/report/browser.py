@@ -1,7 +1,7 @@
-"""Headless Chromium, spoken to through two pipes: a page is opened as a user's browser would, offline.
+"""Controls headless Chromium over two pipes, and opens pages offline as a user's browser would.
 
-The DevTools protocol over `--remote-debugging-pipe` is JSON between zero bytes, and takes no port. Whatever a page
-logs, throws, asks of the network or is refused by its own policy is kept.
+The DevTools protocol over `--remote-debugging-pipe` is JSON between zero bytes, and needs no port. The driver keeps
+what a page logs, throws and requests, and what the page's own policy refuses.
 """
 
 from __future__ import annotations

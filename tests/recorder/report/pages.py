@@ -1,4 +1,4 @@
-"""A page as a browser's parser sees it: its elements and attributes, its text, what it would fetch."""
+"""Reads a page as a browser's parser does: elements and attributes, text, and the resources that it would fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sides of comparisons: a Monday and a Tuesday that differ in everything, hostile peers, and a capture of nothing."""
+"""Sides of comparisons: two that differ in everything, hostile names, and an empty capture."""
 
 from __future__ import annotations
 

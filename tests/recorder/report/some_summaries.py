@@ -1,6 +1,4 @@
-"""Reports of captures that could be real: one with something in every section, a quiet one, one of hostile peers, the
-largest there can be, and none at all.
-"""
+"""Plausible reports: with something in every section, quiet, of hostile peers, of the largest size, and empty."""
 
 from __future__ import annotations
 

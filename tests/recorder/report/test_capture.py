@@ -1,4 +1,4 @@
-"""The page of a capture: every section with much, little, nothing, and names that mean harm."""
+"""Tests of a capture's page: every section with much, little and nothing, and hostile names."""
 
 from __future__ import annotations
 

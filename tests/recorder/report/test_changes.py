@@ -1,4 +1,4 @@
-"""Two captures side by side as a page and as Markdown: all that changed, and names that mean harm."""
+"""Tests of a comparison as a page and as Markdown: all changes, and hostile names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages as a browser opens them: without a complaint, without the network, in every width; tables sort."""
+"""Tests of pages in a browser: no errors, no network, any width; tables can be sorted."""
 
 from __future__ import annotations
 

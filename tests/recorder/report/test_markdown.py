@@ -1,4 +1,4 @@
-"""The report as Markdown: read by an independent parser, as a pull request or a chat does."""
+"""Tests of the report as Markdown, read by an independent parser as a pull request or a chat would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of every page, and how values get into it."""
+"""Tests of the frame of all pages, and of inserting values into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict of an exchange."""
+"""Tests of an exchange's verdict."""
 
 from __future__ import annotations
 

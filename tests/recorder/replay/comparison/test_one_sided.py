@@ -1,4 +1,4 @@
-"""What follows from a commit that one cluster alone has taken, and what does not."""
+"""Tests of the consequences of a commit that only one of the clusters accepted."""
 
 from __future__ import annotations
 

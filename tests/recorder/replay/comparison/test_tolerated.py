@@ -1,4 +1,4 @@
-"""Error codes that differ and mean the same."""
+"""Tests of error codes that differ but mean the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short cut of a comparison finds what the walk finds."""
+"""Tests that the short cut of a comparison gives the result of the full walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each field of a response has one rule."""
+"""Tests that each field of a response has exactly one rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of offsets, against a plain list of all of them."""
+"""Tests of pairs of offsets against a plain list of all pairs."""
 
 from unittest.mock import patch
 

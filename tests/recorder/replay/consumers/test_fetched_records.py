@@ -1,4 +1,4 @@
-"""What consumers fetched goes to their streams, and what they still lack is asked for."""
+"""Tests of fetched records: they go to their streams, and missing ones are fetched."""
 
 from __future__ import annotations
 

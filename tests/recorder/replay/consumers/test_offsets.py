@@ -1,4 +1,4 @@
-"""Where the target has what the recording had at an offset: each rule alone."""
+"""Tests of mapping recorded offsets to the target's: each rule alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reads a partition: the rules of `readers`, one by one."""
+"""Tests of the readers of a partition: each rule of `readers` alone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fetched records are compared as streams, whatever the answers they came in."""
+"""Tests of comparing fetched records as streams, however responses divide them."""
 
 from __future__ import annotations
 

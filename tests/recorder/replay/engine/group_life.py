@@ -1,4 +1,4 @@
-"""Lives of a classic group whose members commit, recorded in virtual time and played by the engine to a coordinator."""
+"""Records lives of a classic group with commits in virtual time, and lets the engine play them to a coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine in virtual time: what leaves when, in which order, and how late."""
+"""Tests of the engine in virtual time: which requests leave, when, in which order, and how late."""
 
 from __future__ import annotations
 

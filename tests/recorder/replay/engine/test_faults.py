@@ -1,4 +1,4 @@
-"""The engine in virtual time against targets that refuse, break, stay silent and move; and how a replay ends."""
+"""Tests of the engine against targets that refuse, break, stay silent or move, and of the end of a replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When members are asked for what they have to send of the replay's own."""
+"""Tests of the end of a replay: when members hand over their closing requests."""
 
 from __future__ import annotations
 

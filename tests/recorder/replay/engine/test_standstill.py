@@ -1,4 +1,4 @@
-"""What is told of a replay in which nothing moves."""
+"""Tests of the report on a replay in which nothing moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls by time, against a list that is sorted each time; and what they leave behind."""
+"""Tests of timed calls against a list that is sorted each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests of a group wait for each other, whether or not they have been answered."""
+"""Tests of which requests of a group wait for each other, with and without responses."""
 
 from random import Random
 

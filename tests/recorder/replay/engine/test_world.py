@@ -1,4 +1,4 @@
-"""What the rooms say together: refusals before anything is sent, and topics that were just made."""
+"""Tests of all rooms together: refusals before anything is sent, and topics that were just created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of classic groups in the target's terms: each rule alone."""
+"""Tests of translating requests of classic groups: each rule alone."""
 
 from __future__ import annotations
 

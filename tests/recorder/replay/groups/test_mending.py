@@ -1,4 +1,4 @@
-"""What the replay makes for members."""
+"""Tests of the requests that the replay itself makes for members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a member may join again: each row of the table alone."""
+"""Tests of when a member may join again: each row of the table alone."""
 
 from __future__ import annotations
 

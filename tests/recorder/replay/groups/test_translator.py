@@ -1,4 +1,4 @@
-"""The translator of groups, played against simulated coordinators in virtual time."""
+"""Tests of the translator of groups against simulated coordinators in virtual time."""
 
 from __future__ import annotations
 

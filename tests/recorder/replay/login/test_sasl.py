@@ -1,4 +1,4 @@
-"""Logins against the vectors of the RFCs, a server of the tests' own, and a real broker."""
+"""Tests of SASL logins against the RFCs' vectors, a server written for the tests, and a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of a few lines on a real loopback socket, for what goes wrong on the way to one."""
+"""A minimal broker on a real loopback socket, for faults on the way to a broker."""
 
 from __future__ import annotations
 

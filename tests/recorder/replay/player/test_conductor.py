@@ -1,4 +1,4 @@
-"""A replay on real sockets: targets that are down, talk nonsense, end in a frame, read slowly; TLS."""
+"""Tests of a replay on real sockets: targets that are down, send nonsense, end within a frame, read slowly; TLS."""
 
 from __future__ import annotations
 

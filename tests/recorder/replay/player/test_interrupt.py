@@ -1,4 +1,4 @@
-"""Ctrl-C to the program at any moment: it ends in order, with exit code 1 and a report that says so."""
+"""Tests of Ctrl-C at any moment: the program ends in order, with exit code 1 and a report of the interrupt."""
 
 from __future__ import annotations
 

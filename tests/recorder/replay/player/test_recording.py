@@ -1,4 +1,4 @@
-"""What a replay sends and receives, as a capture of its own."""
+"""Tests of the capture that a replay makes of its own traffic."""
 
 from __future__ import annotations
 

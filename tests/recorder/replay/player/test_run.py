@@ -1,4 +1,4 @@
-"""A replay from its first look at the capture: what it reads, what it refuses, what it plans."""
+"""Tests of a replay from its first pass over the capture: what it reads, refuses and plans."""
 
 from __future__ import annotations
 

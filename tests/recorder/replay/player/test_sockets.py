@@ -1,4 +1,4 @@
-"""Plain connections: what is written leaves whole and in order, however slowly the other side reads."""
+"""Tests of plain connections: written bytes leave whole and in order, however slowly the peer reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers of random recorded histories, played to a broker that assigns other values; and each rule alone."""
+"""Tests of producers: random histories played to a broker that assigns other values, and each rule alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent, what is not, and why."""
+"""Tests of which requests are sent, which are not, and the reasons."""
 
 from __future__ import annotations
 

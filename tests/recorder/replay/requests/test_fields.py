@@ -1,4 +1,4 @@
-"""Every field of a sent request that quotes what a cluster assigns has a row."""
+"""Tests that each field of a sent request with a value that a cluster assigns has a row in the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request asks for and tells: the rules of `order`, one by one."""
+"""Tests of what a request depends on and what depends on it: each rule of `order` alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An expression behind a prefix meets the names that the recorded one met, behind the prefix."""
+"""Tests of regular expressions under a prefix: they match the prefixed names of the recorded matches."""
 
 from __future__ import annotations
 

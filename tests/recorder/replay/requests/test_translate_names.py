@@ -1,4 +1,4 @@
-"""Names and ids in the target's terms, and nothing of the recorded cluster left in a request."""
+"""Tests of translating names and ids: no value of the recorded cluster is left in a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a mismatch: short, and without what a capture may not keep."""
+"""Tests of stored mismatches: they are short, and hold nothing that a capture may not hold."""
 
 from __future__ import annotations
 

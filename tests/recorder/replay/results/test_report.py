@@ -1,4 +1,4 @@
-"""A result becomes JSON and comes back; what is no report is refused in a sentence."""
+"""Tests of a result's JSON, there and back; other JSON is refused in a sentence."""
 
 from __future__ import annotations
 

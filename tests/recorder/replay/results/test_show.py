@@ -1,4 +1,4 @@
-"""One mismatch: both answers as trees, with marks where they differ."""
+"""Tests of one mismatch on a terminal: both responses as trees, with marks at the differences."""
 
 from __future__ import annotations
 

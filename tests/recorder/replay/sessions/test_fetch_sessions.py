@@ -1,4 +1,4 @@
-"""Fetch sessions of random recorded histories, played to nodes with sessions of their own; and each rule alone."""
+"""Tests of fetch sessions: random histories played to nodes with sessions of their own, and each rule alone."""
 
 from __future__ import annotations
 

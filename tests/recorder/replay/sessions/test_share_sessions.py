@@ -1,4 +1,4 @@
-"""Share sessions, and acknowledgements of what the target has given: each rule alone."""
+"""Tests of share sessions, and of acknowledging records of the target: each rule alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of Produce requests, made and read by other codecs where there are some."""
+"""Tests of records in Produce requests, written and read by other codecs where there are any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every API of the catalog, every pair of its versions: what a change of version keeps, and what it refuses."""
+"""Tests of each pair of versions of each API: what a change of version keeps, and what it refuses."""
 
 from __future__ import annotations
 

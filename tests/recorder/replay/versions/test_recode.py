@@ -1,4 +1,4 @@
-"""Fields that only one of two versions has, and topics that one names and the other identifies."""
+"""Tests of fields that only one of two versions has, and of topics named in one and identified in the other."""
 
 from __future__ import annotations
 

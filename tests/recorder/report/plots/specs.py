@@ -1,4 +1,4 @@
-"""Reading a plot's specification as data."""
+"""Reads a plot's specification as data."""
 
 from __future__ import annotations
 

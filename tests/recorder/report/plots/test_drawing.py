@@ -1,4 +1,4 @@
-"""Drawings are made smaller without changing what is seen."""
+"""Tests of making drawings smaller without a visible change."""
 
 from __future__ import annotations
 

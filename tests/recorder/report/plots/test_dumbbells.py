@@ -1,4 +1,4 @@
-"""Plots: their specifications as data, their drawings as markup that may stand in a page."""
+"""Tests of dumbbell plots: specifications as data, and drawings as markup that may be in a page."""
 
 from __future__ import annotations
 

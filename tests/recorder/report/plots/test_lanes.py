@@ -1,4 +1,4 @@
-"""Rows below each other, as specifications."""
+"""Tests of plots with lanes, as specifications."""
 
 from __future__ import annotations
 

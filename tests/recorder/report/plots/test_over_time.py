@@ -1,4 +1,4 @@
-"""Plots along the timeline, as specifications."""
+"""Tests of plots along the timeline, as specifications."""
 
 from __future__ import annotations
 
