@@ -1,4 +1,4 @@
-"""Certificates made for a test: CAs, and what they sign, as PEM files."""
+"""Makes CAs and certificates for a test, as PEM files."""
 
 from __future__ import annotations
 

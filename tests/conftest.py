@@ -1,4 +1,4 @@
-"""What the whole suite shares: clusters, started once and only when a test asks; the order; no skips.
+"""Fixtures of the whole suite: clusters, started once and only when a test needs one; the order of tests; no skips.
 
 | fixture     | what                                            | ready in |
 |-------------|-------------------------------------------------|----------|
@@ -6,8 +6,8 @@
 | kafka_three | Apache Kafka, three nodes, for the session      | 5 s      |
 | mock_three  | librdkafka's mock cluster, three, for a module  | 1 s      |
 
-A session's cluster is everybody's: use topic, group and transaction names of your own, and leave it running. A test
-that stops nodes starts them again.
+Tests share a session's cluster: use your own topic, group and transaction names, and leave it running. A test that
+stops nodes starts them again.
 """
 
 import gc

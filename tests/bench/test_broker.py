@@ -1,4 +1,4 @@
-"""The fake broker's answers, read by the proxy's own wire room: a proxy at its start asks exactly this."""
+"""Tests of the fake broker's responses to the queries of a starting proxy, read by the proxy's own wire package."""
 
 import socket
 from collections.abc import Iterator

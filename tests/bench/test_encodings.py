@@ -1,4 +1,4 @@
-"""The page of the study says what the bench prints, and what it says against the document holds."""
+"""Tests that the study's page has the figures of the bench, and that its claims about the document hold."""
 
 import re
 from pathlib import Path

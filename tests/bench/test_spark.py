@@ -1,4 +1,4 @@
-"""The bench's captures are captures, and both readers of its answers read the same."""
+"""Tests that the bench makes valid captures, and that both readers give the same answers."""
 
 from __future__ import annotations
 

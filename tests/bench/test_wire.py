@@ -1,4 +1,4 @@
-"""What is printed; how fast anything is, no test says."""
+"""Tests of the bench's output; no test asserts speed."""
 
 import pytest
 

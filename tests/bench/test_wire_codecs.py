@@ -1,4 +1,4 @@
-"""What is compared does the same work: every codec reads the same values from the twelve, and writes the same bytes."""
+"""Tests that the compared codecs do the same work: all read equal values from the messages, and write equal bytes."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,13 +1,12 @@
-"""Apache Kafka from its Maven artifacts, without a distribution or a container.
+"""Provides Apache Kafka from its Maven artifacts, without a distribution or a container.
 
-`kafka_home()` is the folder whose `libs/` is a whole Kafka: broker, command line tools and what they log with.
-KAFKA_HOME names another one (an unpacked distribution has the same `libs/`). Otherwise Maven copies the jars into the
-user's cache, once; each is checked against the list of names and SHA-256 sums beside this file, and the folder gets
-its final name only when all of them are right. `kafka_home(release)` is the same for the other releases of `RELEASES`,
-of which KAFKA_HOME has no say.
+`kafka_home()` is a folder whose `libs/` holds all of Kafka: broker, command line tools, logging. KAFKA_HOME may name
+an unpacked distribution instead. Otherwise Maven copies the jars into the user's cache, once. Each jar is
+compared with the list of names and SHA-256 sums beside this file, and the folder gets its final name only if all match.
+`kafka_home(release)` provides the other releases of `RELEASES`, for which KAFKA_HOME is ignored.
 
-`clients_jar(version)` is the `kafka-clients` jar of one of the releases that `kafka-clients.sha256` lists, for tests
-that compare with Kafka's own code; they are kept and checked in the same manner, one by one, and KAFKA_HOME has no say.
+`clients_jar(version)` is the `kafka-clients` jar of a release in `kafka-clients.sha256`, for tests that compare with
+Kafka's own code. These jars are cached and checked likewise, one by one; KAFKA_HOME is ignored.
 """
 
 import fcntl

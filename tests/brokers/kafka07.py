@@ -1,19 +1,19 @@
-"""A broker of Kafka 0.7 for tests: sockets, `struct` and a log in memory, written apart from `proxy.wire.kafka07`.
+"""A broker of Kafka 0.7 for tests: sockets, `struct` and a log in memory, independent of `proxy.wire.kafka07`.
 
-None of 0.7 can be had as a package. `kafka07_answers.json` holds what a broker of 0.7.2 answered once, and this one
-answers the same:
+No registry has 0.7 as a package. `kafka07_answers.json` holds responses of a broker of 0.7.2, and this broker gives the
+same:
 
-- PRODUCE and MULTIPRODUCE are never answered; what goes wrong with them closes the connection. All messages are looked
-  at, those in compressed ones too; what stands behind the last whole one is dropped.
-- A log is a row of segments; a segment that has grown beyond `segment_bytes` is closed after the append that did it.
-- FETCH gives the bytes from an offset on, as many as asked for, cut wherever they end, and of one segment only. An
-  offset outside the log is error 1, a partition that doesn't exist error 3, no topic at all error -1; a topic that
-  nobody wrote is empty. Less than no bytes are promised, in a length below 2, and then the connection is closed.
-- OFFSETS tells the segments' first offsets and the log's end, latest first, that are not younger than the time. What is
-  wrong with it closes the connection.
-- Bytes behind a request are nobody's.
+- PRODUCE and MULTIPRODUCE get no response; an error in them closes the connection. All messages are validated, also
+  those in compressed ones; bytes after the last whole message are dropped.
+- A log is a list of segments; a segment is closed after the append that takes it beyond `segment_bytes`.
+- FETCH returns the bytes from an offset on, as many as requested, cut anywhere, from one segment only. An offset
+  outside the log is error 1, a missing partition error 3, an empty topic name error -1; a topic without
+  messages is empty. For a negative size, the broker sends a length below 2 and closes the connection.
+- OFFSETS returns the segments' first offsets and the log's end that are not younger than the time, latest first. An
+  error closes the connection.
+- Bytes after a request are ignored.
 
-One thread for each connection; requests are answered in their order.
+Each connection has a thread, which answers requests in order.
 """
 
 import gzip

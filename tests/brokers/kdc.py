@@ -1,8 +1,8 @@
 """A Kerberos realm on loopback, for brokers and clients that log in with GSSAPI: a key distribution centre in a JVM.
 
-It is Apache Kerby's, as in Kafka's own tests, and keeps its principals in memory. Nobody types a password: the keys of
-all principals are in one keytab. JVMs that log in are started with `jvm_options`, so the machine's own Kerberos
-settings have no say.
+The centre is Apache Kerby's, as in Kafka's own tests, and keeps its principals in memory. There are no passwords: one
+keytab has the keys of all principals. JVMs that log in are started with `jvm_options`, so they ignore the machine's own
+Kerberos settings.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""What one broker says of its cluster, asked with a socket and `struct` alone.
+"""Asks one broker about its cluster, with a socket and `struct` alone.
 
-Metadata version 1 by hand: clients ask whichever node they like, and the project's own codec is under test.
+It writes Metadata version 1 by hand, because clients may ask any node, and the project's own codec is under test.
 """
 
 import socket

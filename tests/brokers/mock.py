@@ -1,7 +1,7 @@
 """librdkafka's mock cluster in a child process: several brokers on real TCP ports, no Java, ready in a moment.
 
-It serves Produce up to version 10 and Fetch up to 16, knows classic groups, transactions and metadata, and keeps
-everything in memory.
+The cluster serves Produce up to version 10 and Fetch up to 16, knows classic groups, transactions and metadata, and
+keeps everything in memory.
 """
 
 import subprocess

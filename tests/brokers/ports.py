@@ -1,8 +1,8 @@
-"""Ports from the kernel that stay ours until somebody listens on them.
+"""Reserves ports from the kernel until a process listens on them.
 
-A port that was free a moment ago may be somebody else's now. So the socket that found it stays bound, without
-listening: the kernel then gives the port to nobody else, and SO_REUSEADDR (which Java and Python servers set) lets
-the one process that was told the number listen on it, again and again.
+Another process may take a port that was free a moment ago. So the socket that found it stays bound, without listening:
+the kernel then gives the port to no other socket, and SO_REUSEADDR (which Java and Python servers set) lets the one
+process that knows the number listen on it, again and again.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Children end with the one who started them, whichever way that is."""
+"""Tests that children end with their parent, however it ends."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Where Kafka's jars come from, and what is said when they can't."""
+"""Tests of downloading Kafka's jars, and of the messages when that fails."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The broker of 0.7, spoken to in byte strings: it answers as the documentation says, without the codec's help."""
+"""Tests of the broker of 0.7 with byte strings: it answers as documented, without the codec."""
 
 import socket
 import struct

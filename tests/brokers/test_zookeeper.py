@@ -1,4 +1,4 @@
-"""A broker with ZooKeeper is up when its cluster is entered, and neither outlives it."""
+"""Tests of brokers with ZooKeeper: both are up within the block, and neither outlives it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Asking until something is so: for fixtures, which wait for other processes. No test of ours sleeps."""
+"""Polls until a condition holds, for fixtures that wait for other processes. No test sleeps."""
 
 import time
 from collections.abc import Callable

@@ -1,12 +1,12 @@
-"""Brokers of the releases that keep their metadata in ZooKeeper: one broker, and the ZooKeeper that its jars bring.
+"""Brokers of releases that keep their metadata in ZooKeeper: one broker, and the ZooKeeper from its jars.
 
-| listener | bound to       | advertised as    | for                                                                |
-|----------|----------------|------------------|--------------------------------------------------------------------|
-| TAPPED   | 127.0.0.1:port | 127.77.17.1:port | proxies; `tests.clients.tap` listens on the advertised port        |
-| DIRECT   | 127.0.0.1:port | 127.66.16.1:port | what brokers ask each other; a tap of the cluster's writes it down |
+| listener | bound to       | advertised as    | for                                                          |
+|----------|----------------|------------------|--------------------------------------------------------------|
+| TAPPED   | 127.0.0.1:port | 127.77.17.1:port | proxies; `tests.clients.tap` listens on the advertised port  |
+| DIRECT   | 127.0.0.1:port | 127.66.16.1:port | requests among brokers; a tap of the cluster records them    |
 
-A broker of 0.8 has one listener only, TAPPED, and asks itself through it: it comes to life, and is asked by the
-controller that it is, once a proxy's tap stands there.
+A broker of 0.8 has only the listener TAPPED, and connects to itself through it, so it is ready once a proxy's tap
+listens there.
 """
 
 import shutil

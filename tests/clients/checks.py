@@ -1,10 +1,10 @@
-"""What must hold after any work through the proxy, whatever the client: three comparisons with the taps' files.
+"""The checks after any work through the proxy: three comparisons with the taps' files.
 
-- `check_transparent`: what the clients sent is what the brokers got, and back, but for rewritten addresses.
-- `check_no_leak`: nothing that the clients got has a broker's host in it where a client would dial it.
-- `check_capture`: the capture has every frame that arrived, once, byte for byte, masked spans excepted.
+- `check_transparent`: brokers got what clients sent, and the reverse, except rewritten addresses.
+- `check_no_leak`: no field that clients dial has a broker's host.
+- `check_capture`: the capture has every frame that arrived, once, byte for byte except masked spans.
 
-Where proxy or brokers end in the middle of conversations (`Ending`), each side has a beginning of what the other has.
+If proxy or brokers end within conversations (`Ending`), each side has a beginning of the other's bytes.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
-"""A proxy as users run it, between two taps; and what must hold once it has stopped.
+"""Runs a proxy as users do, between two taps, and checks the results once it has stopped.
 
     client -> tap -> kafka-wiretap proxy --record -> tap -> broker
 
-The proxy listens on one loopback address and advertises another, on which the first tap listens: so every byte of
-every client passes it, whichever node's listener was meant. The second tap stands where the brokers say they are.
+The proxy listens on one loopback address and advertises another, on which the first tap listens. So all bytes of all
+clients pass that tap, for any node's listener. The second tap listens at the brokers' advertised addresses.
 """
 
 import socket

@@ -1,8 +1,8 @@
-"""Kafka 0.7 behind a live proxy: two brokers that are alike, the proxy that records, and samsa, a client of that time.
+"""Kafka 0.7 behind a live proxy: two equal brokers, the recording proxy, and samsa, a client of that time.
 
 samsa is Python 2, so it runs on Jython. Its source comes from PyPI and Jython from Maven Central, once, into the user's
-cache; both are checked against the sums here and beside `jython-….sha256`. The source runs as it is: `samsa_client.py`
-brings the one part of Python 2 that Jython lacks.
+cache; both are compared with the sums here and in `jython-….sha256`. The source runs unchanged: `samsa_client.py`
+provides the one part of Python 2 that Jython lacks.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""kafka-python 1.4.7, of 2019, at work as a process of its own.
+"""Runs kafka-python 1.4.7, of 2019, in a process of its own.
 
-Its wheel comes from PyPI, once, into the user's cache; pip checks its sum. It is unpacked beside nothing else, so
-Python finds it before the kafka-python of today.
+Its wheel comes from PyPI, once, into the user's cache; pip checks its sum. It is unpacked into a folder of its own,
+which Python searches before today's kafka-python.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Who belongs to whom, where several would fit: beginnings of conversations are alike."""
+"""Pairs conversations of both sides when several would fit, because beginnings of conversations are alike."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar

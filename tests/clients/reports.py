@@ -1,4 +1,4 @@
-"""The report of a capture, as the program makes it."""
+"""Makes the report of a capture with the program."""
 
 import subprocess
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""What a tap wrote down, as frames: their lengths, their heads, and which response answers which request.
+"""Reads a tap's files as frames: lengths, heads, and pairs of request and response.
 
-As independent of the project as the tap: a few lines of `struct`, no catalog.
+Like the tap, it is independent of the project: a few lines of `struct`, no catalog.
 """
 
 import struct

@@ -1,11 +1,10 @@
-"""A byte tap: relays connections and writes down what passes, both directions apart, byte for byte.
+"""A byte tap: relays connections and records each direction, byte for byte.
 
-Shares nothing with the project's code, so that the project can be compared with it: sockets, threads and files, no
-idea of Kafka. One tap stands between proxy and brokers, one between clients and proxy. It runs as a process of its
-own, which is told its routes as lines of JSON (`null`: pass on what has been sent so far) and says when each line
-holds; a connection is three files:
-`<number>.opened` (the address that was dialled), `<number>.requests` (what the dialling side sent) and
-`<number>.responses`. Bytes are written down before they are passed on.
+It shares no code with the project, so the project can be compared with it: sockets, threads and files, and no knowledge
+of Kafka. One tap is between proxy and brokers, one between clients and proxy. A tap is a process. It reads its routes
+as lines of JSON (`null`: pass on what has been sent so far), and confirms each line. A connection has three files:
+`<number>.opened` (the dialled address), `<number>.requests` (its dialler's bytes) and `<number>.responses`. Bytes are
+recorded before they are passed on.
 """
 
 import fcntl

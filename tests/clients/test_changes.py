@@ -1,7 +1,7 @@
-"""What clients don't notice: five of them write and read while brokers or the proxy change.
+"""Tests of changes that clients don't notice: five of them write and read while brokers or the proxy change.
 
-What must hold is in `workloads.steady` (no record lost or doubled), `harness` and `checks` (no byte changed, no
-broker's address shown, everything captured); and each node keeps its port.
+`workloads.steady` checks that no record is lost or doubled. `harness` and `checks` check that no byte is changed, no
+broker's address shown, and everything captured. Each node keeps its port.
 """
 
 from collections import Counter

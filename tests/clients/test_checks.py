@@ -1,4 +1,4 @@
-"""What checks everything else: each check lets the right thing pass, and notices the wrong one."""
+"""Tests of the checks: each passes correct results, and notices wrong ones."""
 
 import struct
 from collections.abc import Callable

@@ -1,5 +1,8 @@
-"""Findings that are exported as CloudEvents, through a proxy that records: read by the SDK, by a reader of another
-library with checks of its own, and by the project itself out of that recording."""
+"""Tests of findings exported as CloudEvents through a recording proxy.
+
+The SDK reads them, and so does another library's reader with checks of its own, and the project itself from that
+recording.
+"""
 
 from __future__ import annotations
 

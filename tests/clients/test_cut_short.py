@@ -1,4 +1,4 @@
-"""A client that leaves in the middle of a request: what came is passed on and kept, and nothing waits for the rest."""
+"""Tests of a client that leaves within a request: the bytes so far are passed on and recorded, and nothing waits."""
 
 import socket
 import struct

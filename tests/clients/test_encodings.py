@@ -1,4 +1,4 @@
-"""The study of a recorded capture: with fixed integers every body takes what clients and brokers sent."""
+"""Tests of the study of a recorded capture: with fixed integers, each body has the size that was sent."""
 
 from __future__ import annotations
 

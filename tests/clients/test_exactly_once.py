@@ -1,4 +1,4 @@
-"""Exactly-once copies through the proxy: transactions that commit, abort, are cut off and begun again."""
+"""Tests of exactly-once copies through the proxy: transactions that commit, abort, are cut off and begun again."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Findings are exported over TLS with a login, or are refused in a line that says what is wrong and no secret.
+"""Tests of exporting findings over TLS with a login: they arrive, or one line names the error without a secret.
 
-The export is the command's, with findings by hand instead of Spark's; brokers, logins, certificates and ACLs are real.
+The export is the command's, with findings made by hand. Brokers, logins, certificates and ACLs are real.
 """
 
 from __future__ import annotations

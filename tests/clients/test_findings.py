@@ -1,4 +1,4 @@
-"""What a report finds of real clients that do it wrong on real Kafka; of the same clients mended it finds nothing."""
+"""Tests of a report's findings on misbehaving clients and real Kafka; corrected clients have no findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups as a capture tells them, compared with Kafka's own tool at the same moment, all traffic at rest."""
+"""Tests of the tables of groups against Kafka's own tool at the same moment, without traffic."""
 
 import json
 import subprocess

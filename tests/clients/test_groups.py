@@ -1,4 +1,4 @@
-"""Groups of the newer protocols through the proxy, with members that come and go. See also: `harness.proxied`."""
+"""Tests of groups of the newer protocols through the proxy, with changing members. See also `harness.proxied`."""
 
 from pathlib import Path
 

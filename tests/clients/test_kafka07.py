@@ -1,5 +1,6 @@
-"""Kafka 0.7 behind the proxy: frames of its old clients replayed, their answers compared with those that come without
-it, and all of it found again in capture and metrics.
+"""Tests of Kafka 0.7 behind the proxy: replayed frames of old clients get the same responses with and without it.
+
+Capture and metrics have all of them.
 """
 
 import json

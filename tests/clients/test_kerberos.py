@@ -1,6 +1,6 @@
-"""Logins with Kerberos (GSSAPI) pass the proxy: the ticket is one for the host that clients dial, which is the proxy's.
+"""Tests of logins with Kerberos (GSSAPI) through the proxy: the ticket is for the dialled host, which is the proxy's.
 
-Brokers have no other key than that for the proxy's name, so a login that meant another host fails.
+Brokers have only the key of the proxy's name, so a login for another host fails.
 """
 
 from collections.abc import Iterator, Sequence

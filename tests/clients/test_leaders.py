@@ -1,7 +1,7 @@
-"""Leaders that move while clients are at work: brokers then name the new one behind the records (KIP-951).
+"""Tests of moving leaders while clients work: brokers then name the new leader after the records (KIP-951).
 
-The brokers' hosts have 11 characters. `127.1` is 6 shorter and `127.0.0.1` is 2: what is missing is made up, in two
-ways. `127.177.117.117` is longer: nothing can be named at equal length, and the client asks for metadata.
+The brokers' hosts have 11 characters. `127.1` is 6 shorter and `127.0.0.1` is 2, so the proxy pads in two ways.
+`127.177.117.117` is longer: no leader can be named at equal length, so the client asks for metadata.
 """
 
 from pathlib import Path

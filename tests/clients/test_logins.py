@@ -1,6 +1,6 @@
-"""Logins pass the proxy, and nothing that is secret in them is kept.
+"""Tests of logins through the proxy: no secret is recorded.
 
-The proxy has no credentials of its own here: it learns its nodes from the first client's answers.
+The proxy has no credentials of its own here: it learns its nodes from the first client's responses.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the metrics say of errors and sizes is what the taps saw pass, of real clients and brokers."""
+"""Tests of the metrics of errors and sizes against the taps' files, with real clients and brokers."""
 
 import urllib.request
 from collections import Counter

@@ -1,6 +1,6 @@
-"""Clients of all times before a broker of 2.8: which of them Kafka 4 will refuse (KIP-896), and which it will not.
+"""Tests of old and new clients before a broker of 2.8: which ones Kafka 4 will refuse (KIP-896).
 
-Those that send nothing older than Produce 3 and Fetch 4 need no upgrade, however old they are.
+Clients that send nothing older than Produce 3 and Fetch 4 need no upgrade, however old they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One TLS port for a whole cluster: clients ask for a node by its name, in the handshake.
+"""Tests of one TLS port for a whole cluster: a client names the node in its handshake.
 
-No resolver knows these names; each client is told where they lead in a way of its own.
+No resolver knows these names, so each client learns their addresses in its own way.
 """
 
 import socket

@@ -1,5 +1,7 @@
-"""samsa, a client of Kafka 0.7 with all five requests, behind the proxy: it talks as without it, all of it is recorded,
-and the messages that it was told are those that `inspect show` shows, at the same offsets.
+"""Tests of samsa, a client of Kafka 0.7 with all five requests, behind the proxy.
+
+It gets the same responses as without the proxy, everything is recorded, and `inspect show` shows its messages at the
+same offsets.
 """
 
 import json

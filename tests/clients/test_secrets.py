@@ -1,4 +1,4 @@
-"""A secret is planted wherever a request may carry one, and a real broker quotes it: no four bytes of it are kept."""
+"""Tests of secrets planted in all requests that may carry one, and quoted by a real broker: none is recorded."""
 
 import socket
 import struct

@@ -1,7 +1,7 @@
-"""A proxy beside each broker: each listens for one node, and tells clients the names of all.
+"""Tests of a proxy beside each broker: each listens for one node, and tells clients the names of all.
 
-Two ways to run them: clients dial addresses that lead to the proxies (a service, a balancer: a tap here), while the
-brokers advertise their own; or the brokers advertise the proxies themselves.
+Either clients dial addresses that lead to the proxies (a service, a balancer: here a tap) while brokers advertise their
+own, or the brokers advertise the proxies.
 """
 
 from collections import Counter

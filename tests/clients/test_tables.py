@@ -1,4 +1,4 @@
-"""The tables of a capture say what Kafka's own tools and clients say of the same cluster, once traffic is at rest."""
+"""Tests of a capture's tables against Kafka's own tools and clients, without traffic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tap passes on what it gets, and writes it down."""
+"""Tests of the tap: it passes bytes on, and records them."""
 
 import socket
 import threading

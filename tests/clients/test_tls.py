@@ -1,4 +1,4 @@
-"""TLS on either side of the proxy, on real Kafka, with each client; certificates that change; bulk."""
+"""Tests of TLS on either side of the proxy, on real Kafka, with each client; changing certificates; bulk."""
 
 from __future__ import annotations
 

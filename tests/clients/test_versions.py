@@ -1,11 +1,11 @@
-"""Brokers from 0.8 to the newest, each with a client of its own time and with the current ones that still talk to it.
+"""Tests of brokers from 0.8 to the newest, with clients of their time and with today's that still support them.
 
-Beside what `harness.proxied` checks: every frame that passed is one that the catalog reads and writes again byte for
-byte, its records are found, in the format of its time, and none was passed on without being understood.
+In addition to `harness.proxied`, the catalog reads each frame and writes it again byte for byte, its records are found
+in the format of its time, and no frame was opaque.
 
-Who does not talk to whom, with a proxy or without: Kafka's own clients ask for 2.1 at least since 4.0; aiokafka needs
-ApiVersions, which brokers have since 0.10, and sends 0.10 the records of 0.11. Of 4.4.0 Maven Central has the broker
-and the clients, but not the tools.
+Some pairs don't work even without a proxy: Kafka's own clients require 2.1 since 4.0; aiokafka needs ApiVersions, which
+brokers have since 0.10, and sends 0.10 the records of 0.11. Of 4.4.0 Maven Central has the broker and the clients, but
+not the tools.
 """
 
 from collections.abc import Callable, Iterator, Sequence

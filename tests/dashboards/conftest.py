@@ -1,4 +1,4 @@
-"""Prometheus' own program, which reads rules and expressions."""
+"""Provides promtool, which reads Prometheus' rules and expressions."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""As much of PromQL as a dashboard needs to be checked: which series an expression reads, by which labels.
+"""Reads as much of PromQL as the tests of dashboards need: the series in an expression, and their labels.
 
-Not a parser: promtool checks the syntax. Here only selectors, groupings and what is rated are found.
+It is no parser: promtool checks the syntax. It finds selectors, groupings and arguments of `rate`.
 """
 
 import re

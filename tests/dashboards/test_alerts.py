@@ -1,4 +1,4 @@
-"""The example alerts: promtool plays time series to them and says which ring."""
+"""Tests of the example alerts: promtool plays time series to them and reports the firing ones."""
 
 from __future__ import annotations
 

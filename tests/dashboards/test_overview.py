@@ -1,4 +1,4 @@
-"""The dashboard reads what the metrics table has, and nothing else."""
+"""Tests that the dashboard reads only metrics of the metrics table."""
 
 import json
 import re

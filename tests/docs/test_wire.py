@@ -1,4 +1,4 @@
-"""Every example of docs/wire.md says what it prints; the README's runs."""
+"""Tests that every example in docs/wire.md prints what it says, and that the README's example runs."""
 
 import doctest
 import inspect

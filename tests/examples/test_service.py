@@ -1,4 +1,4 @@
-"""The unit for systemd: understood by every systemd from 252 on (Debian 12, RHEL 9), not by the newest alone."""
+"""Tests of the systemd unit: every systemd from 252 on (Debian 12, RHEL 9) understands it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell gives and takes: text in any locale, readers that leave, Ctrl-C, disks that are full, terminals."""
+"""Tests of the shell's side: text in any locale, readers that leave, Ctrl-C, full disks, terminals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every option and argument of every command, given what a shell may hand over: a sentence, never a stack trace."""
+"""Tests of each option and argument of each command with arbitrary text: a sentence, never a stack trace."""
 
 from __future__ import annotations
 

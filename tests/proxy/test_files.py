@@ -1,4 +1,4 @@
-"""Only regular files and folders are opened, replaced and removed; what else has their names stays as it is."""
+"""Tests that only regular files and folders are opened, replaced and removed; anything else stays untouched."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What others wrote, as a terminal is sent it."""
+"""Tests of foreign text on its way to a terminal."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A worker's process by itself: what it needs of its parent. With its parent: tests/faults/test_workers.py."""
+"""Tests of a worker's process alone. tests/faults/test_workers.py has its parent too."""
 
 from __future__ import annotations
 

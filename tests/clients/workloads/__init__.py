@@ -1,6 +1,6 @@
-"""What each client does, as functions of a bootstrap address: the same work runs direct and through the proxy.
+"""The work of each client, as functions of a bootstrap address: the same work runs directly and through the proxy.
 
-Each function asserts what its client must see; names of topics, groups and transactions are fresh in each call.
+Each function asserts what its client must see. Names of topics, groups and transactions are new in each call.
 """
 
 from itertools import product

@@ -1,7 +1,7 @@
-"""Copies from topic to topic in transactions: what is read commits with what is written, or neither does.
+"""Copies from topic to topic in transactions: the reads commit with the writes, or neither does.
 
-Each partition of the source has `EACH` records, each with a value of its own. Behind every copy stands a plain record:
-readers of what is committed get it when all transactions before it have ended, so nothing can come after it.
+Each partition of the source has `EACH` records, each with a value of its own. After every copy there is a plain record:
+read-committed consumers get it when all transactions before it have ended, so nothing can come after it.
 """
 
 from collections.abc import Sequence

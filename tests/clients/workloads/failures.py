@@ -1,4 +1,4 @@
-"""Clients that brokers refuse: what they ask for is not there, or they can't say who they are."""
+"""Clients that brokers refuse: they ask for something that does not exist, or have wrong credentials."""
 
 import asyncio
 import socket

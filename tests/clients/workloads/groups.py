@@ -1,4 +1,4 @@
-"""Groups whose members come and go while records keep coming: each record is read by some member, at least once."""
+"""Groups with changing members while records keep coming: some member reads each record, at least once."""
 
 import subprocess
 from collections import Counter

@@ -1,4 +1,4 @@
-"""kcat: librdkafka once more, of the age that a distribution has, as the program that people reach for first."""
+"""kcat: an older librdkafka, as distributions have it, in a popular program."""
 
 import json
 import subprocess

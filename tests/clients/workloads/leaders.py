@@ -1,4 +1,4 @@
-"""Clients that are at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
+"""Clients at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""Each client logs in, and works: PLAIN as the user that the brokers' settings have, SCRAM as one made for it."""
+"""Each client logs in, and works: with PLAIN as the user in the brokers' settings, with SCRAM as a new one."""
 
 import asyncio
 import json

@@ -1,10 +1,10 @@
-"""Five clients that write and read without a pause while something happens to brokers or proxy.
+"""Five clients that keep writing and reading while brokers or the proxy change.
 
 All write to one topic, each value once, and all read it whole, each in a group of its own. The producers are
-idempotent: the log has each value exactly once. That is their guarantee as long as they keep their number; librdkafka
-takes a new one when a leader that moves has refused some of what it had under way, and may send again, under that
-number, what was written (a leader says "not mine any more" of records that it has written and that the next one has).
-Consumers see every value; which ones twice is up to their offsets.
+idempotent, so the log has each value exactly once, as long as they keep their producer id. librdkafka takes a new id
+when a moving leader has refused part of its open requests, and may then send written records again under that id: a
+leader says NOT_LEADER of records that it has written and the next leader has. Consumers see every value; their offsets
+decide which ones they see twice.
 """
 
 import asyncio

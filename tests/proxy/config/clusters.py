@@ -1,4 +1,4 @@
-"""Settings with little in them, and what is wrong with others."""
+"""Minimal settings of clusters, and the error of wrong ones."""
 
 from typing import Any
 

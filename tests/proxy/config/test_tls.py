@@ -1,4 +1,4 @@
-"""What may be set about TLS, and what must not be."""
+"""Tests of the TLS settings: allowed and refused combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations fed with the chunks of a schedule, and what that brought."""
+"""Feeds conversations with the chunks of a schedule, and collects the results."""
 
 from __future__ import annotations
 

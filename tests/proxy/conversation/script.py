@@ -1,6 +1,6 @@
-"""Conversations for tests: frames built by hand with `struct`, and schedules that cut them into chunks anywhere.
+"""Builds conversations for tests: frames made by hand with `struct`, and schedules that cut them anywhere.
 
-Apart from the code under test: nothing here uses `proxy.wire`.
+Nothing here uses the tested code or `proxy.wire`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The dialect of 0.7: any traffic, cut anywhere, passes unchanged, and each response goes to the oldest who waits."""
+"""Tests of the dialect of 0.7, cut anywhere: bytes pass unchanged, and a response goes to the oldest open request."""
 
 from __future__ import annotations
 

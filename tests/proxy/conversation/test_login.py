@@ -1,4 +1,4 @@
-"""Logins with bare tokens, as each mechanism has them, cut anywhere."""
+"""Tests of logins with bare tokens, by mechanism, cut anywhere."""
 
 from __future__ import annotations
 

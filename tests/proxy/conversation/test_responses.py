@@ -1,4 +1,4 @@
-"""The broker's side, where it is not plain."""
+"""Tests of special cases among a broker's frames."""
 
 from __future__ import annotations
 

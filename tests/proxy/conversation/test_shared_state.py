@@ -1,4 +1,4 @@
-"""What both directions of a connection share, and what a whole token does to it."""
+"""Tests of the state that both directions of a connection share, and of a whole token's effect on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A direction's place in its stream: what has arrived, what of the open frame is missing, where the next one starts."""
+"""Tests of a direction's position in its stream: the bytes so far, the open frame's missing bytes, the next frame."""
 
 from __future__ import annotations
 

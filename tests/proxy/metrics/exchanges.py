@@ -1,4 +1,4 @@
-"""Exchanges as the conversation hands them over, for the tests of this room."""
+"""Builds exchanges as the conversation reports them, for tests of metrics."""
 
 from collections.abc import Sequence
 

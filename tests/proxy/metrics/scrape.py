@@ -1,4 +1,4 @@
-"""What Prometheus would see."""
+"""Reads the metrics page as Prometheus does."""
 
 from collections.abc import Sequence
 

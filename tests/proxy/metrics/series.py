@@ -1,4 +1,4 @@
-"""The time series of a metric, as queries name them."""
+"""Finds a metric's time series by name, as queries do."""
 
 from proxy.metrics.table import Metric, MetricType
 

@@ -1,4 +1,4 @@
-"""Errors that responses name, by API; and what was not read, by its reason."""
+"""Tests of counting errors in responses by API, and unread responses by reason."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Errors are the same however the broker's bytes are cut into chunks."""
+"""Tests that errors are counted the same however the broker's bytes are cut into chunks."""
 
 from collections import Counter
 from random import Random

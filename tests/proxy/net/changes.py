@@ -1,4 +1,4 @@
-"""Changes that note what becomes of them."""
+"""Changes that record whether they were applied or undone."""
 
 from __future__ import annotations
 

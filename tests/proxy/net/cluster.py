@@ -1,4 +1,4 @@
-"""A broker for tests: it tells its cluster's nodes and answers everything else with a pong, or does as it is told."""
+"""A scripted broker: it names its cluster's nodes, and answers everything else with a pong unless told otherwise."""
 
 from __future__ import annotations
 

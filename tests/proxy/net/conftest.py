@@ -1,4 +1,4 @@
-"""What tests with sockets share: a broker, and a clock."""
+"""Fixtures for tests with sockets: a broker, and a clock."""
 
 import math
 from typing import Any

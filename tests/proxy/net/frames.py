@@ -1,4 +1,4 @@
-"""Frames that tests send through a relay, and ends of it that do as they are told."""
+"""Frames to send through a relay, and scripted ends of it."""
 
 from __future__ import annotations
 

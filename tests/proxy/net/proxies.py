@@ -1,4 +1,4 @@
-"""A whole proxy within a test: started, and stopped by the signal that a user would send."""
+"""Runs a whole proxy within a test; stops it by the signal that a user would send."""
 
 from __future__ import annotations
 

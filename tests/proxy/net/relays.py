@@ -1,4 +1,4 @@
-"""A relay between a client and a broker that are the test's, with everything it needs around it."""
+"""Builds a relay between a scripted client and a scripted broker, with all that it needs."""
 
 from __future__ import annotations
 

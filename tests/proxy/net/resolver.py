@@ -1,4 +1,4 @@
-"""The system's resolver, as far as names of these tests go: it hangs where they want it to."""
+"""Replaces the system's resolver for test names, whose lookups hang on request."""
 
 from __future__ import annotations
 

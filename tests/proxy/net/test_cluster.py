@@ -1,4 +1,4 @@
-"""A cluster among others, and what the proxy does with which frames."""
+"""Tests of one cluster among others, and of the routes of its frames."""
 
 from __future__ import annotations
 

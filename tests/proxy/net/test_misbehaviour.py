@@ -1,4 +1,4 @@
-"""Whatever a peer does wrong ends its own connection for a cause of its own, and leaves no stack trace."""
+"""Tests of misbehaving peers: each ends its own connection with its own cause, and leaves no stack trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running proxy says of itself: metrics, readiness, the service manager."""
+"""Tests of a running proxy's reports: metrics, readiness, the service manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of connections, clients and recorders, each of which ends no more than it must."""
+"""Tests of faults of connections, clients and recorders: each ends no more than it must."""
 
 from __future__ import annotations
 

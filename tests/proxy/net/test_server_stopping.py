@@ -1,4 +1,4 @@
-"""How a whole proxy stops: what is in flight finishes, what hangs is left, what is cut off is said."""
+"""Tests of stopping a proxy: open exchanges finish, hanging ones are abandoned, cut ones are logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole proxies with TLS on one side, on the other, on both; and what comes to a port that is not meant for it."""
+"""Tests of whole proxies with TLS on either side or both, and of other traffic to their ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine that gives no more threads."""
+"""A machine that refuses new threads."""
 
 from __future__ import annotations
 

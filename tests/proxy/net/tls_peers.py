@@ -1,4 +1,4 @@
-"""Peers that speak TLS with trio's own stream, and certificates for both sides; none of the code under test."""
+"""Peers that speak TLS with trio's own stream, and certificates for both sides; none of the tested code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Brokers that hand a partition round, in Fetch responses made by the test: a consumer shows what it read.
+"""Brokers that pass a partition's leadership on, in scripted Fetch responses, to see what a consumer reads of them.
 
-It dials the new leader at once if it could read where that is; else it asks the old one again, and for metadata.
-Threads on loopback, and as few apis as librdkafka takes.
+If the consumer could read the new leader's address, it dials the new leader at once. Otherwise it asks the old leader
+again, and for metadata. The brokers run in threads on loopback, with the few APIs that librdkafka needs.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""Responses that name brokers, for the tests of this folder: the fields that matter, everything else at its default."""
+"""Builds responses that name brokers: the relevant fields, and defaults for all others."""
 
 from collections.abc import Mapping
 from typing import Any

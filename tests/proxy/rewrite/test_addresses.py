@@ -1,4 +1,4 @@
-"""Which responses are rewritten, which bytes change, and which stay."""
+"""Tests of which responses are rewritten, which bytes change, and which stay."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The tail of a streamed response gets new addresses and keeps its length, whatever the difference."""
+"""Tests of streamed responses: the tail gets new addresses and keeps its length, for any difference."""
 
 import io
 import logging

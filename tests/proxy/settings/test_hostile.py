@@ -1,4 +1,4 @@
-"""Settings of any nesting, number and size: the outcome is settings, or a list of sentences."""
+"""Tests of settings of any nesting, number and size: the result is settings, or a list of error lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of every phase, any of them together: each is found, once, and none is made up."""
+"""Tests of several errors from all phases together: each is reported once, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts made of files that are missing, wrong, and changed."""
+"""Tests of TLS contexts from files that are missing, wrong or changed."""
 
 from __future__ import annotations
 

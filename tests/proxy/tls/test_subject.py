@@ -1,4 +1,4 @@
-"""Subjects as Java's X500Principal has them, which Kafka's principals are."""
+"""Tests of subjects: they are those of Java's X500Principal, as Kafka's principals are."""
 
 from __future__ import annotations
 

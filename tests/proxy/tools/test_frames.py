@@ -1,4 +1,4 @@
-"""Bytes as people have them become frames."""
+"""Tests of reading frames from bytes in the forms that people have."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Trees as JSON: what `json` itself would write, as much of it as there may be."""
+"""Tests of trees as JSON: the text of `json` itself, up to the budget."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What 0.7's requests and responses look like to people."""
+"""Tests of 0.7's requests and responses as text."""
 
 import json
 

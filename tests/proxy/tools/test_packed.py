@@ -1,4 +1,4 @@
-"""Record batches as people see them."""
+"""Tests of record batches as text."""
 
 import tracemalloc
 from typing import Any

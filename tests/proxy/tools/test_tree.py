@@ -1,4 +1,4 @@
-"""Values become a tree for people: ids are text, what is hidden is named as such, what is packed is opened."""
+"""Tests of values as trees: ids become text, masked values are named as such, packed ones are opened."""
 
 from typing import Any
 

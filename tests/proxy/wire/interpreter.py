@@ -1,6 +1,6 @@
 """The slow, obvious twin of the compiled functions: reads and writes a message field by field, from the schema.
 
-Shares nothing with the compiler but the schema's values: lengths, varints, tags and versions are worked out here again.
+It shares only the schema's values with the compiler. Lengths, varints, tags and versions are coded here again.
 """
 
 import struct

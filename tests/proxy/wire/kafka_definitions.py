@@ -1,8 +1,7 @@
-"""Kafka's own message definitions, from the `kafka-clients` jar, in the terms of this project's language.
+"""Reads Kafka's own message definitions from the `kafka-clients` jar, in the terms of this project's language.
 
-The JSON lies in the jar under `common/message/`; it is read at test time and never kept. One version of one message
-becomes a flat tuple of what is on the wire, so that both sides can be compared with `==` whatever way they were
-written.
+The JSON is in the jar under `common/message/`. It is read when the tests run, and never stored. One version of a
+message becomes a flat tuple of its fields on the wire, so both sides can be compared with `==`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Responses as frames, and what a probe finds of them, whole and in pieces."""
+"""Builds responses as frames, and collects a probe's findings on them, whole and in pieces."""
 
 from collections.abc import Iterable
 from random import Random

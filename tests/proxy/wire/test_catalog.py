@@ -1,4 +1,4 @@
-"""The room's entry: codecs, whole frames, secrets."""
+"""Tests of the package's functions: codecs, whole frames, secrets."""
 
 import copy
 import pickle

@@ -1,9 +1,9 @@
-"""The catalog says what Kafka's own definitions say: an alarm for the day on which they part.
+"""Tests that the catalog agrees with Kafka's own definitions: an alarm for the day on which they differ.
 
-Compared are four releases of `kafka-clients`: the last one with ZooKeeper's apis and the old floors, the last one with
-the early-access share groups, the one that the brokers of these tests run, and the newest one on Maven Central when
-this was written. Together they have every version that the catalog has. What a still newer release brings is listed by
-name among the warnings of the run: a world that moves on is no failure.
+Four releases of `kafka-clients` are compared: the last one with ZooKeeper's apis and the old minimum versions, the last
+one with the early-access share groups, the one that the brokers of these tests run, and the newest one on Maven Central
+when this was written. Together they have every version of the catalog. The news of a still newer release are warnings
+of the run, by name: they are no failure.
 """
 
 import subprocess

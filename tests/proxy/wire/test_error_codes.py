@@ -1,4 +1,4 @@
-"""The table of error codes reads as Kafka's own."""
+"""Tests that the table of error codes equals Kafka's own."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Error codes come out of responses, and nothing that is masked passes for an answer."""
+"""Tests of finding error codes in responses; masked bytes never pass for an error code."""
 
 from __future__ import annotations
 

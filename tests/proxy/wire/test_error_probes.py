@@ -1,4 +1,4 @@
-"""What a probe finds of a response is what a full decode holds, as far as the probe looks, however the frame is cut."""
+"""Tests of probes of responses against a full decode, as far as the probe reads, for any cuts of the frame."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

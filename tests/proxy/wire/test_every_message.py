@@ -1,7 +1,7 @@
-"""Every message in every version: the compiled functions against the slow, obvious twin, on generated values.
+"""Tests of each message in each version: the compiled functions against the slow, obvious twin.
 
-The sweeps take each version once, or those of `swept_versions`, with a few values that are the same every time; the
-properties draw any message and any values.
+The sweeps take each version once, or those of `swept_versions`, with a few fixed values. The properties draw any
+message and any values.
 """
 
 from collections import defaultdict

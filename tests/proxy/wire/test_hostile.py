@@ -1,4 +1,4 @@
-"""Bytes that mean harm: nothing but the error family, and memory bounded by what arrived."""
+"""Tests of hostile bytes: they raise only the error family, and the memory is bounded by what arrived."""
 
 import tracemalloc
 from collections.abc import Callable

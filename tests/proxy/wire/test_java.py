@@ -1,8 +1,8 @@
-"""Kafka's own Java classes write the same bytes for the same values, and read the same values out of the same bytes.
+"""Tests against Kafka's own Java classes: the same bytes for the same values, in both directions.
 
-Every version that the catalog has, in the release named for it: that of the brokers where it knows the version, newer
-or older ones where it does not. Values go over as JSON, by Kafka's names as its definitions have them. Unknown tagged
-fields have no place in that JSON: that Java keeps them is seen in what it writes after reading.
+Each version of the catalog is compared with a release: that of the brokers if it knows the version, else a newer or
+older one. Values are passed as JSON, by the names in Kafka's definitions. That JSON has no place for unknown tagged
+fields: whether Java keeps them shows in what it writes after reading.
 """
 
 from base64 import b64encode, urlsafe_b64encode

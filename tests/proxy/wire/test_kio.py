@@ -1,9 +1,9 @@
-"""kio, an independent codec generated from Kafka's definitions: the same bytes for the same values, in both directions.
+"""Tests against kio, an independent codec generated from Kafka's definitions: equal bytes, in both directions.
 
-It knows no old floors and none of the newest versions; those it knows are all compared. Its times are datetimes and
-its error codes an enum, hence tame values. Fields are matched by their place, which the drift test compares. What it
-does otherwise: a tagged field that is written though it holds its default is left out when written again, and an
-unknown tagged field ends its reading.
+kio lacks old minimum versions and the newest versions; all versions that it has are compared. Its times are datetimes
+and its error codes an enum, so the tests use values that these can hold. Fields are matched by position, which the
+drift test compares. It differs in two points: it omits a tagged field that was written with its default, and an unknown
+tagged field ends its reading.
 """
 
 import dataclasses

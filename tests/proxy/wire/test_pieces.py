@@ -1,4 +1,4 @@
-"""Buffers one behind the other: the bytes of all, with as few copies as are worth it."""
+"""Tests of joining consecutive buffers with few copies."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Which settings are plain: those that Kafka's own code knows and does not call passwords."""
+"""Tests of which settings are plain: those that Kafka's code knows and does not mark as passwords."""
 
 import subprocess
 from functools import cache

@@ -1,4 +1,4 @@
-"""Which release has which versions; `test_drift.py` compares all of them with the releases themselves."""
+"""Tests of each release's versions; `test_drift.py` compares all of them with the releases themselves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Former names lead to today's: those of the protocol guide, and those that old releases have in their code."""
+"""Tests of former names: those in the protocol guide, and those in the code of old releases."""
 
 import subprocess
 from pathlib import Path

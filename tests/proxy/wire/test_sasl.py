@@ -1,4 +1,4 @@
-"""Tokens of logins: what they are and whose, and that no secret is ever shown."""
+"""Tests of login tokens: their kind and principal; no secret is ever shown."""
 
 import json
 from base64 import b64encode, urlsafe_b64encode

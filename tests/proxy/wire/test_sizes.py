@@ -1,4 +1,4 @@
-"""What is reckoned against what is written, by the encoders of the message with those types."""
+"""Tests of calculated sizes against the encoders of messages with these types."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Payloads of PushTelemetry: built here, and pushed by other clients."""
+"""Tests of payloads of PushTelemetry, built here and pushed by other clients."""
 
 import doctest
 import subprocess

@@ -1,4 +1,4 @@
-"""The wait that a response asks for is found where the decoder finds it, or not at all."""
+"""Tests of finding a response's throttle time where the decoder finds it."""
 
 from __future__ import annotations
 

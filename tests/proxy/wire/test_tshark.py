@@ -1,11 +1,10 @@
-"""Wireshark's dissector, written by other people from other sources, reads our frames as we mean them.
+"""Tests against Wireshark's dissector, an independent implementation: it reads our frames as we mean them.
 
-All exchanges stand in one capture file, as one TCP connection to port 9092, and tshark says what it sees. Versions
-newer than its dissector can't be compared: the tables list what that of Wireshark 4.0 reads. It knows none of the apis
-from DescribeClientQuotas (48) on. Left out is what it misreads by itself: before their flexible versions JoinGroup,
-SyncGroup, SaslAuthenticate and half of the delegation tokens' messages; all of CreateTopics, CreatePartitions,
-ElectLeaders and the reassignments of partitions; and the responses of WriteTxnMarkers, DeleteAcls and
-AlterReplicaLogDirs.
+All exchanges are in one capture file, as one TCP connection to port 9092, and tshark prints what it reads. Versions
+newer than its dissector can't be compared: the tables list those that Wireshark 4.0 reads. It knows no api from
+DescribeClientQuotas (48) on. The tests leave out what it misreads: before their flexible versions JoinGroup, SyncGroup,
+SaslAuthenticate and half of the delegation tokens' messages; all of CreateTopics, CreatePartitions, ElectLeaders and
+the reassignments of partitions; and the responses of WriteTxnMarkers, DeleteAcls and AlterReplicaLogDirs.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Against Kafka's own ByteUtils, kafka-python's and aiokafka's helpers, and at the edges."""
+"""Tests of varints against Kafka's ByteUtils, kafka-python's and aiokafka's helpers, and at the edges."""
 
 import subprocess
 from collections.abc import Callable

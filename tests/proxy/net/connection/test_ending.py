@@ -1,4 +1,4 @@
-"""How a connection ends, told by a table: each cell of it, and random stories against a slow, obvious twin."""
+"""Tests of the table of how connections end: each cell, and random histories against a slow, obvious twin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes: every byte, in order, as it arrives, and what is noted of it."""
+"""Tests of relayed bytes: all of them arrive in order and at once, and are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses in answers, on their way through a connection."""
+"""Tests of rewriting addresses in relayed responses."""
 
 from __future__ import annotations
 

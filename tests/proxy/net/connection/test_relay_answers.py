@@ -1,4 +1,4 @@
-"""Answers of the proxy's own, each in its turn."""
+"""Tests of the proxy's own responses, each in its order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy stops, or a connection has been idle for long."""
+"""Tests of connections when the proxy stops, or after a long idle time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a connection ends, whoever ends it."""
+"""Tests of how a connection ends, from either side."""
 
 from __future__ import annotations
 

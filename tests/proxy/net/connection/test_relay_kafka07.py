@@ -1,4 +1,4 @@
-"""A connection of Kafka 0.7: how it ends, and what ends it, where a produce is never answered."""
+"""Tests of how a connection of Kafka 0.7 ends, where a produce request never gets a response."""
 
 from __future__ import annotations
 

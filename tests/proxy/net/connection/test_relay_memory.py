@@ -1,4 +1,4 @@
-"""What is held for slow peers, and who stops whom."""
+"""Tests of the bytes held for slow peers, and of backpressure."""
 
 from __future__ import annotations
 

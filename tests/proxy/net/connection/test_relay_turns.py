@@ -1,4 +1,4 @@
-"""What one connection may have looked at before others have their turn."""
+"""Tests of how many frames a connection may process before others have their turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of TLS share: certificates, both versions, and two ends that speak it."""
+"""Fixtures for tests of TLS: certificates, both versions, and two ends that speak it."""
 
 import ssl
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Headers against the specification's own examples, against another implementation, and against themselves."""
+"""Tests of PROXY headers against the specification's examples, another implementation, and themselves."""
 
 from __future__ import annotations
 

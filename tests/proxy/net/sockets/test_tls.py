@@ -1,4 +1,4 @@
-"""TLS over a stream, against trio's own; cut into pieces, cut off, garbled."""
+"""Tests of TLS streams against trio's own: cut into pieces, cut off, corrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a TLS stream ends: closed, cut off, reset, garbled."""
+"""Tests of how a TLS stream ends: closed, cut off, reset, corrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates and keys whose files change, or lie on a disk that hangs."""
+"""Tests of certificates and keys whose files change, or are on a disk that hangs."""
 
 from __future__ import annotations
 

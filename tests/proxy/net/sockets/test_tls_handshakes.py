@@ -1,4 +1,4 @@
-"""Who may speak TLS with whom: names, certificates, versions, what is no handshake; clients and brokers."""
+"""Tests of TLS handshakes with clients and brokers: names, certificates, versions, and bytes that are no handshake."""
 
 from __future__ import annotations
 

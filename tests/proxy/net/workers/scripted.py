@@ -1,4 +1,4 @@
-"""Workers that are the test's, for a parent that thinks they are processes."""
+"""Scripted workers, which the parent takes for processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding that pays as it goes: the same values, prices that hold, and what there is when the money is gone."""
+"""Tests of decoding within a budget: the same values, fair prices, and the values so far when it is used up."""
 
 import tracemalloc
 from collections.abc import Container, Iterator

@@ -1,4 +1,4 @@
-"""What the sweeps over every message don't say: the values of the small cases, and the text that is written."""
+"""Tests of decoders beyond the sweeps over all messages: values of small cases, and the generated source."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""How far a written probe looks, and that nothing takes it further. What it finds: `test_error_probes.py`."""
+"""Tests of how far a compiled probe reads. `test_error_probes.py` tests what it finds."""
 
 import tracemalloc
 

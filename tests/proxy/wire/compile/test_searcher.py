@@ -1,4 +1,4 @@
-"""Where secrets stand in a frame, against what decoding and projecting it tells."""
+"""Tests of finding secrets in a frame, against decoding and projecting it."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Integers in groups of 7 bits in everything that is compiled, against the slow twin, and by bytes written here."""
+"""Tests of varints in all compiled functions, against the slow twin and bytes written here."""
 
 import inspect
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Kafka's own definitions of messages of data, from the jars of a broker, and the Java classes made of them."""
+"""Reads Kafka's own definitions of data messages from a broker's jars, and the Java classes made of them."""
 
 import json
 import re

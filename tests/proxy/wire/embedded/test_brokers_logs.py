@@ -1,7 +1,7 @@
-"""Everything that a real broker writes into its internal topics is read, and means what the broker's tools say.
+"""Tests that all records of a real broker's internal topics are read as the broker's own tools read them.
 
-The log files are read as they lie in the broker's folder, while groups, a share group and a transactional producer of
-this module use it.
+The log files are read in the broker's folder, while groups, a share group and a transactional producer of this module
+use it.
 """
 
 import re

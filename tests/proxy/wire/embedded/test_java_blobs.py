@@ -1,4 +1,4 @@
-"""Blobs whose layout or frame is written by hand in Kafka, as its own classes write them."""
+"""Tests of blobs with a layout or frame that Kafka codes by hand, as its own classes write them."""
 
 import subprocess
 from pathlib import Path

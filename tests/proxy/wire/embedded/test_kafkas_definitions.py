@@ -1,4 +1,4 @@
-"""Embedded messages against Kafka itself: the definitions in the broker's jars, and the Java classes made of them."""
+"""Tests of embedded messages against Kafka: the definitions in the broker's jars, and the Java classes made of them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which embedded messages there are, and how their files are written."""
+"""Tests of the list of embedded messages, and of the style of their files."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""What three clients of Kafka 0.7 built and read: `client_frames.json` says how it was made."""
+"""Frames that three clients of Kafka 0.7 wrote and read; `client_frames.json` says how it was made."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The codec talks to a broker that was written apart from it, over a socket: pipelines, cut ends, segments, errors."""
+"""Tests of the codec against an independent broker over a socket: pipelines, cut ends, segments, errors."""
 
 import socket
 from collections.abc import Iterator

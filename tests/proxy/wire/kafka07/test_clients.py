@@ -1,8 +1,8 @@
-"""Frames of clients of 0.7 are read, Kafka's own and two that others wrote; what they read of ours, we read alike.
+"""Tests of frames of clients of 0.7, Kafka's own and two others: both sides read each other's frames alike.
 
-None of them can be installed for these tests: no registry has Kafka 0.7, brod is Python 2, a dependency of prozess no
-longer compiles. So their frames are kept. Kafka's own have multi requests; samsa, which has them too, runs live in
-`tests/clients/test_samsa.py`. Answers of a broker of 0.7.2 are kept as well.
+None of them can be installed for these tests: no registry has Kafka 0.7, brod is Python 2, and a dependency of prozess
+no longer compiles. So their frames are stored. Kafka's own include multi requests; samsa, which has them too, runs in
+`tests/clients/test_samsa.py`. Responses of a broker of 0.7.2 are stored as well.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The tables that people read are what the codec does: frames written by them alone are the codec's."""
+"""Tests of the tables of fields: frames written from the tables alone equal the codec's."""
 
 from dataclasses import asdict
 from typing import Any

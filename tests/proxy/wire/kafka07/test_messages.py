@@ -1,4 +1,4 @@
-"""Messages of 0.7: offsets in bytes, cut ends, wrappers; against a writer that is nothing but byte strings."""
+"""Tests of messages of 0.7: offsets in bytes, cut ends, wrappers; against a writer of plain byte strings."""
 
 import binascii
 import gzip

@@ -1,4 +1,4 @@
-"""Responses of 0.7, read by their requests, against a writer that is nothing but byte strings."""
+"""Tests of responses of 0.7, read by their requests, against a writer of plain byte strings."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Values of 0.7's requests and responses for properties, and a writer of them that is nothing but byte strings."""
+"""Generates values of 0.7's requests and responses, and writes them as plain byte strings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
-"""A broker of one partition, as small as can be: it keeps what is produced as it came, and serves what it was given.
+"""A minimal broker of one partition: it stores produced batches unchanged, and serves the given ones.
 
-For the formats that no broker of today takes: a client learns from the versions that it answers which format to use.
-Spoken by the project's own wire codec; records are only ever bytes here.
+It serves formats that today's brokers refuse: a client chooses the format by the versions that the broker names. It
+uses the project's own wire codec; records are plain bytes here.
 """
 
 import socket

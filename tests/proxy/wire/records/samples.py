@@ -1,4 +1,4 @@
-"""Records for the tests: what any format may hold, edges more often than chance has them."""
+"""Generates records of any format, with more edge cases than chance would give."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""aiokafka's record builders and readers (Cython): theirs are read here, ours there, in every magic and codec."""
+"""Tests against aiokafka's record codec (Cython): each reads the other's records, in every magic and codec."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Headers of batches, as bytes written field by field here say them."""
+"""Tests of batch headers against bytes written field by field."""
 
 from struct import pack
 

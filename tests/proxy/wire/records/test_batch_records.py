@@ -1,4 +1,4 @@
-"""The flat loop against its slow twin, and every byte that it must not believe."""
+"""Tests of the flat loop against its slow twin, and of every byte that it must validate."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What all codecs begin with: their library, and input in pieces."""
+"""Tests of the beginning of all codecs: their library, and input in pieces."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Each codec against its library or another's, whole and in parts; and bombs, which must not unfold."""
+"""Tests of each codec against its library or another one, whole and in parts, and with bombs."""
 
 import gzip
 import tracemalloc

@@ -1,8 +1,7 @@
-"""Batches and message sets that Kafka's own Java classes write are read as they mean them, and theirs read ours.
+"""Tests against Kafka's own Java classes: each side reads the other's batches and message sets.
 
-4.3.1 and 3.9.2 write every magic and every codec, 0.10.2.2 the message sets that it was made for. Java verifies the
-checksums of all that it reads. Where nothing is compressed the bytes are the same too; compressed ones are as each
-library has them.
+4.3.1 and 3.9.2 write every magic and every codec, 0.10.2.2 the message sets of its time. Java verifies all checksums.
+Uncompressed bytes are equal; compressed ones depend on the library.
 """
 
 from itertools import product

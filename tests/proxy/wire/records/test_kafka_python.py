@@ -1,4 +1,4 @@
-"""kafka-python's record builders and readers (pure Python): theirs are read here, ours there."""
+"""Tests against kafka-python's record codec (pure Python): each reads the other's records."""
 
 from itertools import product
 

@@ -1,7 +1,7 @@
-"""librdkafka (2.16): what its producer writes is read here, its consumer reads what is written here.
+"""Tests against librdkafka (2.16): its producer's records are read here, and its consumer reads ours.
 
-Batches of magic 2 pass through librdkafka's own mock cluster, whose brokers look at their headers. The message sets
-that it still writes for brokers of old go to a broker made for them.
+Batches of magic 2 pass through librdkafka's own mock cluster, whose brokers check their headers. The message sets
+that it still writes for old brokers go to a broker made for them.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 from bytes written field by field here, plain and in wrappers."""
+"""Tests of messages of magic 0 and 1, plain and in wrappers, against bytes written field by field."""
 
 import gzip
 from struct import pack

@@ -1,6 +1,4 @@
-"""Wrappers in wrappers are read as Kafka 0.8's own classes read them, and refused where Kafka's later readers refuse
-them.
-"""
+"""Tests of nested wrappers: read as by Kafka 0.8's own classes, and refused where later readers refuse them."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Records of every format out of one buffer, and what its errors say."""
+"""Tests of reading records of every format from one buffer, and of the errors."""
 
 import tracemalloc
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A reader of magic 2 batches, slow and obvious: a cursor, one field after the other, as Kafka's page has them."""
+"""A slow, obvious reader of magic 2 batches: one field after the other, as Kafka's page has them."""
 
 import gzip
 import struct
