@@ -1,4 +1,4 @@
-"""Text that would do something to a terminal, and what a terminal is sent: a pseudo-terminal that writes it down."""
+"""Text that could control a terminal, and a pseudo-terminal that records the bytes that a terminal gets."""
 
 import os
 import re

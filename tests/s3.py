@@ -1,4 +1,4 @@
-"""An S3 server on loopback, over HTTP as any store: captures are put into its buckets, and read from there."""
+"""An S3 server on loopback, over HTTP, for captures in buckets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Values of messages, derived from their schemas: all that the wire can carry, edges more often than chance has them.
+"""Generates values of messages from their schemas: all that the wire can carry, with many edge cases.
 
-One generator, fed by a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties,
-so that failures shrink.
+The generator takes a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties, so
+that failures shrink.
 """
 
 import sys

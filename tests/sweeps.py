@@ -1,9 +1,8 @@
-"""How much of a property or a sweep each run tries: `make test` a part of it, `make test-long` all.
+"""Decides how much of a property or a sweep a run tries: `make test` a part of it, `make test-long` all.
 
-A property draws as many examples as the Hypothesis profile says: USUAL, or THOROUGH in `make test-long`. One that needs
-another number (`examples`) gets the same share of it. The cases of a sweep that prove the same again are `long`
-(`mostly_long`). A sweep within one test asks whether the run is thorough (`is_thorough`); where the test is `real`, its
-mark `sweep` lets `make test-long` run it again.
+A property draws as many examples as the Hypothesis profile says: USUAL, or THOROUGH in `make test-long`. A property
+that needs another number (`examples`) gets the same share of it. Redundant cases of a sweep are `long` (`mostly_long`).
+A sweep within one test asks `is_thorough`; if the test is `real`, its mark `sweep` lets `make test-long` run it again.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,9 +1,9 @@
-"""Compactions that are killed: one a line on stdin, each in a process of its own.
+"""Runs compactions that are killed: one per line on stdin, each in a process of its own.
 
     FOLDER SESSION STEP  ->  killed | finished | waiting, and the steps that were begun
 
-The child kills itself with SIGKILL before the given step (counted from 0; -1: never). Forked from a process that has
-everything imported and has started no thread, so that hundreds of them take seconds.
+The child kills itself with SIGKILL before the given step (counted from 0; -1: never). It is forked from a process that
+has imported everything and started no thread, so hundreds of them take seconds.
 """
 
 import os

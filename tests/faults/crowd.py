@@ -1,10 +1,10 @@
-"""Clients that mean harm, many of them, in a process of their own; and a broker that bears them.
+"""Many hostile clients in a process of their own; and a broker that withstands them.
 
     python -m tests.faults.crowd broker
     python -m tests.faults.crowd KIND HOST PORT COUNT AT_ONCE SEED [hold]
 
-A broker says its port. A crowd opens COUNT connections to a listener of that kind, AT_ONCE at a time, and says
-"done" when the last one has ended. With `hold` all stay open: it says "held", and ends them once it is told anything.
+A broker prints its port. A crowd opens COUNT connections to a listener of that kind, AT_ONCE at a time, and prints
+"done" when the last one has ended. With `hold` all stay open: the crowd prints "held", and ends them at the next input.
 """
 
 import random

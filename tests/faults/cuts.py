@@ -1,7 +1,7 @@
-"""Connections that are cut at a byte: the dialogues, and a recording proxy in this process to cut them on.
+"""Connections that are cut at a byte: their dialogues, and a recording proxy in this process.
 
-What must hold is known from the bytes alone: `known` and `held` below say, for each frame, how much of its beginning
-the proxy keeps until more has come. Nothing of it is asked of the code under test.
+The expectations follow from the bytes alone: `known` and `held` say for each frame how much of its beginning the proxy
+holds until more has arrived. They don't use the tested code.
 """
 
 from __future__ import annotations

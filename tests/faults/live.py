@@ -1,7 +1,7 @@
-"""A recording proxy as users run it, in a process of its own, between scripted clients and a scripted broker.
+"""Runs a recording proxy as users do, in a process of its own, between scripted clients and a scripted broker.
 
-What the clients send follows from a seed, and what the broker answers follows from the request; so both streams of a
-connection are known from the requests alone, whoever was killed meanwhile.
+The clients' bytes follow from a seed, and the broker's responses from the requests. So the requests alone determine
+both streams of a connection, even if a process was killed.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Few bytes that come to much, in every view that opens them: a command shows what its budget allows, and says so.
+"""Tests of few bytes that unfold to many, in each view that opens them: a command shows what its budget allows.
 
-Each bomb comes to far more than the budget in one way: unfolded, as values, or as text.
+Each bomb far exceeds the budget in one way: unfolded, as values, or as text.
 """
 
 from __future__ import annotations

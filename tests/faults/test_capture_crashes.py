@@ -1,4 +1,4 @@
-"""Each frame exactly once, whoever is killed, at whichever moment: the rows are counted and compared one by one."""
+"""Tests that each frame is captured exactly once, whichever process is killed at any moment."""
 
 import os
 import random

@@ -1,7 +1,7 @@
-"""A wall clock that is set forward and back while the proxy records, as an administrator or NTP would.
+"""Tests of a wall clock that is set forward and back while the proxy records, as by an administrator or NTP.
 
-What must hold: traffic goes on, no latency is negative, a connection's times on the monotonic clock never go back, each
-jump is an event with its size, rows stand in the hour that the clock said, and no frame is lost or doubled.
+Traffic must go on, and no frame may be lost or doubled. No latency may be negative, and a connection's monotonic times
+never go back. Each jump is an event with its size. Rows are in the hour of the clock at that time.
 """
 
 from __future__ import annotations

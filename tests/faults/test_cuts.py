@@ -1,9 +1,12 @@
-"""A client or a broker that is killed at any byte of a frame, by an end of stream or by a reset.
+"""Tests of a client or broker that is killed at any byte of a frame, by an end of stream or by a reset.
 
-What must hold, for each byte: the other side has received exactly what had come, but for the beginning of a frame that
-the proxy must know more of first (a head; a response that is rewritten, of which it gets nothing or all); the
-connection ends with its cause; each request is counted as answered, one-way or unanswered, once; the capture has every
-byte that had come, once, and says how many never came; no password is in it; another client is served after each.
+For each byte, these must hold:
+
+- The other side has received exactly the bytes so far, except a beginning that the proxy holds (a head; a response to
+  rewrite, which is sent whole or not at all).
+- The connection ends with its cause. Each request counts once, as answered, one-way or unanswered.
+- The capture has every byte that arrived, once, and says how many are missing. It has no password.
+- Another client is served afterwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Thousands of connections that are opened and closed as fast as can be, with a first byte and without.
+"""Tests of thousands of connections that are opened and closed as fast as possible, with and without a first byte.
 
-What must hold: one that was there before is served meanwhile; a limit of connections is kept; afterwards connections,
-open files and what brokers see are what they were, and memory has not grown with the number of connections.
+An earlier client must be served meanwhile, and the limit of connections kept. Afterwards connections, open files and
+the brokers' connections are as before, and memory has not grown with the number of connections.
 """
 
 from __future__ import annotations

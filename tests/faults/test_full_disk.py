@@ -1,7 +1,7 @@
-"""A disk that fills while the proxy records: no file of the proxy's may grow any more, until it may again.
+"""Tests of a disk that fills while the proxy records: for a time, no file of the proxy may grow.
 
-What must hold: traffic goes on and /readyz says what is wrong (`drop`), or traffic waits and goes on once there is room
-(`wait`); what was not recorded is told by the gaps to the frame; what was is there once; the proxy stops in order.
+With `drop`, traffic must go on, and /readyz names the fault. With `wait`, traffic must wait, and go on once there is
+space. The gaps count the missing frames exactly, all other frames are captured once, and the proxy stops in order.
 """
 
 from __future__ import annotations

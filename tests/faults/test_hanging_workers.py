@@ -1,6 +1,6 @@
-"""Workers that hang: stopped by a signal they say nothing, do nothing, and keep what they have.
+"""Tests of workers that hang: stopped by a signal, they report nothing, do nothing, and keep their connections.
 
-What must hold: /livez names them, the others serve meanwhile, and after `hung` they are killed and replaced.
+/livez must name them and the others serve meanwhile. After `hung` they are killed and replaced.
 """
 
 from __future__ import annotations

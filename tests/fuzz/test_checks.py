@@ -1,4 +1,4 @@
-"""The fuzz target's checks over the corpus, over mutations of it, and that they find what is wrong."""
+"""Tests of the fuzz target's checks: over the corpus and mutations of it, and on results that are wrong."""
 
 from collections.abc import Callable
 from typing import Any

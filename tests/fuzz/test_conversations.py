@@ -1,4 +1,4 @@
-"""Whole connections: the corpus, thousands of mutations of it, and that the checks find what is wrong."""
+"""Tests of the fuzz target of whole connections: the corpus, mutations, and checks that find planted faults."""
 
 import random
 from collections.abc import Callable

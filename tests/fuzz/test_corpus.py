@@ -1,4 +1,4 @@
-"""The corpus: small, named for what it holds, free of secrets."""
+"""Tests of the corpus: small files, named for their content, without secrets."""
 
 from fuzz import corpus
 from proxy import wire

@@ -1,4 +1,4 @@
-"""Connections of the dialect of 0.7: mutations of what they start from, and that the checks find what is wrong."""
+"""Tests of the fuzz target of Kafka 0.7: mutations of its seeds, and checks that find planted faults."""
 
 import random
 from typing import Any

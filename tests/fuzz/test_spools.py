@@ -1,4 +1,4 @@
-"""Spools that say anything: the corpus, mutations of it, and that the check finds what is wrong."""
+"""Tests of the fuzz target of arbitrary spools: the corpus, mutations, and a check that finds planted faults."""
 
 import json
 import random

@@ -1,7 +1,7 @@
-"""A JVM that answers questions over a pipe, with the `kafka-clients` of one release.
+"""A JVM that answers queries over a pipe, with the `kafka-clients` of one release.
 
-A Java file beside this one is compiled and run by the JVM as it starts, which takes a second. Questions and answers are
-an int32 length and that many bytes; an answer begins with a status: 0, or 1 for an error, whose text follows.
+The JVM compiles and runs a Java file beside this one, which takes a second. A query is an int32 length and that many
+bytes, and so is an answer. An answer begins with a status: 0, or 1 for an error, whose text follows.
 """
 
 import os

@@ -1,9 +1,9 @@
 """Kafka's own Java message classes as an oracle: body bytes to JSON and back, over a pipe to one JVM.
 
-`KafkaJson.java` says how the pipe speaks. One JVM serves the whole test session: it takes about two seconds to start
-and answers a small message in well under a millisecond, so that sweeps over thousands of messages are cheap. A test
-module, or the `conftest.py` of its folder, takes it by importing the fixture `kafka_json`; such tests carry the marker
-`real`. `kafka_json_of` is the same for another release of Kafka.
+`KafkaJson.java` documents the pipe. One JVM serves the whole test session. It takes about two seconds to start and
+answers a small message in well under a millisecond, so sweeps over thousands of messages are cheap. A test module, or
+the `conftest.py` of its folder, imports the fixture `kafka_json`; such tests have the marker `real`. `kafka_json_of`
+serves another release of Kafka.
 """
 
 import atexit

@@ -1,7 +1,7 @@
-"""Kafka's own record batches and message sets as an oracle: written and read by the Java classes of one release.
+"""Kafka's own record batches and message sets as an oracle: the Java classes of one release write and read them.
 
-4.3.1 and 3.9.2 have the same classes, at two places (`KafkaRecords.java`); those of 0.10.2.2 know message sets only
-(`OldKafkaRecords.java`). One JVM a release serves the whole session; such tests carry the marker `real`.
+4.3.1 and 3.9.2 have the same classes, in two packages (`KafkaRecords.java`). Those of 0.10.2.2 know message sets only
+(`OldKafkaRecords.java`). One JVM per release serves the whole session; such tests have the marker `real`.
 """
 
 import atexit

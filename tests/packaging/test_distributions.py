@@ -1,4 +1,4 @@
-"""What is shipped: the sdist has all that the docs speak of, the wheel all that a run needs, and both the license."""
+"""Tests of the distributions: the sdist has all that docs name, the wheel all that a run needs, both the license."""
 
 from __future__ import annotations
 

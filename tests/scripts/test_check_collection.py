@@ -1,4 +1,4 @@
-"""`make check` finds names of tests that xdist's processes would not agree on, or that nobody can read."""
+"""Tests of the check of test names: processes of xdist must agree on them, and people be able to read them."""
 
 import subprocess
 import sys

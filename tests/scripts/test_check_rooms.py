@@ -1,4 +1,4 @@
-"""`make check` finds rooms without a place in the contract of layers, and files that import each other in a circle."""
+"""Tests of the check of rooms: each has a place in the contract of layers, and no files import in a circle."""
 
 import subprocess
 import sys

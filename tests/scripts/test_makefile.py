@@ -1,4 +1,4 @@
-"""How the Makefile runs the slow tests: what some of them share is made once, though several processes run them."""
+"""Tests of the Makefile's slow tests: shared artifacts are made once, though several processes need them."""
 
 import os
 import re

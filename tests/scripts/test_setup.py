@@ -1,4 +1,4 @@
-"""`make setup` says in one line what it lacks and may not install, and touches nothing that isn't its own."""
+"""Tests of `make setup`: it names in one line what it lacks and may not install, and touches nothing else."""
 
 import os
 import shutil
