@@ -1,4 +1,4 @@
-"""Tests of the fuzz target of replays to arbitrary targets: corpus, mutations, and a check that finds planted faults."""
+"""Tests of the fuzz target of replays to arbitrary targets: corpus, mutations, and a check that finds a planted fault."""
 
 from typing import Any
 
