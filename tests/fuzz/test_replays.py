@@ -1,4 +1,4 @@
-"""Tests of the fuzz target of replays to arbitrary targets: corpus, mutations, and a check that finds a planted fault."""
+"""Tests of the fuzz target of replays to arbitrary targets: corpus, mutations, and a check for planted faults."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from recorder.terminal import pip_install
 
 
 def fake_java(folder: Path, says: str) -> Path:
-    """A JAVA_HOME whose java answers so."""
+    """A JAVA_HOME whose java prints this version."""
     program = folder / "bin" / "java"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")

@@ -13,7 +13,7 @@ from recorder.analysis.kept import Kept
 
 
 class Made:
-    """A stand-in for a DataFrame, that counts how often it is worked out."""
+    """A stand-in for a DataFrame that counts how often it is computed."""
 
     def __init__(self) -> None:
         self.times = 0

@@ -22,7 +22,7 @@ from recorder.capture.direct_io import (
     is_cached,
 )
 
-# more than anything here is
+# more bytes than any file here
 ALL = 1 << 40
 
 BlocksOf = Callable[..., DirectFile]

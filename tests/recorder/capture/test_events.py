@@ -14,7 +14,7 @@ from tests.recorder.capture import traffic
 
 
 class One:
-    """A sink with one hour."""
+    """A sink with a single hour."""
 
     def __init__(self) -> None:
         self.rows = EventRows("s", None)

@@ -26,7 +26,7 @@ from tests.recorder.capture import looks
 from tests.recorder.capture.recorded import two_sessions
 
 KEY = itemgetter("session", "connection", "sequence")
-# behind every time of the recorded traffic
+# after all times of the recorded traffic
 LATER = 1 << 62
 
 

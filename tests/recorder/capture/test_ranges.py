@@ -27,7 +27,7 @@ def add(group: FrameRows, frame: bytes) -> None:
 
 
 def published(files: RangeFiles, folder: Path) -> dict[str, list[int]]:
-    """Rows of each row group, by path."""
+    """Returns the rows of each row group, by path."""
     storage.publish(files.finish(), storage.ignore_step)
     found = {}
     for path in sorted(folder.rglob("*.parquet")):

@@ -16,7 +16,7 @@ RNG = random.Random(1)
 
 
 class Groups:
-    """A sink that keeps one group an hour and kind of frames."""
+    """A sink that keeps one group for each hour and kind of frames."""
 
     def __init__(self) -> None:
         self.shared = SharedDictionaries()

@@ -16,7 +16,7 @@ OURS = (str(ROOT / "proxy"), str(ROOT / "recorder"))
 
 
 def work(job: Callable[[], object]) -> int:
-    """Lines of the program that `job` has executed, each time anew."""
+    """Counts the program's lines that `job` executes; every execution counts."""
     lines = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -25,7 +25,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Spark replaced by an answer; what it was asked."""
+    """Replaces Spark by an answer; lists the questions."""
     found: list[dict[str, Any]] = []
 
     def ask(place: Any, question: Any) -> Answer:

@@ -77,5 +77,5 @@ def test_gaps_of_a_cause_are_added_up_and_those_that_nobody_can_count_too() -> N
         ]
     )
     assert losses.missing.gaps == [Gaps("queue_full", 2, 3, 22, 220), Gaps("spool_damaged", 1, 0, 0, 0)]
-    # of a version that did not count bytes
+    # an event of a program version that did not count bytes
     assert losses.missing.apis == [LostOfApi("queue_full", "Fetch", 2, None)]

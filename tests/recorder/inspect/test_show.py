@@ -19,7 +19,7 @@ def text() -> Form:
 
 
 def shown(row: dict[str, Any], values: dict[str, Any]) -> list[str]:
-    """The body's lines."""
+    """Returns the body's lines."""
     full = {**dict.fromkeys(EMPTY), **row}
     return list(as_text(full, Body(values), text()))[3:]
 
