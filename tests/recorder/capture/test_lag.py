@@ -80,7 +80,7 @@ def assert_told_right(log: Log, segment: int, position: int) -> None:
         assert told == UnreadEntries(0, None)
         return
     sizes, arrivals = zip(*wanted, strict=True)
-    # the count includes the heads of the segments between
+    # the size may include the heads of the segments between
     assert sum(sizes) <= told.size <= sum(sizes) + HEAD * log.number
     assert told.since_ns is not None
     assert min(arrivals) - FINEST_NS < told.since_ns <= min(arrivals)

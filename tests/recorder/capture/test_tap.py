@@ -178,7 +178,7 @@ def play_on_a_bad_disk(tap: Tap, talks: list[Talk], rng: random.Random, monkeypa
 
 
 def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Checks each of a talk's rows in the capture; returns the rows that are missing, and the gaps.
+    """Checks each row of a talk in the capture. Returns the rows and the gaps.
 
     After a gap, frames are numbered as if those that it cut had ended with it, so their order may differ by those.
     """
@@ -559,7 +559,7 @@ def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None
     tap.close()
     entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == EntryKind.CLOCK)
     assert entry.offset == 42
-    # no reader has waited, so none is woken
+    # the entry was not counted as queued, so it is not counted as written
     assert tap.counters()["queue_bytes"] == 0
 
 

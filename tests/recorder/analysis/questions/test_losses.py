@@ -79,7 +79,7 @@ DETAILS += ['{"lost":{"a":{"requests":"x"}}}', '{"connections":1e999}', '{"conne
 
 
 def test_whatever_a_gap_says_of_itself_gaps_are_counted(spark: SparkSession) -> None:
-    """Some events are read more than once, because sums have ends."""
+    """The rows are repeated, so that sums of their values would overflow."""
     rows = [{"frames": (1 << 63) - 1, "bytes": -5, "detail": detail} for detail in DETAILS * 3]
     found = told(spark, *rows, {"frames": 2, "bytes": 3})
     assert [tuple(row) for row in losses.gaps_by_cause(found).collect()] == [("queue_full", len(rows) + 1, 0, 2, 3)]
