@@ -6,5 +6,5 @@ from recorder.commands import COMMANDS
 
 
 def run(name: str, *arguments: object) -> Result:
-    """What a command says of these arguments."""
+    """Runs a command with these arguments."""
     return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])

@@ -56,7 +56,7 @@ def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
 
 
 def test_a_on_server_names_paths_as_everywhere_else() -> None:
-    """Its foreign parts are printable already: a backslash is doubled once. What was forgotten does nothing either."""
+    """The server has made foreign text printable already, so a backslash is doubled once. An unknown id changes nothing."""
     found = Missing(notes=["session x is another user's: kafka-wiretap compact a\\\\b finishes it", "\x1b[2J"])
     assert printed(found, 140) == [
         "What is missing:",

@@ -29,7 +29,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Spark replaced by an answer; what it was asked."""
+    """Replaces Spark by an answer; lists the questions."""
     questions: list[tuple[Any, ...]] = []
 
     def answer(*question: Any) -> Summary:

@@ -15,7 +15,7 @@ EVIL = f"</title></style><script>alert(1)</script>{TEXT}"
 
 
 def palettes() -> list[dict[str, str]]:
-    """The colours by name: in light, in dark, on paper."""
+    """Returns the colours by name: in light mode, in dark mode, on paper."""
     blocks = re.findall(r":root \{(.*?)\}", page("page.html", title="x"), re.DOTALL)
     return [dict(re.findall(r"--([a-z]+): (#\w+)", block)) for block in blocks]
 

@@ -80,7 +80,7 @@ def test_a_generation_that_no_answer_gave_is_withheld():
 
 
 def two_members(elected: str, speed: float | None = 1.0) -> Script:
-    """r1 leads in the recording; the target elected the member given."""
+    """r1 leads in the recording; the target elects the given member."""
     script = Script(speed=speed)
     for number in (1, 2):
         values = JOIN | {"member_id": ""}

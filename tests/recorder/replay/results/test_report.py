@@ -28,7 +28,7 @@ from recorder.replay.outcome import (
 from recorder.replay.results import report
 from tests.recorder.replay import some_results as results
 
-# a folder's name may hold bytes that are no UTF-8, which Python holds as lone surrogates
+# a folder's name may hold bytes that are not UTF-8, which Python represents as lone surrogates
 TEXT = st.text(st.characters(exclude_categories=()), max_size=8)
 NUMBER = st.integers(0, 1 << 62)
 DURATIONS = st.lists(NUMBER, max_size=5).map(durations)

@@ -57,7 +57,7 @@ def kafka_pythons(magic: int, codec: Compression, records: list[Record]) -> byte
 
 
 def told(data: bytes) -> list[tuple[object, ...]]:
-    """What kafka-python reads, checksums verified."""
+    """Returns the records that kafka-python reads, with verified checksums."""
     found = []
     for batch in MemoryRecords(data):
         assert batch.validate_crc()
