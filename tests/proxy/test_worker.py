@@ -20,7 +20,7 @@ PATIENCE = 60
 
 
 def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
-    """A worker whose parent says so much and is gone."""
+    """A worker whose parent has sent this much and is gone."""
     here, there = socket.socketpair()
     files = there.fileno(), ConnectionCounts.create(2).descriptor
     with here, there:

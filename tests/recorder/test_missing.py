@@ -56,7 +56,7 @@ def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
 
 
 def test_a_note_names_paths_as_everywhere_else() -> None:
-    """A note's foreign parts are escaped already, and stay as they are. A control character that was forgotten is escaped."""
+    """A note's escaped parts stay as they are. A control character that was not escaped is escaped."""
     found = Missing(notes=["session x is another user's: kafka-wiretap compact a\\\\b finishes it", "\x1b[2J"])
     assert printed(found, 140) == [
         "What is missing:",

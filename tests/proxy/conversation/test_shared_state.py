@@ -13,7 +13,7 @@ CLIENT, BROKER = Direction.REQUEST, Direction.RESPONSE
 
 
 def within_login(mechanism: str) -> SharedState:
-    """A connection in the middle of a login of this mechanism, its next frames at 50 and 30."""
+    """A connection within a login of this mechanism, whose next frames begin at 50 and 30."""
     state = SharedState(Routes.everything(), FrameLimits(), Login(decides=True))
     for direction in (CLIENT, BROKER):
         state.login.begin(direction, 0, mechanism, Step(b"", 0))

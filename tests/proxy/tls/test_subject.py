@@ -104,7 +104,7 @@ def test_garbage_raises_nothing(data):
 
 @pytest.mark.real
 def test_subjects_are_javas(tmp_path: Path):
-    """One JVM for all examples: they are drawn first."""
+    """The examples are drawn first, so one JVM serves all."""
     drawn = []
 
     @examples(300, database=None)

@@ -25,7 +25,7 @@ from tests.strategies import EVERY_MESSAGE, extremes, must_codec, values_of, wit
 
 ROOMS = (admin, consumer, metadata, producer, sasl)  # importing them defines the classes
 NOT_ASKED_FOR = -(2**31)
-# ours -> its own, where that is another
+# our names -> its names, if they differ
 NAMES = {
     "topic_authorized_operations": "authorized_operations",
     "cluster_authorized_operations": "authorized_operations",
@@ -62,7 +62,7 @@ def name_of(slot: Slot, container: Any) -> str:
 
 
 def ours(struct: Struct, version: int, container: Any) -> dict[str, Any]:
-    """Its values as ours."""
+    """Returns its values as ours."""
     found = {}
     for slot in struct:
         name = name_of(slot, container)
@@ -83,7 +83,7 @@ def _ours(slot: Slot, version: int, field: Any, value: Any) -> Any:
 
 
 def theirs(struct: Struct, version: int, container: Any, values: dict[str, Any]) -> Any:
-    """Our values in its class."""
+    """Returns our values in its class."""
     found = {}
     for slot in struct:
         name, value = name_of(slot, container), values[slot.name]

@@ -84,7 +84,7 @@ def rows(
     where: Any = None,
     most: int = DEFAULT_BUDGET,
 ) -> Iterator[dict[str, Any]]:
-    """Returns the rows of `frames` or `events`, by session, each kind of frames in the order of the log.
+    """Yields the rows of `frames` or `events`, by session, each kind of frames in the order of the log.
 
     `most`: the reader's memory for each file.
     """

@@ -21,7 +21,7 @@ def version(request: pytest.FixtureRequest) -> ssl.TLSVersion:
 
 @pytest.fixture
 async def ends(signed: Certificates, version: ssl.TLSVersion) -> AsyncIterator[Ends]:
-    """A client and the proxy that have come to speak TLS."""
+    """A client and the proxy after their TLS handshake."""
     context = client_context(signed.ca)
     context.maximum_version = version
     ends = client_and_proxy(signed, ListenerTls(signed.proxy), context, buffers=64 * 1024)

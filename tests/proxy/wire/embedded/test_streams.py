@@ -93,7 +93,7 @@ BY_INDEX = [{"topic_index": 0, "partition": 4}]
 
 
 def only(values: dict[str, tuple[range, Any]], version: int) -> dict[str, Any]:
-    """What that version has."""
+    """Returns the values that this version has."""
     return {name: value for name, (versions, value) in values.items() if version in versions}
 
 

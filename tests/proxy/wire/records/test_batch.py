@@ -22,7 +22,7 @@ def batch(
     count: int = 10,
     payload: bytes = b"",
 ) -> bytes:
-    """A batch's bytes; what its payload says is nobody's concern here."""
+    """Returns a batch's bytes with any payload."""
     head = pack(">qiibIhi", offset, size + len(payload), epoch, magic, 0xDEADBEEF, attributes, delta)
     return head + pack(">qqqhii", *times, *producer, count) + payload
 

@@ -107,7 +107,7 @@ def _shuffled(line: ComparedField, value: Any, random: Random) -> Any:
 
 
 def structs(of: ComparedFields, values: Values, named: Ways = ()) -> Iterator[tuple[ComparedFields, Ways, Values]]:
-    """Returns the structs of a response that are compared, each with its fields and its naming fields."""
+    """Yields the structs of a response that are compared, each with its fields and its naming fields."""
     yield of, named, values
     naming = {field for way in named for field in way}
     for line in (line for line in of if line.name not in naming):

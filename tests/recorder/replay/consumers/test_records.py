@@ -40,7 +40,7 @@ def log_of(random: Random, records: list[Record]) -> list[tuple[int, int, bytes]
 
 
 def answers(random: Random, records: list[Record]) -> Iterator[tuple[bytes, int]]:
-    """Returns the responses to a consumer that reads a log to its end, and its fetch offsets."""
+    """Yields the responses to a consumer that reads a log to its end, and its fetch offsets."""
     log = log_of(random, records)
     at = log[0][0] if log else 0
     while log:

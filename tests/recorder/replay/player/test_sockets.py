@@ -69,7 +69,7 @@ def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.N
 def test_a_request_has_begun_although_the_socket_is_never_empty(
     wire: Callable[..., Callable[[list[Send]], int]],
 ) -> None:
-    """A request keeps its bytes until it has begun. If that needed an empty socket, a busy connection would keep all."""
+    """A request keeps its bytes until it has begun. If that took an empty socket, busy connections would keep all."""
     size = 1 << 20
     begun: list[int] = []
 

@@ -46,7 +46,7 @@ CLIENTS_OWN = {
 
 
 def called_state(declared: Sequence[Declared], version: int, above: str = "") -> Iterator[str]:
-    """Returns the paths of the fields whose names mean state."""
+    """Yields the paths of the fields whose names mean state."""
     for field in declared:
         if version in field.versions:
             if not field.fields and STATE.search(field.name):
