@@ -45,7 +45,7 @@ class Pipe:
         self._reader.close()
 
     def close(self) -> None:
-        """Discards the unwritten lines."""
+        """Lets the waiting lines be written, and closes the pipe."""
         reader = threading.Thread(target=self._read_all)
         reader.start()
         assert self.error.wait_written(PATIENCE)

@@ -41,7 +41,7 @@ each_case = pytest.mark.parametrize("case", WALKED, ids=labelled)
 few_each = examples(30)
 each_api = pytest.mark.parametrize("case", [(1, 18), (78, 2), (79, 2)], ids=labelled)
 
-# The difference in length between old and advertised host (below 0: longer), and between whole tails.
+# By how many bytes an advertised host is shorter (below 0: longer), and so a whole tail.
 LIMIT = 20_000
 ALL = range(-LIMIT, LIMIT + 1)
 # Small differences, those at which a size takes another byte, and the extremes.

@@ -188,7 +188,7 @@ def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
 
 
 def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:
-    """Returns the key's place and a value other than that without the key."""
+    """Returns the key's place, and a value that differs from the one without the key."""
     key = field.key
     raw = OTHERS.get(key.name, key.example)
     assert field.is_required or key.name_kind is not None or key.kind.read(raw) != field.default

@@ -41,7 +41,7 @@ def exchange(broker: Kafka07Broker, *requests: Request) -> list[Response]:
     asked = [request for request in requests if request.type.awaits_response]
     with socket.create_connection(broker.address) as client:
         client.sendall(data)
-        # the requests come first, because nothing more is read after them
+        # `asked` comes first, so that zip ends without reading another frame
         return [decode_response(frame, request) for request, frame in zip(asked, frames(client), strict=False)]
 
 

@@ -50,7 +50,7 @@ every_release_of_batches = pytest.mark.parametrize("release", ["4.3.1", "3.9.2"]
 
 
 def some_records(random: Random, magic: int) -> list[Record]:
-    """Returns records: with holes in the offsets, times in any order, and values from empty to larger than a codec's block."""
+    """Returns records: with holes in the offsets, times in any order, values from empty to larger than a block."""
     offset, found = random.choice([0, 1, 2**40]), []
     for _ in range(random.choice([1, 2, 60])):
         timestamp = 1_700_000_000_000 + random.randrange(-1000, 1000)

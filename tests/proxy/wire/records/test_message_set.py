@@ -56,7 +56,7 @@ def test_messages_of_magic_1_have_their_producers_time_or_the_brokers() -> None:
 
 def test_offsets_inside_magic_0_are_absolute() -> None:
     assert offsets(wrapper(0, 12, message(0, 10, b"a"), message(0, 12, b"b"))) == [10, 12]
-    # producers number from 0, and the wrapper's offset is ignored
+    # producers number the inner messages from 0, whatever the wrapper's offset
     assert offsets(wrapper(0, 99, message(0, 0, b"a"), message(0, 1, b"b"))) == [0, 1]
 
 
