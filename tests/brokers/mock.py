@@ -15,7 +15,7 @@ READY_SECONDS = 20
 
 
 class MockCluster:
-    """Running within `with`; `bootstrap` is "host:port,host:port" of all its brokers."""
+    """A cluster that runs within `with`; `bootstrap` is "host:port,host:port" of all its brokers."""
 
     def __init__(self, brokers: int = 3) -> None:
         self._brokers = brokers
@@ -36,7 +36,7 @@ class MockCluster:
 
 
 def _serve(brokers: int) -> None:
-    """The child: the cluster lives as long as the producer that it belongs to, that is until stdin ends."""
+    """The child: the cluster lives as long as its producer, that is until stdin ends."""
     from confluent_kafka import Producer
 
     owner = Producer({"test.mock.num.brokers": brokers, "log_level": 0})

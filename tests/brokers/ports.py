@@ -10,12 +10,12 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-# Below the range from which Linux takes the ports of outgoing connections (32768 and up).
+# Below Linux's range for the ports of outgoing connections (32768 and up).
 RANGES_START = range(18_000, 32_000)
 
 
 class Reserved:
-    """A free port of `host`, ours until `release`."""
+    """A free port of `host`, reserved until `release`."""
 
     def __init__(self, host: str, port: int = 0) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -49,7 +49,7 @@ def same_port(hosts: Sequence[str]) -> list[Reserved]:
 
 
 def different_ports(hosts: Sequence[str]) -> list[Reserved]:
-    """A port of each host, each with another number: Kafka refuses two listeners of one number on different hosts."""
+    """A port of each host, all different: Kafka refuses two listeners with one number on different hosts."""
     held: list[Reserved] = []
     spare: list[Reserved] = []
     while len(held) < len(hosts):

@@ -12,7 +12,7 @@ from tests.brokers.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# starts a child, tells its pid and waits to be killed
+# starts a child, prints its pid and waits to be killed
 PARENT = """
 from tests.brokers import children
 print(children.spawn(["sleep", "600"]).pid, flush=True)

@@ -11,7 +11,7 @@ from tests.brokers import jars
 
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Nothing remembered, nothing in the cache."""
+    """Empties the caches in memory and on disk."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
     for remembered in (jars.kafka_home, jars.clients_jar):

@@ -39,7 +39,7 @@ reader.close()
 
 
 def round_trip(bootstrap: str, **own: Any) -> None:
-    """A record, and back. `own`: settings of both clients, as JSON has them."""
+    """Writes a record and reads it. `own`: settings of both clients, as JSON."""
     where = {"bootstrap": bootstrap, "topic": fresh("old"), "group": fresh("group"), "seconds": PATIENCE}
     command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(where), json.dumps(own)]
     environment = os.environ | {"PYTHONPATH": str(_folder())}
@@ -49,7 +49,7 @@ def round_trip(bootstrap: str, **own: Any) -> None:
 
 @cache
 def _folder() -> Path:
-    """Where it is unpacked."""
+    """The folder of the unpacked wheel."""
     folder = cache_folder() / NAME
     with locked(NAME), tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=cache_folder()) as scratch:
         if not folder.is_dir():
