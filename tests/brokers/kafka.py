@@ -127,7 +127,7 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Node:
-    """One broker and controller: its ports (kept for life, unless it `move`s), its folder, and its JVM while it runs."""
+    """One broker and controller: its ports (kept unless it `move`s), its folder, and its JVM while it runs."""
 
     number: int
     folder: Path

@@ -118,7 +118,7 @@ def assert_node_2_was_used_at(before: str, after: str, proxy: Proxied) -> None:
 
 
 def assert_all_worked(proxy: Proxied, workers: int) -> None:
-    """Asserts that each proxy run has a session with clients' connections."""
+    """Asserts that each worker has a session with clients' connections."""
     sessions = Counter(session for session, _ in captured_connections(proxy.capture))
     assert len(sessions) == workers
     assert min(sessions.values()) > 1

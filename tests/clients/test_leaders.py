@@ -79,13 +79,13 @@ def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(
 
 
 def _are_answered(api: int, conversations: list[Conversation]) -> bool:
-    """On all connections on which it was asked, everything."""
+    """True if each connection with such requests got all responses."""
     asked = [talk for talk in conversations if any(request.head[0] == api for request in talk.requests)]
     return all(len(talk.requests) == len(talk.responses) for talk in asked)
 
 
 def _nodes_in_bulk(conversations: list[Conversation], api: int = FETCH) -> set[tuple[str, int]]:
-    """The addresses in responses of 50 MB."""
+    """Returns the addresses in responses of 50 MB."""
     answers = [one for talk in conversations for one in talk.responses if one.api_key == api]
     bulk = [one for one in answers if len(one.frame) > BULK_BYTES]
     return {(node["host"], node["port"]) for one in bulk for node in _endpoints(one)}
