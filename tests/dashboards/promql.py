@@ -38,6 +38,6 @@ def groupings(expression: str) -> list[frozenset[str]]:
 
 
 def stray_names(expression: str) -> set[str]:
-    """Words that are neither selector with braces, function, label nor operator: a series read without a matcher."""
+    """Words that are neither selector with braces, function, label nor operator: series without a matcher."""
     rest = GROUPING.sub("", SELECTOR.sub("", expression))
     return set(NAME.findall(CALL.sub("", rest))) - OPERATORS

@@ -33,9 +33,9 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
 
 
 def main() -> None:
-    # what a kill leaves is in the page cache; syncs would only make hundreds of compactions slow
+    # the page cache survives a kill; syncs would only make hundreds of compactions slow
     storage.os.fsync = lambda descriptor: None
-    # what is imported or read when first used, once for all of them
+    # imports and first reads happen once for all of them
     pa.array([1])
     apis.known(0, 0)
     for line in sys.stdin:

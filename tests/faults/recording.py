@@ -26,7 +26,7 @@ def talks(seed: int) -> list[Talk]:
 
 
 def script(seed: int, made: list[Talk]) -> list[tuple[int, Chunk]]:
-    """All chunks, mixed, with their connections."""
+    """Returns all chunks, mixed, with their connections."""
     rng = random.Random(seed)
     left = [(talk.connection, list(reversed(talk.chunks))) for talk in made]
     order = []
