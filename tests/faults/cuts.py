@@ -151,7 +151,7 @@ ANSWERED = {name: turns for name, turns in DIALOGUES.items() if turns[-1].respon
 
 
 def cuts(stream: bytes | None, through: int | None = None) -> list[int]:
-    """Returns where to cut a frame: before its first byte and after each byte, except within a large frame's records."""
+    """Returns cuts of a frame: before its first byte and after each byte, but not within a large frame's records."""
     assert stream is not None
     if len(stream) < LARGE:
         return list(range(len(stream) + 1))
