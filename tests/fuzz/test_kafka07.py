@@ -16,7 +16,7 @@ from tests.sweeps import mostly_long
 
 SCRIPTS = kafka07.scripts()
 CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
-# in all: so many parts, each of so many
+# so many parts, each of so many scripts
 PARTS, EACH = 4, 100
 
 

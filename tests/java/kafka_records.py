@@ -53,7 +53,7 @@ class KafkaRecords:
             text = source.read_text()
             here.write_text(text if release >= "4.2" else text.replace("record.internal.", "record."))
             self._jvm = Jvm(release, here)
-            self.read(b"")  # it has read its source when it answers
+            self.read(b"")  # an answer means that the program has been compiled
         self.close = self._jvm.close
 
     def write(
@@ -66,9 +66,9 @@ class KafkaRecords:
         base_offset: int | None = None,
         **settings: Any,
     ) -> bytes:
-        """A batch, or a message set of magic 0 or 1. Settings are named as those of `write_batch`.
+        """Writes a batch, or a message set of magic 0 or 1. Settings have the names of those of `write_batch`.
 
-        KafkaError when Kafka can't.
+        Raises KafkaError if Kafka can't.
         """
         found = {
             "magic": magic,

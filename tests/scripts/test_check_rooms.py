@@ -25,7 +25,7 @@ FILES = {
 
 
 def checked(folder: Path, **more: str) -> tuple[int, str]:
-    """Two packages with these files beside those that they have, checked."""
+    """Checks two packages with these further files."""
     (folder / "pyproject.toml").write_text(SETTINGS)
     for name, text in (FILES | more).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
