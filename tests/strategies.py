@@ -32,7 +32,7 @@ EVERY_MESSAGE = [(kind, key, version) for key in apis.api_keys() for version in 
 
 
 def swept_versions(key: int) -> list[int]:
-    """Returns a sweep's versions: all if thorough, else the oldest, the newest, and both sides of the first flexible one."""
+    """Returns a sweep's versions: all if thorough, else the oldest, the newest, and two around flexible ones."""
     versions = apis.versions(key)
     if is_thorough():
         return list(versions)
@@ -112,7 +112,7 @@ def values_of(
 
 
 def extremes(codec: Codec) -> dict[str, Any]:
-    """Returns values without nulls and empty ones: numbers are the largest of their types, lengths take several bytes."""
+    """Returns values without nulls and empty ones: the largest numbers, and lengths that take several bytes."""
     return _extremes(layout(codec.message, codec.version))
 
 

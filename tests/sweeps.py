@@ -17,7 +17,7 @@ FEWEST = 5
 
 
 def examples(many: int, **more: Any) -> settings:
-    """Draws `many` examples in the thorough profile, a share of them in the usual one. `more`: Hypothesis's settings."""
+    """Draws `many` examples in the thorough profile, a share in the usual one. `more`: Hypothesis's settings."""
     return settings(max_examples=max(FEWEST, many * settings().max_examples // THOROUGH), **more)
 
 

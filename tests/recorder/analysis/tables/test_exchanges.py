@@ -149,7 +149,7 @@ def test_an_exchange_belongs_to_the_time_of_its_request(
 
 
 def test_both_ways_make_the_same_exchanges(captured: Build, request_row: Build, response_row: Build) -> None:
-    """Takes answered, one-way, unanswered and pending exchanges, with and without an opaque request on the connection."""
+    """Takes answered, one-way, unanswered and pending exchanges, with and without an opaque request beside them."""
     rows = [
         *(
             make(number, connection=connection)

@@ -35,8 +35,8 @@ class Consumer:
         got: Offsets | None = None,
         version: int = 12,
     ) -> None:
-        """A request of a session, with offsets by partition. `told`: the session in the response. `got`: partitions with a
-        batch of three records in the response, and its base offset.
+        """A request of a session, with offsets by partition. `told`: the session in the response. `got`: partitions
+        with a batch of three records in the response, and its base offset.
         """
         named = [{"partition": number, "fetch_offset": offset} for number, offset in offsets.items()]
         asked = {"topics": [{"topic": "t", "partitions": named}], "max_wait_ms": 500}
