@@ -1,1 +1,1 @@
-"""The suite. Mirrors the tree; brokers/ starts real Kafka, clients/ sends real clients through the proxy."""
+"""The test suite. It mirrors the tree; brokers/ starts real Kafka, clients/ sends real clients through the proxy."""

@@ -1,4 +1,4 @@
-"""Certificates made for a test: CAs, and what they sign, as PEM files."""
+"""Makes CAs and certificates for a test, as PEM files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pem:
 
 
 class Authority:
-    """A CA with a folder for what it signs. `path`: its own certificate."""
+    """A CA with a folder for the certificates that it signs. `path`: its own certificate."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         self._ca = trustme.CA(organization_name=name)
@@ -35,10 +35,10 @@ class Authority:
         """`subject`: parts of it, as trustme calls them (common_name, organization_name, organization_unit_name)."""
         made = self._ca.issue_cert(*(hosts or HOST_NAMES), **subject)
         path = self._folder / f"{file}.pem"
-        # as deployments replace files: at once
+        # replaces the file at once, as deployments do
         new = path.with_suffix(".new")
         key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
-        # the only form that Java's brokers and clients read
+        # Java's brokers and clients read only this form
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         new.write_bytes(pem + b"".join(chain.bytes() for chain in made.cert_chain_pems))
         new.replace(path)

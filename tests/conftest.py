@@ -1,4 +1,4 @@
-"""What the whole suite shares: clusters, started once and only when a test asks; the order; no skips.
+"""Fixtures of the whole suite: clusters, started once and only when a test needs one; the order of tests; no skips.
 
 | fixture     | what                                            | ready in |
 |-------------|-------------------------------------------------|----------|
@@ -6,8 +6,8 @@
 | kafka_three | Apache Kafka, three nodes, for the session      | 5 s      |
 | mock_three  | librdkafka's mock cluster, three, for a module  | 1 s      |
 
-A session's cluster is everybody's: use topic, group and transaction names of your own, and leave it running. A test
-that stops nodes starts them again.
+Tests share a session's cluster: use your own topic, group and transaction names, and leave it running. A test that
+stops nodes starts them again.
 """
 
 import gc
@@ -22,7 +22,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# Test helpers are imported as tests.…, whichever way pytest was started.
+# Test helpers are imported as tests.…, however pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests import sweeps
@@ -30,14 +30,14 @@ from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
 from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook
 
-# Collecting makes millions of objects, all of which stay: looking through them again and again would take half as long
-# as all the rest of it (pytest_collection_finish ends this).
+# Collecting makes millions of objects that all stay. Garbage collections over them would take half as long as
+# everything else (pytest_collection_finish enables them again).
 gc.disable()
-# a busy machine, or a function that is compiled when it is first called, is no mistake: no deadline
+# a busy machine, or a function that compiles at its first call, is no failure: there is no deadline
 hypothesis.settings.register_profile("usual", deadline=None, max_examples=sweeps.USUAL)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=sweeps.THOROUGH)
 hypothesis.settings.load_profile("usual")
-# what a terminal is like is for a test to say: whoever runs the tests in parallel, or in a terminal, has said it here
+# tests set the terminal's properties themselves, whatever the environment of the run says
 for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(_name, None)
 
@@ -47,7 +47,7 @@ DEMO = "tests/recorder/demo/"
 
 @pytest.fixture(scope="session")
 def kafka_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    # without a key of the broker's there are no delegation tokens
+    # a broker without this key has no delegation tokens
     tokens = {"delegation.token.secret.key": "a-key-of-the-brokers"}
     with KafkaCluster(1, folder=tmp_path_factory.mktemp("kafka") / "one", settings=tokens) as cluster:
         yield cluster
@@ -67,7 +67,7 @@ def mock_three() -> Iterator[MockCluster]:
 
 @pytest.fixture(autouse=True)
 def _log_as_before() -> Iterator[None]:
-    """A test that starts the program sets where and what is logged, for the process; the next one shall not notice."""
+    """Restores the log's settings after a test that starts the program, because they belong to the process."""
     root, own = logging.getLogger(), logging.getLogger("kafka-wiretap")
     before = root.handlers[:], root.level, own.level
     yield
@@ -77,21 +77,21 @@ def _log_as_before() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # a run in the background inherits an ignored SIGINT, and so would every program whose Ctrl-C is tested
+    # a background run inherits an ignored SIGINT, and would pass it on to programs whose Ctrl-C is tested
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # kafka-python reads its schemas with functions that Python has deprecated; nothing that this project can mend
+    # kafka-python reads its schemas with deprecated functions, which this project can't change
     for function in ("read_text", "open_text"):
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
 
 
-# what a name of a test may be made of, and how long a parameter's part of it may be: it stands on a terminal's line
+# the allowed characters and length of a parameter in a test's name, which must fit into a terminal's line
 PLAIN_ID = re.compile(r"[ -\[\]-~]{0,48}")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Bytes and long texts are called by their parameter's name, and numbered; pytest names all others.
+    """Names bytes and long texts after their parameter, with a number; pytest names all others.
 
-    Their own content would be an unreadable name, and one that changes where it holds the time.
+    Their own content would be unreadable, and would change if it holds the time.
     """
     if isinstance(val, bytes | bytearray | memoryview):
         return argname
@@ -99,18 +99,18 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast tests first: a mistake shows before the first broker has started."""
+    """Runs the fast tests first, so that mistakes show before the first broker has started."""
     items.sort(key=_slowness)
 
 
 def pytest_collection_finish() -> None:
-    """What was collected is left out of every later garbage collection."""
+    """Excludes the collected objects from all later garbage collections."""
     gc.freeze()
     gc.enable()
 
 
 def _slowness(item: pytest.Item) -> int:
-    """Of the slow ones those on Spark come first, which take one process longest; then the demo, the next in length."""
+    """Of the slow tests, those on Spark come first, because they take one process longest; then the demo's."""
     if item.get_closest_marker("long"):
         return 4
     if item.get_closest_marker("real"):
@@ -124,7 +124,7 @@ def _uses_spark(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A test that can't run has failed: there are no skips here, least of all on CI."""
+    """Turns a skip into a failure: a test that can't run has failed."""
     report = yield
     if report.skipped:
         report.outcome = "failed"

@@ -1,6 +1,6 @@
-"""Hadoop's `s3a://` for Spark, in the single modules of Amazon's SDK that it uses: 15 MB; their bundle has 686 MB.
+"""Provides Hadoop's `s3a://` to Spark with only the needed modules of Amazon's SDK: 15 MB; their bundle has 686 MB.
 
-Spark brings netty, commons-logging and slf4j. Older ones in front of them on the class path keep it from starting.
+Spark brings netty, commons-logging and slf4j. Older versions before them on the class path would keep it from starting.
 """
 
 from __future__ import annotations

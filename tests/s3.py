@@ -1,4 +1,4 @@
-"""An S3 server on loopback, over HTTP as any store: captures are put into its buckets, and read from there."""
+"""An S3 server on loopback, over HTTP, for captures in buckets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 
 
 class Store:
-    """A running server. `environment`: what its clients find in theirs."""
+    """A running server. `environment`: the environment variables of its clients."""
 
     def __init__(self, port: int) -> None:
         self.endpoint = f"http://127.0.0.1:{port}"
         self.environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
 
     def system(self) -> fs.S3FileSystem:
-        """What is in its buckets."""
+        """A file system of its buckets."""
         return fs.S3FileSystem(
             endpoint_override=self.endpoint,
             region=REGION,
@@ -32,7 +32,7 @@ class Store:
         )
 
     def put(self, capture: Path, bucket: str) -> str:
-        """Copies a capture's Parquet into a bucket. Returns its URL."""
+        """Copies a capture's Parquet files into a bucket. Returns its URL."""
         system = self.system()
         system.create_dir(bucket)
         for file in capture.rglob("*.parquet"):
@@ -43,8 +43,8 @@ class Store:
 
 @contextmanager
 def store() -> Iterator[Store]:
-    """A server for the block."""
-    # each request is a line of its log
+    """Runs a server within the block."""
+    # it logs a line for each request
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -1,8 +1,8 @@
-"""Which process runs which slow tests, with pytest-xdist's `--dist loadfile`.
+"""Decides which process runs which slow tests, with pytest-xdist's `--dist loadfile`.
 
-The tests of a file run in one process, since they share what the file has started. All tests of the analysis run in
-one, too: its Spark session takes long to start and to warm up, and uses more than one core, so that the files of
-the other processes, which mostly wait for brokers and clients, run beside it.
+The tests of a file run in one process, since they share what the file has started. All tests of the analysis run in one
+process too. Its Spark session takes long to start and to warm up, and uses more than one core, so the files of the
+other processes, which mostly wait for brokers and clients, run beside it.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""Values of messages, derived from their schemas: all that the wire can carry, edges more often than chance has them.
+"""Generates values of messages from their schemas: all that the wire can carry, with many edge cases.
 
-One generator, fed by a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties,
-so that failures shrink.
+The generator takes a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties, so
+that failures shrink.
 """
 
 import sys
@@ -21,10 +21,10 @@ from tests.sweeps import is_thorough
 BITS = {name: integer.bits for name, integer in INTEGERS.items()}
 TEXTS = ["", "a", "topic-1", "Grüße, Kafka", "\N{SNOWMAN}" * 43, "x" * 126, "x" * 127, "y" * 130]
 COUNTS = [0, 1, 1, 1, 2, 2, 3]
-LONG_COUNT = 40  # beyond what the compiler has ready made readers for
+LONG_COUNT = 40  # more than the compiler has prepared readers for
 LONG_COUNT_CHANCE = 0.05
 UNKNOWN_TAGS = [90, 127, 128, 5000, 2**31]
-JAVA_TAGS = UNKNOWN_TAGS[:-1]  # Java reads a tag's number as a signed one
+JAVA_TAGS = UNKNOWN_TAGS[:-1]  # Java reads a tag's number as signed
 UNKNOWN_TAGS_CHANCE = 0.1
 
 KINDS: tuple[MessageKind, ...] = ("request", "response")
@@ -32,7 +32,7 @@ EVERY_MESSAGE = [(kind, key, version) for key in apis.api_keys() for version in 
 
 
 def swept_versions(key: int) -> list[int]:
-    """Those that a sweep tries: all in a thorough run, else the oldest, the newest, and both sides of flexible ones."""
+    """Returns a sweep's versions: all if thorough, else the oldest, the newest, and two around flexible ones."""
     versions = apis.versions(key)
     if is_thorough():
         return list(versions)
@@ -45,7 +45,7 @@ def swept_versions(key: int) -> list[int]:
 
 
 class Values:
-    """Makes values of structs. `tame`: only what every other codec takes too (known errors, plausible times, no
+    """Makes values of structs. `tame`: only values that every other codec accepts (known errors, plausible times, no
     unknown tags).
     """
 
@@ -99,20 +99,20 @@ class Values:
         return self.random.choice([0, 1, -1, 42, top - 1, -top])
 
     def _groups(self, bits: int) -> int:
-        """Where an encoding in groups of 7 bits takes one byte more, in either sign."""
+        """Returns numbers around those at which a varint takes another byte, with either sign."""
         return (1 << self.random.randrange(bits - 1)) - self.random.choice([0, 1]) ^ -self.random.choice([0, 1])
 
 
 def values_of(
     codec: Codec, seed: object, *, tame: bool = False, unknown_tags: Sequence[int] = UNKNOWN_TAGS
 ) -> dict[str, Any]:
-    """The same values for the same seed."""
+    """Returns the same values for the same seed."""
     random = Random(f"{codec} {seed}")
     return Values(random, tame=tame, unknown_tags=unknown_tags).struct(layout(codec.message, codec.version))
 
 
 def extremes(codec: Codec) -> dict[str, Any]:
-    """Nothing null or empty, every number the largest of its type, lengths that take more than a byte."""
+    """Returns values without nulls and empty ones: the largest numbers, and lengths that take several bytes."""
     return _extremes(layout(codec.message, codec.version))
 
 
@@ -132,7 +132,7 @@ def _extreme(slot: Slot) -> Any:
 
 
 def without_unknown_tags(value: Any) -> Any:
-    """The same values for a codec that doesn't keep them."""
+    """Returns the values for a codec that drops unknown tags."""
     if isinstance(value, list):
         return [without_unknown_tags(one) for one in value]
     if isinstance(value, dict):
@@ -148,14 +148,14 @@ def must_codec(kind: MessageKind, key: int, version: int) -> Codec:
 
 @st.composite
 def messages(draw: st.DrawFn) -> tuple[Codec, dict[str, Any]]:
-    """Any message of the catalog with values."""
+    """Draws any message of the catalog with values."""
     codec = must_codec(*draw(st.sampled_from(EVERY_MESSAGE)))
     random = draw(st.randoms(use_true_random=False))
     return codec, Values(random).struct(layout(codec.message, codec.version))
 
 
 def field_paths(struct: Struct, above: str = "") -> list[str]:
-    """The paths of all fields of that version."""
+    """Returns the paths of all fields of that version."""
     found = []
     for slot in struct:
         found.append(above + slot.name)
@@ -164,7 +164,7 @@ def field_paths(struct: Struct, above: str = "") -> list[str]:
 
 
 def at_path(values: Mapping[str, Any], path: str) -> list[Any]:
-    """What stands at a path, flattened over arrays, null structs left out."""
+    """Returns the values at a path, flattened over arrays, without null structs."""
     name, _, rest = path.partition(".")
     value = values[name]
     if not rest:

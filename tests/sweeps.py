@@ -1,9 +1,8 @@
-"""How much of a property or a sweep each run tries: `make test` a part of it, `make test-long` all.
+"""Decides how much of a property or a sweep a run tries: `make test` a part of it, `make test-long` all.
 
-A property draws as many examples as the Hypothesis profile says: USUAL, or THOROUGH in `make test-long`. One that needs
-another number (`examples`) gets the same share of it. The cases of a sweep that prove the same again are `long`
-(`mostly_long`). A sweep within one test asks whether the run is thorough (`is_thorough`); where the test is `real`, its
-mark `sweep` lets `make test-long` run it again.
+A property draws as many examples as the Hypothesis profile says: USUAL, or THOROUGH in `make test-long`. A property
+that needs another number (`examples`) gets the same share of it. Redundant cases of a sweep are `long` (`mostly_long`).
+A sweep within one test asks `is_thorough`; if the test is `real`, its mark `sweep` lets `make test-long` run it again.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,12 +12,12 @@ import pytest
 from hypothesis import settings
 
 USUAL, THOROUGH = 15, 100
-# the first example is always the simplest there is; fewer than these say little
+# the first example is always the simplest; fewer than these show little
 FEWEST = 5
 
 
 def examples(many: int, **more: Any) -> settings:
-    """`many` in the thorough profile, in the usual one its share of them; `more`: as of Hypothesis's settings."""
+    """Draws `many` examples in the thorough profile, a share in the usual one. `more`: Hypothesis's settings."""
     return settings(max_examples=max(FEWEST, many * settings().max_examples // THOROUGH), **more)
 
 
@@ -27,7 +26,7 @@ def is_thorough() -> bool:
 
 
 def mostly_long(cases: Iterable[Any], usual: int | Callable[[Any], bool]) -> list[Any]:
-    """A sweep's cases, `long` but for the usual ones: so many at its beginning, or those of which that is true."""
+    """A sweep's cases, `long` except for the usual ones: the first few, or those for which the function is true."""
     is_usual = usual if callable(usual) else lambda case: False
     first = 0 if callable(usual) else usual
     return [

@@ -8,7 +8,8 @@ Source: KIP-43, KIP-152, docs/proxy.md.
     mechanism                 client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token
     SCRAM-*                   2 tokens         2 tokens          the server's second token
-    OAUTHBEARER               1 token          1 token           the server's empty token (one with bytes is an error)
+    OAUTHBEARER               1 token          1 token           the server's empty token; one with bytes has an error,
+                                                                 and the login goes on
     GSSAPI and any other      any number       any number        a client frame with the head of a known request
 """
 

@@ -49,8 +49,8 @@ from proxy.wire.keys import API_VERSIONS
 
 # the pause after accept() has failed with EMFILE and the like: a connection may end meanwhile
 ACCEPT_PAUSE = 0.1
-# the listeners of so many known nodes are opened before the proxy reports that it is ready: within a second, and for
-# more nodes than today's clusters have. The kernel takes milliseconds to find a free port among ten thousand taken ones
+# the number of known nodes whose listeners are opened before the proxy reports that it is ready. That many take less
+# than a second, and today's clusters have fewer. With ten thousand ports taken, the kernel needs milliseconds for each
 MAX_AT_START = 1000
 # the longest that a connection lingers: a peer that reads the end of stream closes its side at once, unless it hangs
 LINGER_SECONDS = 5.0
@@ -102,7 +102,7 @@ class ProxyContext:
         held: the limit on bytes held in all connections.
         limit: the limit on the connections of all clusters.
         observer: the recorder; None: nothing is recorded.
-        backpressure: lets connections wait for an observer that is full; None: nothing is recorded.
+        backpressure: lets connections wait for an observer that is full; None exactly if `observer` is None.
         stopping: set once the proxy is to stop.
         accepting: the inner nursery, which is cancelled once the proxy is to stop.
         connections: the outer nursery, in which accepted connections finish.
@@ -423,7 +423,7 @@ class Cluster:
         ends = (arrival.listener, client.peer, node_id, broker.peer)
         facts = OpenedConnection(number, time.monotonic_ns(), *ends, client.is_tls, self.name, client.principal)
         try:
-            if self.upstreams.opened(broker.peer):
+            if self.upstreams.count_opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
             relay = Relay(number, client, broker, conversation, self._cluster_context)
             cause = await self._relayed(relay, conversation, facts)
@@ -433,7 +433,7 @@ class Cluster:
                 await broker.finish(LINGER_SECONDS)
             return cause
         finally:
-            self.upstreams.closed(broker.peer)
+            self.upstreams.count_closed(broker.peer)
             broker.close()
 
     def _node_key(self, arrival: Arrival) -> dict[str, Any]:

@@ -150,14 +150,14 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
-    reader.report(*_wrong_selection(source, capture.right if capture is not None else {}))
+    reader.report(*_wrong_selection(source, capture.valid if capture is not None else {}))
     return _Sections({**values, "log": log}, tls_sides, clusters, capture)
 
 
 def _loaded(
     reader: SettingsReader, sections: _Sections, environment: Mapping[str, str], file: Path | None
 ) -> Loaded | None:
-    """The settings in effect; None if the sections don't fit together. Call it only if every section is right."""
+    """The settings in effect; None if the sections don't fit together. Call it only if no section has an error."""
     capture: CaptureSettings | None = sections.capture.value if sections.capture is not None else None
     folder = capture.folder if capture is not None else None
     clusters = tuple(
@@ -180,6 +180,7 @@ def _tls_sides(reader: SettingsReader, source: Source, name: str) -> tuple[str, 
 def _cluster(reader: SettingsReader, name: str, listener: Section | None, upstream: Section | None) -> Section:
     """A cluster's section, with its TLS sections."""
     parts = [side for side in (listener, upstream) if side is not None]
+    # drafts, so the cluster's own keys are checked even if a TLS section has an error
     tls, upstream_tls = (side.draft if side is not None else None for side in (listener, upstream))
     both = {"tls": tls, "upstream_tls": upstream_tls if upstream_tls is not None and upstream_tls.on else None}
     return reader.section(ClusterSettings, (CLUSTERS, name), *parts, name=name, **both)
@@ -219,9 +220,10 @@ def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fau
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:
-    """The ports and files that the clusters claim, as far as right values tell; also of clusters with errors."""
+    """The ports and files that the clusters claim by their valid values; also those of clusters with errors."""
     for name, section in zip(names, clusters, strict=True):
-        yield demand(name, section.right, {place[2] for place in section.wrong_places})
+        # a place is (CLUSTERS, the cluster's name, the key, ...)
+        yield demand(name, section.valid, {place[2] for place in section.wrong_places})
 
 
 def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapping[str, str]) -> ClusterSettings:

@@ -49,20 +49,20 @@ class Section(NamedTuple):
     Args:
         value: the dataclass; None if a value or the whole is wrong.
         draft: the dataclass, perhaps with stand-ins; None if its constructor finds a fault.
-        right: field -> value, for the right values that were given.
+        valid: field -> value, for the valid values that were given.
         wrong_places: the key paths of wrong and missing values.
     """
 
     value: Any | None
     draft: Any | None
-    right: Mapping[str, Any]
+    valid: Mapping[str, Any]
     wrong_places: Sequence[KeyPath]
 
 
 class _Values(NamedTuple):
-    """The values of a section while its keys are looked up: field -> value; and the key paths of the wrong ones."""
+    """The values of a section while its keys are looked up: field -> value; and the key paths of wrong values."""
 
-    right: dict[str, Any]
+    valid: dict[str, Any]
     stand_ins: dict[str, Any]
     wrong_places: list[KeyPath]
 
@@ -70,7 +70,7 @@ class _Values(NamedTuple):
 class SettingsReader:
     """Reads the sections of a source, one after the other.
 
-    `effective`: the keys so far that have a right value or were not given; these have their default.
+    `effective`: the keys so far that have a valid value, or were not given and have their default.
     """
 
     def __init__(self, source: Source, *, in_file: bool) -> None:
@@ -100,12 +100,12 @@ class SettingsReader:
         """
         values = self._read_keys(settings, place)
         wrong_places = [*values.wrong_places, *(place for part in parts for place in part.wrong_places)]
-        draft = self.construct(settings, {**values.stand_ins, **values.right, **fields}, wrong_places)
-        return Section(None if wrong_places else draft, draft, values.right, wrong_places)
+        draft = self.construct(settings, {**values.stand_ins, **values.valid, **fields}, wrong_places)
+        return Section(None if wrong_places else draft, draft, values.valid, wrong_places)
 
     def values(self, settings: type) -> Mapping[str, Any]:
-        """Field -> value, for the right values of the keys at the top level."""
-        return self._read_keys(settings, ()).right
+        """Field -> value, for the valid values of the keys at the top level."""
+        return self._read_keys(settings, ()).valid
 
     def construct(self, settings: type, values: Mapping[str, Any], stood_in: Sequence[KeyPath] = ()) -> Any | None:
         """The dataclass of these values; None if its constructor finds a fault. `stood_in`: keys with stand-ins."""
@@ -166,7 +166,7 @@ class SettingsReader:
             self._add_table(place[:size])
         if field.key.name_kind is not None:
             self._add_table(place)
-            values.right[field.name] = self._read_table(field, place, field.key.name_kind, values.wrong_places)
+            values.valid[field.name] = self._read_table(field, place, field.key.name_kind, values.wrong_places)
             return
         self._add_key(place, field.key)
         given = self._source.given.get(place)
@@ -174,7 +174,7 @@ class SettingsReader:
             self.effective.append(Effective(place, field.key, field.default, SourceKind.DEFAULT, ""))
             return
         try:
-            values.right[field.name] = self._read_value(field.key, place, given)
+            values.valid[field.name] = self._read_value(field.key, place, given)
         except InvalidValue:
             values.wrong_places.append(place)
             values.stand_ins[field.name] = _stand_in(field)

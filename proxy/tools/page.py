@@ -1,4 +1,4 @@
-"""The page docs/apis.md, generated from the catalog: `make docs` writes it, a test compares it."""
+"""Generates the page docs/apis.md from the catalog."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from proxy.wire.releases import releases, versions_in
 _HEAD = """\
 # APIs and versions
 
-Written by `make docs` (`kafka-wiretap wire list --markdown`) from the message files in `proxy/wire/messages/` and
-`proxy/wire/embedded/`; a test compares it with them. Each of these can be decoded, encoded, projected and walked, an
-API's request and response: all versions of every release from 0.8 to 4.4, those that later releases removed included.
-The columns of numbers say which of them four of these releases have, by their own definitions (a test compares them).
-*Flexible* versions have compact lengths and tagged fields (KIP-482). What *holds secrets* has values that are masked in
-captures. The fields of one, in a terminal: `kafka-wiretap wire show NAME VERSION`. How to use them from Python:
-[wire.md](wire.md).
+`make docs` (`kafka-wiretap wire list --markdown`) writes this page from the message files in `proxy/wire/messages/` and
+`proxy/wire/embedded/`. The library ([wire.md](wire.md)) can decode, encode, project and walk each API's request and
+response, in all versions of every release from 0.8 to 4.4. That includes versions that later releases removed.
+
+- *flexible*: the versions with compact lengths and tagged fields (KIP-482)
+- *holds secrets*: the messages with fields that are masked in captures
+- the columns of numbers: the versions that these releases of Kafka have, by their own definitions
+
+`kafka-wiretap wire show NAME VERSION` prints the fields of a message.
 """
 
 
 def lines() -> Iterator[str]:
-    """The page, line by line."""
+    """Yields the lines of the page."""
     rows, inside = [(*row, *_released(row.key)) for row in listing.listed()], listing.embedded_rows()
     yield from _HEAD.splitlines()
     yield ""
@@ -40,6 +42,6 @@ def lines() -> Iterator[str]:
 
 
 def _released(key: int) -> list[str]:
-    """An api's versions in each release, as people write them; "" for a release without the api."""
+    """Returns an api's versions in each release as text; "" for a release without the api."""
     found = [versions_in(release, key) for release in releases()]
     return [listing.span(versions) if versions else "" for versions in found]

@@ -1,11 +1,11 @@
-"""How the bytes of frames reach the decoders: two roads, the same decoders.
+"""Brings the bytes of frames to the decoders, by one of two roads.
 
     worker   Spark's Python workers read the Parquet files with the capture's own reader, in half the time. The files
              must have the same path on every executor, or be in an S3 bucket (`s3://`).
     jvm      Spark reads the Parquet and passes batches to Python (`mapInArrow`). Works wherever Spark can read.
 
-Both open the same frames: whole ones of up to `largest` bytes. Every other frame is a row too, with the columns of its
-head; `unread` gives the reason. A larger frame has a row group of its own, so its bytes are not even loaded.
+Both open the same frames: whole ones of up to `largest` bytes. Every other frame is a row too, with the columns of
+its head; `unread` gives the reason. A larger frame has a row group of its own, so its bytes are not even loaded.
 
 The worker road runs `scan` in tasks of about 16 MiB of Parquet.
 """

@@ -11,7 +11,7 @@ from recorder.capture.frames import CONNECTION, EXCHANGE, SESSION
 # The columns that join a request to its response.
 KEYS = [SESSION, CONNECTION, EXCHANGE]
 
-# Of `exchanges`.
+# Columns of `exchanges`.
 OUTCOME = "outcome"
 ANSWERED_AT = "answered_at"
 RESPONSE_SIZE = "response_size"
@@ -25,7 +25,7 @@ THROTTLE_MS = "throttle_ms"
 # Values of WAIT in `latency_by_api`: all latencies of the row are waits, or it is unknown which of them are.
 WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
 
-# Of the tables by api.
+# Columns of the tables by api.
 WINDOW_START = "window_start"
 REQUESTS = "requests"
 RESPONSES = "responses"
@@ -44,6 +44,6 @@ EXCHANGES = "exchanges"
 READ = "read"
 BUCKET = "bucket"
 
-# Of the tables of losses.
+# Columns of the tables of losses.
 GAPS = "gaps"
 CONNECTIONS = "connections"

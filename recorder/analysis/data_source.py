@@ -45,7 +45,7 @@ _CAPTURED = {SIDE: c.KIND}
 
 def register(spark: SparkSession) -> None:
     """Registers the format with the session, and enables Spark's filter pushdown to Python sources."""
-    # off by default; a reader that accepts filters fails without it
+    # off by default; without it, a reader that accepts filters fails
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(CaptureSource if mixes_up_filters(spark) else PushingSource)
 

@@ -10,7 +10,7 @@ _ACCURACY = 10_000
 
 
 def ns(at: str | Column) -> Column:
-    """A moment in ns since 1970, to the microsecond."""
+    """Returns a timestamp in ns since 1970; it is exact to the microsecond."""
     return F.unix_micros(at) * 1000
 
 

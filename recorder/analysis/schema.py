@@ -16,7 +16,7 @@ TEXTS = "map<string, string>"
 
 
 class Column(NamedTuple):
-    """A column of a table. `kind`: Spark's type. `is_never_negative`: the wire's -1 for none becomes null."""
+    """A column of a table. `kind`: Spark's type. `is_never_negative`: -1, the wire's value for none, becomes null."""
 
     name: str
     kind: str

@@ -49,7 +49,7 @@ def _named(decoder: Decoder) -> Source:
 
 
 def all_exchanges(captured: Captured) -> DataFrame:
-    """Returns the exchanges. Only those are joined that one row does not describe completely."""
+    """Returns the exchanges. Request and response are joined only if one row does not describe the exchange fully."""
     return exchanges(captured, doubtful(captured))
 
 

@@ -1,9 +1,9 @@
-"""The entries of one connection that are kept back: which of their bytes to mask or leave out is not known yet.
+"""Keeps back entries of one connection until it is known which of their bytes to mask or to leave out.
 
 Used by `connection_recorder`. A bytes entry holds bytes of one direction; a control entry, for example a login, holds
 none. Unclassified bytes hold up only their own direction, so each direction has a queue of bytes entries. A frame that
 is searched for secrets holds up everything that arrived after it, in both directions (`holds_all`). A third queue holds
-control entries. Whatever a peer sends, the work grows in proportion to its bytes: entries leave at the front of a
+control entries. The work grows in proportion to the bytes, whatever a peer sends: entries leave at the front of a
 queue, masks apply to its end, and stretches are added in stream order.
 """
 

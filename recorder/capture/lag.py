@@ -1,8 +1,9 @@
-"""How far the compactor is behind the log. Computed whenever it is asked for, so the lag grows while no compactor runs.
+"""Measures how far the compactor is behind the log, for the metrics.
 
-Used by the tap, for the metrics. `ArrivalTimes` knows when the log's entries arrived, in steps of a fraction of a
-second. The compactor reports the position up to which it has read (`status`); entries after that position are unread.
-The position of a compactor that has ended is ignored: the next one reads that segment again, from its beginning.
+The log's writer notes in `ArrivalTimes` when entries arrived, in steps of a fraction of a second. The compactor reports
+the position up to which it has read (`status`); the entries after it are unread. The lag is computed at each query, so
+it also grows while no compactor runs. The position of a compactor that has ended is ignored, because the next compactor
+begins after the last published segment.
 """
 
 from __future__ import annotations

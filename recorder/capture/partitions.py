@@ -2,8 +2,7 @@
 
     <table>/date=<date>/hour=<hour>/<session>-<first segment>-<last segment>.parquet
 
-Used by the modules that write or list Parquet files. A capture may come from anywhere, so links in the place of folders
-are not followed (`proxy.files`).
+A capture may come from anywhere, so links in the place of folders are not followed (`proxy.files`).
 """
 
 from __future__ import annotations

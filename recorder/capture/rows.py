@@ -48,7 +48,7 @@ class RowSink(Protocol):
 
 
 class RowMaker:
-    """Makes the rows of one range. `frames`, `bytes`: the number of rows so far, and of the frames' bytes."""
+    """Makes the rows of one range, which is one segment of the log. `frames`, `bytes`: the numbers of them so far."""
 
     def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.frames = 0

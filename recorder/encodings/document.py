@@ -1,6 +1,6 @@
-"""KAFKA-9927's figures for its own example, and its contradictions. docs/encodings.md has the calculation.
+"""The figures of KAFKA-9927 for its own example, and its contradictions. docs/encodings.md has the calculations.
 
-The example: a Metadata response (the body alone) of one topic with 100 partitions, replicated across two brokers.
+The example is the body of a Metadata response: one topic with 100 partitions, replicated across two brokers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from proxy.wire.integers import Encoding
 
 
 class Figure(NamedTuple):
-    """A row of the document: bytes, and microseconds to write and to read an unstated number of times."""
+    """A row of the document: the body's bytes, and microseconds to serialize and deserialize it.
+
+    The document does not state how often it was serialized.
+    """
 
     name: str
     encoding: Encoding
@@ -28,12 +31,12 @@ FIGURES = (
 FIXED = FIGURES[0]
 
 CONTRADICTIONS = (
-    "its formula makes 33 bytes a partition, 3300 for 100 of them; the whole body is said to take 3216",
-    "at worst the formula makes 4100 for the partitions; the whole body is said to take 4026",
-    "no number of replicas mends both: 4026 - 3216 bytes want at least 401 ids, with which fixed takes 3304",
-    "its signed ranges overlap: -63 takes one byte and two; 2147483647 stands in none",
-    "a varint of 64 bits takes up to 10 bytes; it says 9",
-    "its worst case begins at ids of 134217728, where signed takes 5 bytes; its example is unsigned: 268435456",
-    "an error code above 255 is its worst case; two bytes are needed from 128 on, three from 16384",
-    'error codes "are numbered sequentially from -1", but -1 takes 3 bytes in its unsigned best case',
+    "the formula gives 33 bytes a partition, so 3300 for 100 partitions; the document gives 3216 for the whole body",
+    "at worst the formula gives 4100 for the partitions; the document gives 4026 for the whole body",
+    "no number of replicas explains both: 4026 - 3216 bytes need at least 401 ids, whose fixed partitions take 3304",
+    "the signed ranges overlap, as -63 is in two of them; 2147483647 is in none",
+    "a varint of 64 bits takes up to 10 bytes; the document says 9",
+    "the worst case begins at ids of 134217728, as in the signed encoding; the unsigned example needs 268435456",
+    "the worst case has an error code above 255; two bytes are needed from 128 on, three from 16384",
+    'error codes "are numbered sequentially from -1", but the unsigned encoding takes 3 bytes for -1',
 )

@@ -1,4 +1,4 @@
-"""The bench of two checkouts, as small as it goes."""
+"""Tests of the bench of two checkouts, at its smallest size."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The fake broker's answers, read by the proxy's own wire room: a proxy at its start asks exactly this."""
+"""Tests of the fake broker's responses to the queries of a starting proxy, read by the proxy's own wire package."""
 
 import socket
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def ask(port: int, key: int, version: int, values: dict[str, object]) -> dict[str, object]:
-    """The decoded answer; every byte of it is read."""
+    """Returns the decoded response; every byte of it must be read."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(framed(catalog.encode_request(key, version, 77, "bench", values)))
         with connection.makefile("rb") as stream:

@@ -1,4 +1,4 @@
-"""The page of the study says what the bench prints, and what it says against the document holds."""
+"""Tests that the study's page has the figures of the bench, and that its claims about the document hold."""
 
 import re
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_times_are_ratios_to_the_fixed_encoding_of_each_round() -> None:
 
 
 def test_no_number_of_replicas_fits_both_the_fixed_and_the_worst_figure() -> None:
-    """`grown`: by how much the body's other integers can grow, a byte each; there are nine of them."""
+    """`grown`: the most by which the body's nine other integers can grow, a byte each."""
     fixed, worst = CASES[0].bytes, CASES[2].bytes
     assert fixed
     assert worst
@@ -70,7 +70,7 @@ def test_the_ranges_on_the_page_are_those_of_the_encodings() -> None:
 
 
 def single(page: str) -> list[tuple[str, ...]]:
-    """The row of the numbers around 0, which are one range."""
+    """Returns the row of the numbers around 0, which are one range."""
     return re.findall(r"(?m)^\| (\d) \| [^|]* \| ([-\d]+) to ([-\d]+) \| (\d+) to (\d+) \|$", page)
 
 

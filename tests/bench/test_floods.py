@@ -1,4 +1,4 @@
-"""The bench of hostile floods, as small as it goes."""
+"""Tests of the bench of hostile floods, at its smallest size."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kroxylicious, between the load generator and the fake broker."""
+"""Tests of Kroxylicious between the load generator and the fake broker."""
 
 from pathlib import Path
 

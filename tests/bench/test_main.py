@@ -16,7 +16,7 @@ def test_a_tiny_run_measures_a_load_through_every_way(tmp_path: Path, capsys: py
         [
             "--rounds",
             "1",
-            # on a busy machine nothing passes within hundredths of a second
+            # on a busy machine, no exchange may pass within hundredths of a second
             "--seconds",
             "0.5",
             "--only",

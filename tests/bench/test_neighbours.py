@@ -1,4 +1,4 @@
-"""The bench of neighbours, as small as it goes."""
+"""Tests of the bench of neighbours, at its smallest size."""
 
 import re
 

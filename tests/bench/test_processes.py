@@ -1,4 +1,4 @@
-"""When the blocks that the bench's children run in end."""
+"""Tests of when the bench's child processes end their blocks."""
 
 from pathlib import Path
 

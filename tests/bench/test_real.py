@@ -1,4 +1,4 @@
-"""The loads on a real broker, through every way: a short run of each."""
+"""Tests of the loads on a real broker, each way in a short run."""
 
 from __future__ import annotations
 

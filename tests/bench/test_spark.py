@@ -1,4 +1,4 @@
-"""The bench's captures are captures, and both readers of its answers read the same."""
+"""Tests that the bench makes valid captures, and that both readers give the same answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_connection_of_the_mix_reads_what_it_wrote(tmp_path: Path, monkeypatch
 
 
 def offsets_in(row: dict[str, object], frame: bytes) -> list[int | None]:
-    """The first offsets of the batches that an answer is about."""
+    """Returns the first offsets of the batches in an answer."""
     key = keys.PRODUCE if row[c.API] == "Produce" else keys.FETCH
     answer = decode_response(frame, key, spark_captures.VERSIONS[key])
     assert isinstance(answer, tuple)

@@ -1,4 +1,4 @@
-"""What a stream takes is counted against what recording takes, in frames and processor seconds."""
+"""Tests of the cost of a stream beside that of recording, in frames and processor seconds."""
 
 from __future__ import annotations
 

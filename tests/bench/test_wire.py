@@ -1,4 +1,4 @@
-"""What is printed; how fast anything is, no test says."""
+"""Tests of the bench's output; no test asserts speed."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_every_part_says_something(part: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_records_are_a_part_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own tests read some; a million in every round would take too long here."""
+    """Other tests read records; a million in every round would take too long here."""
     level = (1.0, 1.0, 1.0)
     row = records.Row("a load", records.OURS, 500.0, level, level)
     monkeypatch.setattr(records, "rows", lambda rounds: [row] * rounds)
@@ -53,7 +53,7 @@ def test_records_are_a_part_too(capsys: pytest.CaptureFixture[str], monkeypatch:
 def test_a_target_that_is_not_reached_is_said(
     direction: str, kafka_python: float, kio: float, missed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ours takes 100 ns."""
+    """Our own code takes 100 ns."""
     times = {"proxy.wire": (100.0,), "kafka-python": (kafka_python,), "kio": (kio,)}
     monkeypatch.setattr(wire, "measure", lambda *_: Rounds(times))
     assert whole_message(messages()[-2], direction, 1, 0.1).endswith("MISSED") == missed

@@ -1,4 +1,4 @@
-"""What is compared does the same work: every codec reads the same values from the twelve, and writes the same bytes."""
+"""Tests that the compared codecs do the same work: all read equal values from the messages, and write equal bytes."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -34,21 +34,21 @@ def test_who_is_compared() -> None:
 
 
 def plain(struct: Struct, values: Any) -> dict[str, Any]:
-    """What a dict, an object with slots or a dataclass holds, absent fields with their default."""
+    """Returns the fields of a dict, of an object with slots or of a dataclass; absent fields have their defaults."""
     return {slot.name: _plain(slot, _get(values, slot)) for slot in struct}
 
 
 def _get(values: Any, slot: Slot) -> Any:
     if isinstance(values, Mapping):
         return values.get(slot.name, slot.default)
-    # kio's times are called by what they are, not by their unit; kafka-python has one name for all operations
+    # kio names times without their unit; kafka-python has one name for all operations
     names = (slot.name, slot.name.removesuffix("_ms"), slot.name.removeprefix("topic_"))
     return getattr(values, next(name for name in names if hasattr(values, name)))
 
 
 def _plain(slot: Slot, value: Any) -> Any:
     if value is None and not slot.nullable:
-        return slot.default  # kafka-python's None for the zero id, absent structs, and operations nobody asked for
+        return slot.default  # kafka-python's None: for the zero id, absent structs, operations not requested
     if slot.array and value is not None:
         return [_plain(slot.element, one) for one in value]
     if slot.struct and value is not None:

@@ -29,7 +29,7 @@ def test_a_batch_begins_at_its_offset_and_keeps_its_checksum() -> None:
 
 
 def test_every_field_of_the_version_is_given() -> None:
-    """But for those that are absent as a rule, in tags."""
+    """Except tagged fields that are usually absent."""
     for message in messages():
         for slots, values in structs(message):
             assert {slot.name for slot in slots if slot.tag is None} <= values.keys(), message.name

@@ -1,4 +1,4 @@
-"""The bench of workers, as small as it goes: both ways are measured, and compared."""
+"""Tests of the bench of workers, at its smallest size: both ways are measured and compared."""
 
 import os
 import re

@@ -1,1 +1,1 @@
-"""Real brokers on loopback: Kafka's jars and how to get them, clusters of them, librdkafka's mock cluster."""
+"""Real brokers on loopback: Kafka's jars and their download, Kafka clusters, librdkafka's mock cluster."""

@@ -1,8 +1,8 @@
-"""Child processes that can't outlive the test run, however it ends.
+"""Child processes that never outlive the test run.
 
-A finalizer stops each child by its own pid; should the test run be killed, the kernel kills the children
-(PR_SET_PDEATHSIG). That signal is tied to the *thread* that started the child: start children from one that lives
-as long as they may, which in pytest is the main thread.
+A finalizer stops each child by its own pid. If the test run is killed, the kernel kills the children
+(PR_SET_PDEATHSIG). That signal is tied to the *thread* that started the child, so start children from a thread that
+lives as long as they may: in pytest, the main thread.
 """
 
 import ctypes

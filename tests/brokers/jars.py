@@ -1,13 +1,12 @@
-"""Apache Kafka from its Maven artifacts, without a distribution or a container.
+"""Provides Apache Kafka from its Maven artifacts, without a distribution or a container.
 
-`kafka_home()` is the folder whose `libs/` is a whole Kafka: broker, command line tools and what they log with.
-KAFKA_HOME names another one (an unpacked distribution has the same `libs/`). Otherwise Maven copies the jars into the
-user's cache, once; each is checked against the list of names and SHA-256 sums beside this file, and the folder gets
-its final name only when all of them are right. `kafka_home(release)` is the same for the other releases of `RELEASES`,
-of which KAFKA_HOME has no say.
+`kafka_home()` is a folder whose `libs/` holds all of Kafka: broker, command line tools, logging. KAFKA_HOME may name
+an unpacked distribution instead. Otherwise Maven copies the jars into the user's cache, once. Each jar is
+compared with the list of names and SHA-256 sums beside this file, and the folder gets its final name only if all match.
+`kafka_home(release)` provides the other releases of `RELEASES`, for which KAFKA_HOME is ignored.
 
-`clients_jar(version)` is the `kafka-clients` jar of one of the releases that `kafka-clients.sha256` lists, for tests
-that compare with Kafka's own code; they are kept and checked in the same manner, one by one, and KAFKA_HOME has no say.
+`clients_jar(version)` is the `kafka-clients` jar of a release in `kafka-clients.sha256`, for tests that compare with
+Kafka's own code. These jars are cached and checked likewise, one by one; KAFKA_HOME is ignored.
 """
 
 import fcntl
@@ -22,22 +21,22 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-# the newest release of which Maven Central has everything
+# the newest release that Maven Central has completely
 VERSION = "4.3.1"
 CLIENTS_SUMS = Path(__file__).with_name("kafka-clients.sha256")
 
 
 class Artifact(NamedTuple):
-    """What Maven is asked for, by "group:name"; `without`: those that come with it and can't be had, or not be used."""
+    """An artifact for Maven, as "group:name". `without`: its dependencies that can't be had, or must not be used."""
 
     name: str
     version: str
     without: tuple[str, ...] = ()
 
 
-# log4j 1.2 asks for them, and Maven Central may not give them
+# log4j 1.2 depends on these, and Maven Central may not distribute them
 _NOT_FREE = ("com.sun.jmx:jmxri", "com.sun.jdmk:jmxtools", "javax.jms:jms")
-# Without these a release's brokers and tools would log nothing at all; the others bring one.
+# Without these, a release's brokers and tools would log nothing; the other releases bring one.
 _LOG4J2 = Artifact("org.apache.logging.log4j:log4j-slf4j-impl", "2.25.4")
 _SLF4J_SIMPLE = Artifact("org.slf4j:slf4j-simple", "1.7.36")
 # was a part of Java up to 10
@@ -55,7 +54,7 @@ RELEASES = {
         Artifact("org.apache.kafka:kafka-tools", VERSION),
         _LOG4J2,
     ),
-    # Not whole: Maven Central has neither kafka-tools nor kafka-tools-api of it. The broker does without.
+    # Incomplete: Maven Central has neither its kafka-tools nor its kafka-tools-api, which the broker does not need.
     "4.4.0": (
         Artifact("org.apache.kafka:kafka_2.13", "4.4.0", ("org.apache.kafka:kafka-tools-api",)),
         _LOG4J2,
@@ -75,7 +74,7 @@ _NAME = "<groupId>{}</groupId><artifactId>{}</artifactId>"
 
 @cache
 def kafka_home(release: str = VERSION) -> Path:
-    """The folder whose `libs/` holds Kafka's jars. RuntimeError says what to do when they can't be had."""
+    """The folder whose `libs/` holds Kafka's jars. RuntimeError says what to do if they can't be had."""
     if release == VERSION and (override := os.environ.get("KAFKA_HOME")):
         home = Path(override)
         if not list(home.glob("libs/kafka-clients-*.jar")):
@@ -89,7 +88,7 @@ def kafka_home(release: str = VERSION) -> Path:
 
 
 def installed(name: str, artifacts: Sequence[Artifact], sums: Path) -> Path:
-    """A folder of the cache whose `libs/` holds the artifacts and what they need, all as `sums` lists them.
+    """A folder of the cache whose `libs/` holds the artifacts and their dependencies, all as listed in `sums`.
 
     RuntimeError says why they can't be had.
     """
@@ -103,7 +102,7 @@ def installed(name: str, artifacts: Sequence[Artifact], sums: Path) -> Path:
 
 @cache
 def clients_jar(version: str) -> Path:
-    """`kafka-clients-<version>.jar`, without what it needs. RuntimeError says why it can't be had."""
+    """`kafka-clients-<version>.jar`, without its dependencies. RuntimeError says why it can't be had."""
     folder = cache_folder() / "kafka-clients"
     jar = folder / f"kafka-clients-{version}.jar"
     if not jar.is_file():
@@ -117,9 +116,9 @@ def clients_jar(version: str) -> Path:
 
 
 def copy_clients(version: str, folder: Path) -> Path:
-    """The `kafka-clients` jar that Maven has under that version ("RELEASE": the newest), copied, checked by nobody.
+    """Copies the `kafka-clients` jar that Maven has under that version ("RELEASE": the newest), without a check.
 
-    RuntimeError when Maven can't.
+    RuntimeError if Maven can't.
     """
     options = [f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"-DoutputDirectory={folder / 'jar'}"]
     if said := _maven(folder, (), ["dependency:copy", *options]):
@@ -129,13 +128,13 @@ def copy_clients(version: str, folder: Path) -> Path:
 
 
 def class_path(release: str = VERSION) -> str:
-    """Kafka's jars one by one (the JVM's class archive wants no wildcard)."""
+    """Kafka's jars one by one, because the JVM's class archive accepts no wildcard."""
     return os.pathsep.join(map(str, sorted(kafka_home(release).glob("libs/*.jar"))))
 
 
 @cache
 def java() -> str:
-    """The `java` to run. RuntimeError when there is none."""
+    """The `java` to run. RuntimeError if there is none."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not found:
@@ -144,7 +143,7 @@ def java() -> str:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept between runs, outside the checkout."""
+    """The folder of downloads that are kept between runs, outside the checkout."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "kafka-wiretap"
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +152,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """One process at a time; the kernel lets go of it when the process dies."""
+    """Allows one process at a time; the kernel releases the lock when the process dies."""
     with (cache_folder() / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -173,7 +172,7 @@ def _copy_jars(artifacts: Sequence[Artifact], scratch: Path, libs: Path) -> str:
 
 
 def _maven(scratch: Path, artifacts: Sequence[Artifact], goal: list[str]) -> str:
-    """Runs Maven on a project that needs these artifacts; what went wrong, or nothing."""
+    """Runs Maven on a project that depends on these artifacts; returns its error, or ""."""
     maven = shutil.which("mvn")
     if not maven:
         return "Maven (mvn) is not installed; `make setup` does that"
@@ -191,7 +190,7 @@ def _dependency(artifact: Artifact) -> str:
 
 
 def _faults(sums: Path, libs: Path) -> str:
-    """What is wrong with the jars, or nothing."""
+    """Returns what is wrong with the jars, or ""."""
     expected, found = _sums(sums), {jar.name: _sha256(jar) for jar in libs.iterdir()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     return f"these jars are missing, extra or not as {sums.name} has them: {wrong}" if wrong else ""

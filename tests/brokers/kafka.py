@@ -99,16 +99,16 @@ _SETTINGS = {
     "replica.fetch.max.bytes": ROOM_BYTES,
     "fetch.max.bytes": ROOM_BYTES,
     "socket.request.max.bytes": ROOM_BYTES + (1 << 20),
-    # a first member need not wait for others
+    # a first member does not wait for others
     "group.initial.rebalance.delay.ms": 0,
-    # a member of a classic group may be given up within a second
+    # a member of a classic group may expire within a second
     "group.min.session.timeout.ms": 500,
-    # members of the newer groups ask twice a second, so that a rebalance takes no ten seconds
+    # members of the newer groups send a heartbeat twice a second; otherwise a rebalance takes ten seconds
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.heartbeat.interval.ms": 500,
     "group.share.min.heartbeat.interval.ms": 500,
     "group.share.heartbeat.interval.ms": 500,
-    # share groups' records are locked that short, so that a closed consumer's come back during a test
+    # share groups' records are locked for a short time, so a closed consumer's are available again during a test
     "group.share.record.lock.duration.ms": 15_000,
     # small, because every one of these partitions is opened at start or first use
     "offsets.topic.num.partitions": 3,
@@ -117,7 +117,7 @@ _SETTINGS = {
     "num.network.threads": 2,
     "num.io.threads": 4,
     "log.cleaner.dedupe.buffer.size": 4 << 20,
-    # the quorum is on loopback: a lost leader is missed soon
+    # the quorum is on loopback, so a lost leader may be noticed soon
     "controller.quorum.election.timeout.ms": 500,
     "controller.quorum.fetch.timeout.ms": 1000,
     "broker.session.timeout.ms": 4000,
@@ -127,28 +127,28 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Node:
-    """One broker and controller: its ports, kept for life unless it `move`s, its folder, and its JVM while it runs."""
+    """One broker and controller: its ports (kept unless it `move`s), its folder, and its JVM while it runs."""
 
     number: int
     folder: Path
     direct: Reserved
-    # the ports that a tap listens on, and those that the broker does
+    # the ports of the tap, and those of the broker
     tapped: Reserved
     behind_tapped: Reserved
     login: Reserved
     behind_login: Reserved
     quorum: Reserved
     child: subprocess.Popen[bytes] | None = field(default=None)
-    # what it has advertised before on the listener that a tap stands before; nobody else's ever
+    # the addresses that it advertised before on the tapped listener; they are never reused
     left: list[Reserved] = field(default_factory=list)
 
     @property
     def tap_routes(self) -> dict[str, str]:
-        """Where a tap has to listen -> where this broker behind it does, as "host:port"."""
+        """The tap's address -> the address of this broker behind it, as "host:port"."""
         return {str(self.tapped): str(self.behind_tapped), str(self.login): str(self.behind_login)}
 
     def move(self) -> None:
-        """From its next start it advertises another port on the listener that a tap stands before."""
+        """Makes it advertise another port on the tapped listener from its next start on."""
         self.left.append(self.tapped)
         self.tapped = Reserved(self.tapped.host)
 
@@ -174,13 +174,13 @@ class Node:
 
 
 class KafkaCluster:
-    """One or three nodes, running within `with`.
+    """One or three nodes, which run within `with`.
 
-    `bootstrap` and `tapped_bootstrap` are what clients (or a proxy's --upstream) are given; node ids count from 1.
-    Start it on a thread that lives as long as it may: see `children`.
+    Clients (or a proxy's --upstream) get `bootstrap` or `tapped_bootstrap`; node ids count from 1.
+    Start it on a thread that lives as long as the cluster: see `children`.
     """
 
-    # on the listeners that a tap stands before
+    # on the listeners behind a tap
     is_asked_by_clients_only = True
 
     def __init__(
@@ -227,17 +227,17 @@ class KafkaCluster:
 
     @property
     def tapped_bootstrap(self) -> str:
-        """Every node's address on the listener that a tap stands before; nobody answers there without a tap."""
+        """Every node's address on the tapped listener; nobody answers there without a tap."""
         return ",".join(str(node.tapped) for node in self.nodes.values())
 
     @property
     def login_bootstrap(self) -> str:
-        """The same, for clients that log in."""
+        """Like `tapped_bootstrap`, for clients that log in."""
         return ",".join(str(node.login) for node in self.nodes.values())
 
     @property
     def tap_routes(self) -> dict[str, str]:
-        """Where a tap has to listen -> where the broker behind it does, as "host:port"."""
+        """The taps' addresses -> the addresses of the brokers behind them, as "host:port"."""
         return {listen: target for node in self.nodes.values() for listen, target in node.tap_routes.items()}
 
     def __enter__(self) -> "KafkaCluster":
@@ -258,7 +258,7 @@ class KafkaCluster:
     def close(self) -> None:
         for node in self.nodes.values():
             if node.child is not None:
-                node.child.kill()  # nothing in these logs is wanted again
+                node.child.kill()  # its logs are not needed again
         for node in self.nodes.values():
             if node.child is not None:
                 node.child.wait()
@@ -266,7 +266,7 @@ class KafkaCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def wait_until_ready(self) -> None:
-        """Until each running node's own metadata has all running nodes in it."""
+        """Waits until each running node's own metadata has all running nodes."""
         running = {number: node for number, node in self.nodes.items() if node.child is not None}
         for node in running.values():
             wait_for(
@@ -276,12 +276,12 @@ class KafkaCluster:
             )
 
     def metadata(self, number: int, *topics: str) -> Metadata:
-        """What that node itself answers on its direct listener; empty while it answers nothing."""
+        """That node's own metadata, from its direct listener; empty while it does not answer."""
         node = self.nodes[number]
         return ask_metadata(node.direct.host, node.direct.port, topics)
 
     def start_node(self, number: int) -> None:
-        """Start a stopped node on its ports and in its folder, and wait until all know of it."""
+        """Start a stopped node on its ports and in its folder, and wait until all nodes know of it."""
         (self.nodes[number].folder / "server.properties").write_text(self._properties(self.nodes[number]))
         self._launch(self.nodes[number])
         self.wait_until_ready()
@@ -314,14 +314,14 @@ class KafkaCluster:
 
     def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
         """Move partitions to these nodes, whose first one shall lead; wait until the data is there and all say so."""
-        from kafka import TopicPartition  # not at the top: tests that need no cluster don't pay for it
+        from kafka import TopicPartition  # imported here, because tests without a cluster should not pay for it
         from kafka.admin import KafkaAdminClient
 
         wanted = {TopicPartition(topic, partition): list(nodes) for partition, nodes in replicas.items()}
         where, admin = list(wanted), KafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=90_000)
 
         def have_leaders() -> bool:
-            # in vain while a replica that shall lead is behind the others
+            # fails while a replica that is to lead is behind the others
             admin.elect_leaders(0, {topic: list(replicas)}, raise_errors=False)
             return all(self.leader(topic, partition) == nodes[0] for partition, nodes in replicas.items())
 
@@ -347,7 +347,7 @@ class KafkaCluster:
         return done
 
     def console_command(self, tool: str, *arguments: str) -> list[str]:
-        """The argv of a console tool, for one that has to run beside something else (`children.spawn`)."""
+        """The argv of a console tool that runs beside something else (`children.spawn`)."""
         return [*self.untrained(tool, *self._archive("tool")), *arguments]
 
     def untrained(self, tool: str, *jvm_options: str) -> list[str]:
@@ -392,7 +392,7 @@ class KafkaCluster:
         node.child = children.spawn([*command, *server], output=node.folder / "server.log")
 
     def _jvm(self, level: str, target: str) -> list[str]:
-        """The start of a JVM's argv. The class path is long: it stands in a file, so that messages can be read."""
+        """The start of a JVM's argv. The long class path is in a file, which keeps messages readable."""
         logging, arguments = self._folder / f"log4j2-{level}.properties", self._folder / f"{level}.args"
         if not arguments.exists():
             logging.write_text(_LOGGING.format(level=level, target=target))
@@ -420,7 +420,7 @@ def class_archive(user: str) -> Path:
 
 
 def _make_class_archives(tool: Path, broker: Path) -> None:
-    """The broker's comes last: it stands for both."""
+    """The broker's archive is made last: its existence means that both exist."""
     with TemporaryDirectory(prefix="kafka-classes-") as folder:
         made = Path(folder, "broker.jsa")
         options = (f"-XX:ArchiveClassesAtExit={made}",)
@@ -444,7 +444,7 @@ def _death(node: Node) -> str | None:
 
 
 def _uuid() -> str:
-    """A random id as Kafka writes them; none begins with a dash, which its tools take for an option."""
+    """A random id as Kafka writes them; none begins with a dash, which its tools would take for an option."""
     while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

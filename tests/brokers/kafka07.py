@@ -1,19 +1,19 @@
-"""A broker of Kafka 0.7 for tests: sockets, `struct` and a log in memory, written apart from `proxy.wire.kafka07`.
+"""A broker of Kafka 0.7 for tests: sockets, `struct` and a log in memory, independent of `proxy.wire.kafka07`.
 
-None of 0.7 can be had as a package. `kafka07_answers.json` holds what a broker of 0.7.2 answered once, and this one
-answers the same:
+No registry has 0.7 as a package. `kafka07_answers.json` holds responses of a broker of 0.7.2, and this broker gives the
+same:
 
-- PRODUCE and MULTIPRODUCE are never answered; what goes wrong with them closes the connection. All messages are looked
-  at, those in compressed ones too; what stands behind the last whole one is dropped.
-- A log is a row of segments; a segment that has grown beyond `segment_bytes` is closed after the append that did it.
-- FETCH gives the bytes from an offset on, as many as asked for, cut wherever they end, and of one segment only. An
-  offset outside the log is error 1, a partition that doesn't exist error 3, no topic at all error -1; a topic that
-  nobody wrote is empty. Less than no bytes are promised, in a length below 2, and then the connection is closed.
-- OFFSETS tells the segments' first offsets and the log's end, latest first, that are not younger than the time. What is
-  wrong with it closes the connection.
-- Bytes behind a request are nobody's.
+- PRODUCE and MULTIPRODUCE get no response; an error in them closes the connection. All messages are validated, also
+  those in compressed ones; bytes after the last whole message are dropped.
+- A log is a list of segments; a segment is closed after the append that takes it beyond `segment_bytes`.
+- FETCH returns the bytes from an offset on, as many as requested, cut anywhere, from one segment only. An offset
+  outside the log is error 1, a missing partition error 3, an empty topic name error -1; a topic without
+  messages is empty. For a negative size, the broker sends a length below 2 and closes the connection.
+- OFFSETS returns the segments' first offsets and the log's end that are not younger than the time, latest first. An
+  error closes the connection.
+- Bytes after a request are ignored.
 
-One thread for each connection; requests are answered in their order.
+Each connection has a thread, which answers requests in order.
 """
 
 import gzip
@@ -34,12 +34,12 @@ import snappy
 UNKNOWN, NO_ERROR, OFFSET_OUT_OF_RANGE, WRONG_PARTITION = -1, 0, 1, 3
 LATEST, EARLIEST = -1, -2
 ANSWERS: dict[str, Any] = json.loads(Path(__file__).with_name("kafka07_answers.json").read_text())
-# what snappy-java writes before its blocks
+# the header that snappy-java writes before its blocks
 XERIAL_HEADER = 16
 
 
 class Refused(Exception):
-    """What a 0.7 broker can't say in a response: the connection is closed, behind the bytes `said`."""
+    """An error that a 0.7 broker can't put into a response: it closes the connection, after the bytes `said`."""
 
     def __init__(self, why: str, said: bytes = b"") -> None:
         super().__init__(why)
@@ -72,7 +72,7 @@ class Log:
             self.segments.append(Segment(last.end, now))
 
     def read(self, offset: int, size: int) -> tuple[int, bytes]:
-        """Error code, bytes."""
+        """Returns error code and bytes."""
         for segment in self.segments:
             if segment.start <= offset < segment.end:
                 if size < 0:
@@ -94,7 +94,7 @@ class Log:
 
 
 def whole_bytes(messages: bytes) -> int:
-    """How many bytes are whole messages. Refused if one of them is damaged, or one of those in it."""
+    """Returns how many bytes are whole messages. Raises Refused if a message, or one within it, is damaged."""
     at = 0
     while at + 4 <= len(messages):
         (length,) = struct.unpack(">i", messages[at : at + 4])
@@ -111,7 +111,7 @@ def whole_bytes(messages: bytes) -> int:
 
 
 def unfolded(codec: int, payload: bytes) -> bytes:
-    """Refused for what was not compressed so."""
+    """Raises Refused for data that was not compressed with this codec."""
     try:
         match codec:
             case 1:
@@ -132,7 +132,7 @@ def blocks(data: bytes) -> Iterator[bytes]:
 
 
 class Cursor:
-    """Takes values off a request, one after the other."""
+    """Takes values from a request, one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -154,7 +154,7 @@ class Cursor:
 
 
 class Kafka07Broker:
-    """Listening within `with`, on `address`. `received` holds every request's frame without its length."""
+    """A broker that listens within `with`, on `address`. `received` holds every request's frame without its length."""
 
     def __init__(self, *, partitions: int = 2, segment_bytes: int = 512 << 20, now: int | None = None) -> None:
         self._partitions, self._segment_bytes, self._now = partitions, segment_bytes, now
@@ -182,7 +182,7 @@ class Kafka07Broker:
         return int(time.time() * 1000) if self._now is None else self._now
 
     def log(self, topic: str, partition: int) -> Log:
-        """Made when missing. Refused where the broker has no such partition, or there is no topic."""
+        """Returns the log; makes it if it is missing. Raises Refused for an unknown partition or an empty topic."""
         if not topic or not 0 <= partition < self._partitions:
             raise Refused(f"no partition {partition} of {topic!r}")
         return self._logs.setdefault((topic, partition), Log(self._segment_bytes, self.now()))
@@ -213,7 +213,7 @@ class Kafka07Broker:
                 connection.sendall(refused.said)
 
     def answer(self, request: Cursor) -> bytes | None:
-        """The response's frame without its length; None where there is none."""
+        """Returns the response's frame without its length; None if there is none."""
         match request.number("h"):
             case 0:
                 return self._produce(request)

@@ -1,8 +1,8 @@
 """A Kerberos realm on loopback, for brokers and clients that log in with GSSAPI: a key distribution centre in a JVM.
 
-It is Apache Kerby's, as in Kafka's own tests, and keeps its principals in memory. Nobody types a password: the keys of
-all principals are in one keytab. JVMs that log in are started with `jvm_options`, so the machine's own Kerberos
-settings have no say.
+The centre is Apache Kerby's, as in Kafka's own tests, and keeps its principals in memory. There are no passwords: one
+keytab has the keys of all principals. JVMs that log in are started with `jvm_options`, so they ignore the machine's own
+Kerberos settings.
 """
 
 import os
@@ -18,7 +18,7 @@ REALM = "WIRETAP.TEST"
 KERBY = "2.1.0"
 PROGRAM = Path(__file__).parents[1] / "java" / "Kdc.java"
 
-# a remote console, and a kind of ticket that nobody asks for
+# a remote console, and a kind of ticket that no test uses
 _UNUSED = ("org.jline:jline", "com.jcraft:jsch", "org.jboss.xnio:xnio-api", "com.nimbusds:nimbus-jose-jwt")
 _ARTIFACT = Artifact("org.apache.kerby:kerb-simplekdc", KERBY, _UNUSED)
 
@@ -35,10 +35,10 @@ dns_lookup_realm = false
 
 
 class Kdc:
-    """A running one, within `with`.
+    """A centre that runs within `with`.
 
     Args:
-        folder: made here; the keytab and what Kerberos' libraries want to know of the realm.
+        folder: made here; for the keytab and the Kerberos libraries' configuration.
         principals: without their realm, `user` or `service/host`.
     """
 
@@ -72,15 +72,15 @@ class Kdc:
 
     @property
     def jvm_options(self) -> tuple[str, ...]:
-        """For every JVM that logs in or is logged in to; they write down nothing of the tickets that they have seen."""
+        """Options of every JVM on either side of a login; they log no tickets."""
         return (f"-Djava.security.krb5.conf={self.configuration}", "-Dsun.security.krb5.rcache=none")
 
     def jaas(self, principal: str) -> str:
-        """The value of `sasl.jaas.config` of who is that principal."""
+        """The value of `sasl.jaas.config` for that principal."""
         keytab = f'useKeyTab=true storeKey=true keyTab="{self._folder / "keytab"}" principal="{principal}@{REALM}"'
         return f"com.sun.security.auth.module.Krb5LoginModule required {keytab};"
 
     @property
     def configuration(self) -> Path:
-        """What Kerberos' libraries are told of the realm."""
+        """The Kerberos libraries' configuration of the realm."""
         return self._folder / "realm.conf"

@@ -1,6 +1,6 @@
-"""What one broker says of its cluster, asked with a socket and `struct` alone.
+"""Asks one broker about its cluster, with a socket and `struct` alone.
 
-Metadata version 1 by hand: clients ask whichever node they like, and the project's own codec is under test.
+It writes Metadata version 1 by hand, because clients may ask any node, and the project's own codec is under test.
 """
 
 import socket
@@ -23,7 +23,7 @@ class Metadata:
 
 
 def ask_metadata(host: str, port: int, topics: Sequence[str] = ()) -> Metadata:
-    """The broker's own view; everything is empty while nobody answers there."""
+    """The broker's own view; everything is empty if it does not answer."""
     try:
         with socket.create_connection((host, port), timeout=5) as connection, connection.makefile("rb") as answers:
             connection.sendall(_request(topics))
@@ -45,7 +45,7 @@ def _string(text: str) -> bytes:
 
 class _Reader:
     def __init__(self, frame: bytes) -> None:
-        self._frame, self._at = frame, 4  # behind the correlation id
+        self._frame, self._at = frame, 4  # after the correlation id
 
     def take(self, layout: str) -> tuple[int, ...]:
         values = struct.unpack_from(layout, self._frame, self._at)

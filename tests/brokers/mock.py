@@ -1,7 +1,7 @@
 """librdkafka's mock cluster in a child process: several brokers on real TCP ports, no Java, ready in a moment.
 
-It serves Produce up to version 10 and Fetch up to 16, knows classic groups, transactions and metadata, and keeps
-everything in memory.
+The cluster serves Produce up to version 10 and Fetch up to 16, knows classic groups, transactions and metadata, and
+keeps everything in memory.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ READY_SECONDS = 20
 
 
 class MockCluster:
-    """Running within `with`; `bootstrap` is "host:port,host:port" of all its brokers."""
+    """A cluster that runs within `with`; `bootstrap` is "host:port,host:port" of all its brokers."""
 
     def __init__(self, brokers: int = 3) -> None:
         self._brokers = brokers
@@ -36,7 +36,7 @@ class MockCluster:
 
 
 def _serve(brokers: int) -> None:
-    """The child: the cluster lives as long as the producer that it belongs to, that is until stdin ends."""
+    """The child: the cluster lives as long as its producer, that is until stdin ends."""
     from confluent_kafka import Producer
 
     owner = Producer({"test.mock.num.brokers": brokers, "log_level": 0})

@@ -1,8 +1,8 @@
-"""Ports from the kernel that stay ours until somebody listens on them.
+"""Reserves ports from the kernel until a process listens on them.
 
-A port that was free a moment ago may be somebody else's now. So the socket that found it stays bound, without
-listening: the kernel then gives the port to nobody else, and SO_REUSEADDR (which Java and Python servers set) lets
-the one process that was told the number listen on it, again and again.
+Another process may take a port that was free a moment ago. So the socket that found it stays bound, without listening:
+the kernel then gives the port to no other socket, and SO_REUSEADDR (which Java and Python servers set) lets the one
+process that knows the number listen on it, again and again.
 """
 
 import random
@@ -10,12 +10,12 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-# Below the range from which Linux takes the ports of outgoing connections (32768 and up).
+# Below Linux's range for the ports of outgoing connections (32768 and up).
 RANGES_START = range(18_000, 32_000)
 
 
 class Reserved:
-    """A free port of `host`, ours until `release`."""
+    """A free port of `host`, reserved until `release`."""
 
     def __init__(self, host: str, port: int = 0) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -49,7 +49,7 @@ def same_port(hosts: Sequence[str]) -> list[Reserved]:
 
 
 def different_ports(hosts: Sequence[str]) -> list[Reserved]:
-    """A port of each host, each with another number: Kafka refuses two listeners of one number on different hosts."""
+    """A port of each host, all different: Kafka refuses two listeners with one number on different hosts."""
     held: list[Reserved] = []
     spare: list[Reserved] = []
     while len(held) < len(hosts):

@@ -1,4 +1,4 @@
-"""Children end with the one who started them, whichever way that is."""
+"""Tests that children end with their parent, however it ends."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.brokers.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# starts a child, tells its pid and waits to be killed
+# starts a child, prints its pid and waits to be killed
 PARENT = """
 from tests.brokers import children
 print(children.spawn(["sleep", "600"]).pid, flush=True)

@@ -1,4 +1,4 @@
-"""Where Kafka's jars come from, and what is said when they can't."""
+"""Tests of downloading Kafka's jars, and of the messages when that fails."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.brokers import jars
 
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Nothing remembered, nothing in the cache."""
+    """Empties the caches in memory and on disk."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
     for remembered in (jars.kafka_home, jars.clients_jar):

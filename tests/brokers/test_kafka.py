@@ -1,4 +1,4 @@
-"""The clusters do what tests ask of them."""
+"""Tests of the Kafka clusters: start, stop and settings."""
 
 import pytest
 

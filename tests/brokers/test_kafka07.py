@@ -1,4 +1,4 @@
-"""The broker of 0.7, spoken to in byte strings: it answers as the documentation says, without the codec's help."""
+"""Tests of the broker of 0.7 with byte strings: it answers as documented, without the codec."""
 
 import socket
 import struct
@@ -23,7 +23,7 @@ class Client:
         self._socket.sendall(struct.pack(">i", len(body)) + body)
 
     def receive(self) -> bytes:
-        """The next frame without its length; empty where the broker has closed the connection."""
+        """The next frame without its length; empty if the broker has closed the connection."""
         head = self.stream.read(4)
         return self.stream.read(struct.unpack(">i", head)[0]) if head else b""
 
@@ -125,7 +125,7 @@ def test_what_no_response_can_tell_closes_the_connection(client: Client, bad: by
 
 
 def test_it_answers_as_a_broker_of_0_7_2_did() -> None:
-    """All of it, in one order: what was written before is there later. Each connection lasts until it is closed."""
+    """The requests run in order, so later ones see earlier writes. Each connection lasts until it is closed."""
     with Kafka07Broker(partitions=4, segment_bytes=200) as broker:
         client = Client(broker)
         for row in ANSWERS["answers"]:

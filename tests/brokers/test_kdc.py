@@ -1,4 +1,4 @@
-"""The Kerberos realm of the tests."""
+"""Tests of the Kerberos realm."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""A reserved port is nobody else's, and can be listened on all the same."""
+"""Tests of reserved ports: no other socket gets them, and a server can listen on them."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""A broker with ZooKeeper is up when its cluster is entered, and neither outlives it."""
+"""Tests of brokers with ZooKeeper: both are up within the block, and neither outlives it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 
 
 def running(folder: Path) -> set[str]:
-    """The main classes of the JVMs that were started with this folder's arguments."""
+    """The main classes of the JVMs whose arguments name this folder."""
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     return {command[2] for command in commands if len(command) > 2 and str(folder) in command[1]}
 

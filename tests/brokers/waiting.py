@@ -1,4 +1,4 @@
-"""Asking until something is so: for fixtures, which wait for other processes. No test of ours sleeps."""
+"""Polls until a condition holds, for fixtures that wait for other processes. No test sleeps."""
 
 import time
 from collections.abc import Callable
@@ -6,20 +6,20 @@ from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
-# Often enough to cost a start-up nothing that could be noticed.
+# So short that it does not delay a start noticeably.
 PAUSE_SECONDS = 0.05
 
 
 def wait_for(
     question: Callable[[], Answer], what: str, *, seconds: float = 90, hopeless: Callable[[], str | None] | None = None
 ) -> Answer:
-    """Ask until the answer is true, and return it.
+    """Poll until the answer is true, and return it.
 
     Args:
         what: completes "gave up waiting for ...".
-        hopeless: gives the reason once waiting makes no sense any more (the child has died).
+        hopeless: returns a reason once waiting is pointless (the child has died).
 
-    Errors: TimeoutError when the seconds are up; RuntimeError when it is hopeless.
+    Errors: TimeoutError when the seconds are up; RuntimeError if it is hopeless.
     """
     deadline = time.monotonic() + seconds
     while True:

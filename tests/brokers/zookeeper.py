@@ -1,12 +1,12 @@
-"""Brokers of the releases that keep their metadata in ZooKeeper: one broker, and the ZooKeeper that its jars bring.
+"""Brokers of releases that keep their metadata in ZooKeeper: one broker, and the ZooKeeper from its jars.
 
-| listener | bound to       | advertised as    | for                                                                |
-|----------|----------------|------------------|--------------------------------------------------------------------|
-| TAPPED   | 127.0.0.1:port | 127.77.17.1:port | proxies; `tests.clients.tap` listens on the advertised port        |
-| DIRECT   | 127.0.0.1:port | 127.66.16.1:port | what brokers ask each other; a tap of the cluster's writes it down |
+| listener | bound to       | advertised as    | for                                                          |
+|----------|----------------|------------------|--------------------------------------------------------------|
+| TAPPED   | 127.0.0.1:port | 127.77.17.1:port | proxies; `tests.clients.tap` listens on the advertised port  |
+| DIRECT   | 127.0.0.1:port | 127.66.16.1:port | requests among brokers; a tap of the cluster records them    |
 
-A broker of 0.8 has one listener only, TAPPED, and asks itself through it: it comes to life, and is asked by the
-controller that it is, once a proxy's tap stands there.
+A broker of 0.8 has only the listener TAPPED, and connects to itself through it, so it is ready once a proxy's tap
+listens there.
 """
 
 import shutil
@@ -34,7 +34,7 @@ CONSOLE_TOOLS = {
     "kafka-simple-consumer-shell": "kafka.tools.SimpleConsumerShell",
 }
 
-# for log4j 1.2, which releases before 1.0 bring; the others log with slf4j-simple, which wants no file
+# for log4j 1.2, which releases before 1.0 bring; the others log with slf4j-simple, which needs no file
 _LOGGING = """log4j.rootLogger={level}, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.target=System.err
@@ -61,21 +61,21 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The broker's ports: where it is told to be, and where it is."""
+    """The broker's advertised and its real ports."""
 
     number: int
     tapped: Reserved
     behind_tapped: Reserved
     direct: Reserved
     behind_direct: Reserved
-    # where it was before: it never moves
+    # earlier addresses: it never moves
     left: tuple[Reserved, ...] = ()
 
 
 class ZookeeperCluster:
-    """A running broker of a release of `jars.RELEASES` that can do with ZooKeeper, within `with`.
+    """A broker of a release of `jars.RELEASES` that supports ZooKeeper, which runs within `with`.
 
-    Start it on a thread that lives as long as it may: see `children`.
+    Start it on a thread that lives as long as the cluster: see `children`.
     """
 
     def __init__(self, release: str, *, folder: Path) -> None:
@@ -85,29 +85,29 @@ class ZookeeperCluster:
         tapped, direct = Reserved(TAPPED_HOST.format(1)), Reserved(DIRECT_HOST.format(1))
         behind_tapped, behind_direct, self._zookeeper = (Reserved("127.0.0.1") for _ in range(3))
         self.nodes = {1: Node(1, tapped, behind_tapped, direct, behind_direct)}
-        # set before the start: what the broker says of itself on the listener for clients, a sidecar's address perhaps
+        # settable before the start: the address that the broker advertises to clients, for example a sidecar's
         self.advertised = str(tapped)
         self._children: list[subprocess.Popen[bytes]] = []
         self._between: Tap | None = None
 
     @property
     def is_asked_by_clients_only(self) -> bool:
-        """Whether nobody else's connections pass a tap; those of the broker to itself stay open for ever."""
+        """False for a broker whose own connections to itself pass the tap, and stay open for ever."""
         return not self._has_one_listener
 
     @property
     def tapped_bootstrap(self) -> str:
-        """The address that a tap stands before; nobody answers there without one."""
+        """The tapped address; nobody answers there without a tap."""
         return str(self.nodes[1].tapped)
 
     @property
     def direct_bootstrap(self) -> str:
-        """The address that brokers have of each other, from 0.10.2 on."""
+        """The address that brokers use among each other, from 0.10.2 on."""
         return str(self.nodes[1].direct)
 
     @property
     def tap_routes(self) -> dict[str, str]:
-        """Where a tap has to listen -> where the broker behind it does, as "host:port"."""
+        """The tap's address -> the address of the broker behind it, as "host:port"."""
         return {str(self.nodes[1].tapped): str(self.nodes[1].behind_tapped)}
 
     @property
@@ -136,7 +136,7 @@ class ZookeeperCluster:
 
     def close(self) -> None:
         for child in self._children:
-            child.kill()  # nothing in these logs is wanted again
+            child.kill()  # its logs are not needed again
         for child in self._children:
             child.wait()
         if self._between:
@@ -146,7 +146,7 @@ class ZookeeperCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def between_brokers(self) -> list[Recorded]:
-        """Shuts the broker down in good order; all that it was asked by itself until then."""
+        """Shuts the broker down in order; returns its requests to itself until then."""
         children.stop(self._children[-1], seconds=START_SECONDS)
         assert self._between
         self._between.close()
@@ -198,7 +198,7 @@ class ZookeeperCluster:
         }
 
     def _jvm(self, level: str) -> list[str]:
-        """The start of a JVM's argv. The class path is long: it stands in a file, so that messages can be read."""
+        """The start of a JVM's argv. The long class path is in a file, which keeps messages readable."""
         arguments = self._folder / f"{level}.args"
         if not arguments.exists():
             log4j = f"-Dlog4j.configuration=file:{self._folder}/log4j-{level}.properties"

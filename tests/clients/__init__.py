@@ -1,1 +1,1 @@
-"""Real clients, through the proxy, on real Kafka; what passed on either side is written down independently."""
+"""Real clients, through the proxy, on real Kafka; taps on both sides record the bytes independently."""

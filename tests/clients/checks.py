@@ -1,10 +1,10 @@
-"""What must hold after any work through the proxy, whatever the client: three comparisons with the taps' files.
+"""The checks after any work through the proxy: three comparisons with the taps' files.
 
-- `check_transparent`: what the clients sent is what the brokers got, and back, but for rewritten addresses.
-- `check_no_leak`: nothing that the clients got has a broker's host in it where a client would dial it.
-- `check_capture`: the capture has every frame that arrived, once, byte for byte, masked spans excepted.
+- `check_transparent`: brokers got what clients sent, and the reverse, except rewritten addresses.
+- `check_no_leak`: no field that clients dial has a broker's host.
+- `check_capture`: the capture has every frame that arrived, once, byte for byte except masked spans.
 
-Where proxy or brokers end in the middle of conversations (`Ending`), each side has a beginning of what the other has.
+If proxy or brokers end within conversations (`Ending`), each side has a beginning of the other's bytes.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.pairs import pairs
 from tests.clients.streams import Conversation, Request, Response
 
-# the client id of the questions that the proxy asks for itself; they are not recorded
+# the client id of the proxy's own queries, which are not recorded
 OWN_QUESTIONS = "kafka-wiretap"
-# What a controller and its brokers ask each other where there is ZooKeeper. A broker of 0.8 has one listener for all.
+# Requests between a controller and brokers with ZooKeeper. A broker of 0.8 has one listener for all.
 BETWEEN_BROKERS = range(4, 8)
 UPSTREAM_HOSTS = tuple(template.format("").encode() for template in (DIRECT_HOST, TAPPED_HOST))
 
-# Over this size a response with endpoints behind its records is rewritten as it streams, at equal length.
+# A response over this size with endpoints after its records is rewritten as it streams, at equal length.
 HELD_BYTES = 256 * 1024
 
 # The list of nodes in each response that has one: the only bytes of a response that may change.
@@ -42,18 +42,18 @@ NODE_LISTS = {
     "ShareFetch": "node_endpoints",
     "ShareAcknowledge": "node_endpoints",
 }
-# Where the list may be dropped: it is a hint, and a longer one can't be put in the place of a shorter one.
+# APIs whose list may be dropped: it is a hint, and a longer list has no room in place of a shorter one.
 MAY_DROP_NODES = frozenset(["Fetch", "ShareFetch", "ShareAcknowledge"])
 
 
 class Ending(IntEnum):
-    """How conversations came to their ends; what follows includes what stands before it."""
+    """How conversations ended; each member includes the earlier ones."""
 
-    # when both sides had said all
+    # both sides had sent everything
     WHOLE = 0
-    # a broker was gone, or the proxy stopped: what was under way came to its end somewhere
+    # a broker ended, or the proxy stopped: exchanges in flight were cut somewhere
     CUT = 1
-    # the proxy was killed: its last bytes are in no capture
+    # the proxy was killed: the capture lacks its last bytes
     KILLED = 2
 
 
@@ -69,7 +69,7 @@ def check_transparent(
     """Compare the clients' side with the brokers'.
 
     Args:
-        advertised: a broker's "host:port" -> what the proxy puts in its place.
+        advertised: a broker's "host:port" -> the proxy's replacement.
     """
     if ending > Ending.WHOLE:
         _check_beginnings(near, far, advertised)
@@ -84,7 +84,7 @@ def check_transparent(
 
 
 def _check_beginnings(near: Sequence[Conversation], far: Sequence[Conversation], advertised: Mapping[str, str]) -> None:
-    """What brokers got is a beginning of what a client sent, and what that client got of what they answered."""
+    """Brokers got a beginning of a client's requests, and the client a beginning of their responses."""
     asking = [one for one in near if one.requests]
     asked = [one for one in far if one.requests and not is_own_question(one)]
     fits = partial(_is_continued, advertised=advertised)
@@ -110,7 +110,7 @@ def _is_continued(near: Conversation, far: Conversation, advertised: Mapping[str
 
 
 def _carried(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> bool:
-    """Whether the broker got what this client sent: it is the one that was meant, and has a beginning of it."""
+    """True if the broker got this client's requests, or a beginning of them."""
     ports = {told.rpartition(":")[2] for told in advertised.values()}
     dialled = near.dialled.rpartition(":")[2]
     if dialled in ports and dialled != advertised[far.dialled].rpartition(":")[2]:
@@ -127,7 +127,7 @@ def is_between_brokers(conversation: Conversation) -> bool:
 
 
 def _same_requests(near: Conversation, far: Conversation) -> bool:
-    """Equal, but for what the proxy answers itself: ApiVersions in a version that it doesn't know."""
+    """True if requests are equal, except ApiVersions in a version that the proxy doesn't know and answers itself."""
     if near.requests == far.requests:
         return True
     return near.requests[1:] == far.requests and _is_refused(near.requests[0])
@@ -141,7 +141,7 @@ def _is_refused(request: Request) -> bool:
 def _check_responses(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> None:
     made = len(near.requests) - len(far.requests) if near.requests and _is_refused(near.requests[0]) else 0
     got = near.responses[made:]
-    # a client that leaves doesn't wait for what is still on its way
+    # a client that leaves doesn't wait for responses in flight
     assert len(got) <= len(far.responses), f"{near}: more responses than the {len(far.responses)} of the broker"
     for response, original in zip(got, far.responses, strict=False):
         if response.frame != original.frame:
@@ -181,7 +181,7 @@ def _moved(node: dict[str, Any], advertised: Mapping[str, str]) -> dict[str, Any
 
 
 def _check_reduced(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """A client is offered nothing that the broker doesn't have."""
+    """The client is offered nothing that the broker lacks."""
     ranges = {row["api_key"]: range(row["min_version"], row["max_version"] + 1) for row in theirs["api_keys"]}
     for row in ours["api_keys"]:
         offered = {row["min_version"], row["max_version"]}
@@ -189,7 +189,7 @@ def _check_reduced(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 
 def decoded(response: Response) -> dict[str, Any]:
-    """The body's fields. The project's own codec has its own oracles, in tests/proxy/wire."""
+    """Decodes the body with the project's own codec, which has its own oracles in tests/proxy/wire."""
     answer = catalog.decode_response(response.frame, response.api_key, response.api_version)
     assert not isinstance(answer, catalog.UnknownMessage), f"{answer} is in the catalog of no version"
     return answer[1]
@@ -199,7 +199,7 @@ def decoded(response: Response) -> dict[str, Any]:
 
 
 def check_no_leak(near: Sequence[Conversation]) -> None:
-    """Every byte that clients got is searched for the brokers' hosts; each find must be one of NOT_DIALLED."""
+    """Searches all bytes that clients got for the brokers' hosts; each find must be one of NOT_DIALLED."""
     for conversation in near:
         for response in conversation.responses:
             if any(host in response.frame for host in UPSTREAM_HOSTS):
@@ -225,7 +225,7 @@ def _is_excepted(message: str, path: str, body: dict[str, Any]) -> bool:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, bytes]]:
-    """(path, bytes) of everything in a body that has bytes; items of a list share a path."""
+    """Yields (path, bytes) of every value in a body; items of a list share a path."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _leaves(inner, f"{path}.{name}" if path else str(name))
@@ -246,7 +246,7 @@ Row = dict[str, Any]
 def check_capture(
     folder: Path, near: Sequence[Conversation], far: Sequence[Conversation], ending: Ending = Ending.WHOLE
 ) -> None:
-    """Compare the capture's connections, one by one, with the tap's before the brokers; no frame is left over."""
+    """Compare each connection in the capture with the tap before the brokers; no frame is left over."""
     rows = captured_connections(folder)
     gaps = [event for event in _table(folder / "events") if event["kind"] == "gap"]
     assert not gaps, f"the capture has gaps: {gaps}"
@@ -266,7 +266,7 @@ def check_capture(
 
 
 def _check_captured_beginnings(captured: Sequence[list[Row]], far: Sequence[Conversation], ending: Ending) -> None:
-    """The capture has what arrived: all requests that brokers got, and of what they answered a beginning."""
+    """The capture has all requests that brokers got, and a beginning of their responses."""
     asked = [one for one in far if one.requests and not is_own_question(one)]
     fits = partial(_is_cut_capture_of, ending=ending)
     found = pairs(asked, captured, fits, must=lambda _: ending < Ending.KILLED, must_other=_has_answers)
@@ -305,7 +305,7 @@ def _table(folder: Path) -> list[Row]:
 
 
 def _check_numbers(connection: tuple[str, int], rows: Sequence[Row]) -> None:
-    """Each frame has its own place in the order, and a response its request's exchange, api and correlation id."""
+    """Each frame has its own sequence, and a response its request's exchange, api and correlation id."""
     sequences = [row["sequence"] for row in rows]
     assert sequences == list(range(len(rows))), f"connection {connection}: {sequences}"
     requests = {row["exchange"]: row for row in rows if row["kind"] == "request"}
@@ -318,7 +318,7 @@ def _check_numbers(connection: tuple[str, int], rows: Sequence[Row]) -> None:
 
 
 def _forwarded(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """What passed through, and what the proxy answered without asking a broker."""
+    """Returns the frames that passed through, and the proxy's own responses."""
     answered = {row["exchange"] for row in rows if row["made_by"] == "proxy"}
     made = [row for row in rows if row["made_by"] == "proxy"]
     return [row for row in rows if row["exchange"] not in answered], made
@@ -328,7 +328,7 @@ def _is_capture_of(conversation: Conversation, rows: Sequence[Row]) -> bool:
     requests, cut_request = _cut_apart([row for row in rows if row["made_by"] == "client"])
     responses, cut_response = _cut_apart([row for row in rows if row["made_by"] == "broker"])
     sent, answered = [one.frame for one in conversation.requests], [one.frame for one in conversation.responses]
-    # what a broker sent to a client that has left never arrived at the proxy
+    # a response to a client that has left never arrived at the proxy
     return (
         len(sent) == len(requests)
         and len(responses) <= len(answered)
@@ -340,20 +340,20 @@ def _is_capture_of(conversation: Conversation, rows: Sequence[Row]) -> bool:
 
 
 def _cut_apart(rows: Sequence[Row]) -> tuple[list[Row], bytes]:
-    """The whole frames, and the beginning of the one that the end of the connection cut off (b"": none)."""
+    """Returns the whole frames, and the beginning of the one that the connection's end cut off (b"": none)."""
     if rows and (rows[-1]["note"] or "").startswith("cut"):
         return list(rows[:-1]), rows[-1]["frame"]
     return list(rows), b""
 
 
 def _are_one(one: bytes, other: bytes) -> bool:
-    """Two beginnings of the same frame: where it was cut is seen differently at different places."""
+    """True for two beginnings of one frame, which may be cut at different bytes."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
 
 
 def is_kept(row: Row, frame: bytes) -> bool:
-    """Whether the row is that frame, byte for byte, masked spans blanked."""
+    """True if the row is that frame, byte for byte, with masked spans blanked."""
     if row["size"] != len(frame) or row["stored"] != len(frame) or row["omitted"]:
         return False
     if not row["masked"]:
@@ -368,7 +368,7 @@ def is_kept(row: Row, frame: bytes) -> bool:
 
 
 def _check_made(answers: Sequence[Row], near: Sequence[Conversation]) -> None:
-    """What the proxy says that it answered is what a client got."""
+    """The responses that the proxy reports as its own are those that a client got."""
     got = Counter(response.frame for one in near for response in one.responses)
     for row in answers:
         assert got[row["frame"]], f"no client got the answer that the proxy made to {row['api']}"
@@ -387,7 +387,7 @@ def _shape(rows: Sequence[Row]) -> Counter[tuple[str, str]]:
 
 
 def _take(candidates: list[Conversation], fits: Callable[[Conversation], bool]) -> Conversation | None:
-    """The first that fits, taken out of the list."""
+    """Removes the first match from the list and returns it."""
     for index, candidate in enumerate(candidates):
         if fits(candidate):
             return candidates.pop(index)

@@ -1,4 +1,4 @@
-"""A cluster by its number of nodes. One node differs little from three: that sweep is long."""
+"""Provides a cluster by its number of nodes. A single node is little different from three, so its sweep is `long`."""
 
 import pytest
 

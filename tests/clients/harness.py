@@ -1,9 +1,9 @@
-"""A proxy as users run it, between two taps; and what must hold once it has stopped.
+"""Runs a proxy as users do, between two taps, and checks the results once it has stopped.
 
     client -> tap -> kafka-wiretap proxy --record -> tap -> broker
 
-The proxy listens on one loopback address and advertises another, on which the first tap listens: so every byte of
-every client passes it, whichever node's listener was meant. The second tap stands where the brokers say they are.
+The proxy listens on one loopback address and advertises another, on which the first tap listens. So all bytes of all
+clients pass that tap, for any node's listener. The second tap listens at the brokers' advertised addresses.
 """
 
 import socket
@@ -23,7 +23,7 @@ from tests.clients.tap import LAST_BYTES_SECONDS, Tap
 
 LISTEN_HOST = "127.88.18.1"
 ADVERTISED_HOST = "127.99.1.1"
-# the bootstrap listener and a node's each; node 0 is not used
+# the bootstrap listener, and one for each node; node 0 is not used
 PORTS = 5
 READY_SECONDS = 90
 STOP_SECONDS = 90
@@ -81,17 +81,17 @@ class Proxied:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()  # before the taps: then no connection is left for them to wait for
+        self.stop()  # before the taps, which then have no connection left to wait for
         self._stack.close()
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given."""
+        """The address for clients."""
         return f"{self.advertise}:{self.port}"
 
     @property
     def advertised(self) -> dict[str, str]:
-        """A broker's "host:port", and those that it had before -> what clients are told instead."""
+        """A broker's "host:port" now and earlier -> the address that clients are told."""
         nodes = self.cluster.nodes.values()
         if self._sidecar:
             return {self.bootstrap: f"{self.advertise}:{self.node_port(1)}"}
@@ -101,7 +101,7 @@ class Proxied:
         return {str(address): told[node.number] for node in nodes for address in (node.tapped, *node.left)}
 
     def node_port(self, number: int) -> int:
-        """Where a node is listened for."""
+        """Returns the port of a node's listener."""
         return self.port + number + (0 if self._named else 1)
 
     @property
@@ -127,7 +127,7 @@ class Proxied:
         return [*nodes, "--node-ports", str(self.port + PORTS + 1)]
 
     def _starts(self) -> int:
-        """How many proxies have listened here, one after the other."""
+        """Returns how many proxies have run here, one after the other."""
         log = self.folder / "proxy.log"
         return log.read_text(errors="replace").count("listening on") if log.exists() else 0
 
@@ -136,7 +136,7 @@ class Proxied:
         return None if code is None else f"it ended with exit code {code}:\n{self.log[-3000:]}"
 
     def stop(self) -> int:
-        """SIGTERM; the proxy's exit code. Fine when it has stopped."""
+        """Sends SIGTERM; returns the proxy's exit code. It may have stopped already."""
         return children.stop(self._proxy, seconds=STOP_SECONDS)
 
     def restart(self, *, kill: bool = False) -> None:
@@ -146,7 +146,7 @@ class Proxied:
 
     @contextmanager
     def down(self, *, kill: bool = False) -> Iterator[None]:
-        """Without the proxy, which is stopped or killed, and started again as before: clients are refused meanwhile."""
+        """Within the block the proxy is stopped or killed, so clients are refused; then it starts again as before."""
         self._near.reroute({})
         if kill:
             self._proxy.kill()
@@ -159,16 +159,16 @@ class Proxied:
         self._near.reroute(self._routes)
 
     def follow_brokers(self, *without: int) -> None:
-        """Let the brokers be found where they are now; nothing listens where those were that are away."""
+        """Makes the tap follow the brokers' present addresses; nothing listens at those of absent brokers."""
         there = [node for node in self.cluster.nodes.values() if node.number not in without]
         self._far.reroute({listen: target for node in there for listen, target in node.tap_routes.items()})
 
     def conversations(self) -> tuple[list[Conversation], list[Conversation]]:
-        """(the clients' side, the brokers' side) so far."""
+        """Returns (the clients' side, the brokers' side) so far."""
         return tuple([Conversation(one) for one in tap.connections()] for tap in (self._near, self._far))
 
     def check(self) -> None:
-        """Stop, finish the capture, and hold all of it against what the taps saw."""
+        """Stop, finish the capture, and compare all of it with the taps' files."""
         self._settle()
         assert self.stop() == 0, self.log[-3000:]
         self._near.close()
@@ -187,7 +187,7 @@ class Proxied:
         What a proxy answers itself never passes, and what it loses doesn't; the checks tell them apart.
         """
         if self._ending > Ending.WHOLE:
-            return  # what was cut off never passes
+            return  # bytes that were cut off never pass
         self._near.catch_up()
         with suppress(TimeoutError):
             wait_for(lambda: self._near.requested() <= self._far.requested(), "all requests to pass", seconds=5)

@@ -1,8 +1,8 @@
-"""Kafka 0.7 behind a live proxy: two brokers that are alike, the proxy that records, and samsa, a client of that time.
+"""Kafka 0.7 behind a live proxy: two equal brokers, the recording proxy, and samsa, a client of that time.
 
 samsa is Python 2, so it runs on Jython. Its source comes from PyPI and Jython from Maven Central, once, into the user's
-cache; both are checked against the sums here and beside `jython-….sha256`. The source runs as it is: `samsa_client.py`
-brings the one part of Python 2 that Jython lacks.
+cache; both are compared with the sums here and in `jython-….sha256`. The source runs unchanged: `samsa_client.py`
+provides the one part of Python 2 that Jython lacks.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.brokers.kafka07 import Kafka07Broker
 from tests.faults.live import LiveProxy
 
 NAMES = ["0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce", "0.7/offsets"]
-# milliseconds since the epoch: both brokers' clock
+# both brokers' clock, in ms since 1970
 NOW = 1_321_825_000_000
 JYTHON = Artifact("org.python:jython-standalone", "2.7.4")
 SAMSA = "samsa-0.3.11"
@@ -32,14 +32,14 @@ SAMSA_SECONDS = 120
 
 @contextmanager
 def brokers() -> Iterator[tuple[Kafka07Broker, Kafka07Broker]]:
-    """Two that are alike: one behind the proxy, one to compare with."""
+    """Two equal brokers: one behind the proxy, one to compare with."""
     with Kafka07Broker(partitions=4, now=NOW) as one, Kafka07Broker(partitions=4, now=NOW) as other:
         yield one, other
 
 
 @contextmanager
 def recording(broker: Kafka07Broker, folder: Path, *more: str) -> Iterator[LiveProxy]:
-    """A proxy in front of the broker; its capture is `folder / "capture"`."""
+    """A proxy before the broker; its capture is `folder / "capture"`."""
     settings = folder / "wiretap.toml"
     settings.write_text('[clusters.main]\ndialect = "kafka-0.7"\n')
     proxy = LiveProxy(broker.address, folder / "capture", folder / "output", "--config", str(settings), *more)
@@ -50,7 +50,7 @@ def recording(broker: Kafka07Broker, folder: Path, *more: str) -> Iterator[LiveP
 
 
 def talk_of_samsa(*ports: int) -> list[list[dict[str, Any]]]:
-    """What samsa did with each of these ports on loopback, one after the other: its calls and what they gave."""
+    """samsa's calls to each of these ports on loopback, one after the other, and their results."""
     (jython,) = _jython().glob("libs/*.jar")
     # one core, a small heap, and no cache beside the jar
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dpython.cachedir.skip=true"]

@@ -1,7 +1,7 @@
-"""kafka-python 1.4.7, of 2019, at work as a process of its own.
+"""Runs kafka-python 1.4.7, of 2019, in a process of its own.
 
-Its wheel comes from PyPI, once, into the user's cache; pip checks its sum. It is unpacked beside nothing else, so
-Python finds it before the kafka-python of today.
+Its wheel comes from PyPI, once, into the user's cache; pip checks its sum. It is unpacked into a folder of its own,
+which Python searches before today's kafka-python.
 """
 
 import json
@@ -39,7 +39,7 @@ reader.close()
 
 
 def round_trip(bootstrap: str, **own: Any) -> None:
-    """A record, and back. `own`: settings of both clients, as JSON has them."""
+    """Writes a record and reads it. `own`: settings of both clients, as JSON."""
     where = {"bootstrap": bootstrap, "topic": fresh("old"), "group": fresh("group"), "seconds": PATIENCE}
     command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(where), json.dumps(own)]
     environment = os.environ | {"PYTHONPATH": str(_folder())}
@@ -49,7 +49,7 @@ def round_trip(bootstrap: str, **own: Any) -> None:
 
 @cache
 def _folder() -> Path:
-    """Where it is unpacked."""
+    """The folder of the unpacked wheel."""
     folder = cache_folder() / NAME
     with locked(NAME), tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=cache_folder()) as scratch:
         if not folder.is_dir():

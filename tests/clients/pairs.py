@@ -1,4 +1,4 @@
-"""Who belongs to whom, where several would fit: beginnings of conversations are alike."""
+"""Pairs conversations of both sides when several would fit, because beginnings of conversations are alike."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -15,10 +15,10 @@ def pairs(
     must: Callable[[One], bool],
     must_other: Callable[[Other], bool],
 ) -> list[tuple[One, Other]]:
-    """Pairs that fit, chosen so that whoever must have a partner has one, if that can be.
+    """Chooses pairs that fit, so that everybody who must have a partner has one, if that is possible.
 
-    Alternating paths (Kuhn): one that has a partner may get another one for the sake of a third; first those of the
-    one side that must, then those of the other, for whose sake no one of the first side loses its own.
+    Alternating paths (Kuhn): an item with a partner may get another one in favour of a third. Items of one side that
+    must have a partner come first, then those of the other side, which take no partner away from the first side.
     """
     fitting = {i: [j for j, other in enumerate(others) if fits(one, other)] for i, one in enumerate(ones)}
     holders: dict[int, int] = {}

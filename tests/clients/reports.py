@@ -1,4 +1,4 @@
-"""The report of a capture, as the program makes it."""
+"""Makes the report of a capture with the program."""
 
 import subprocess
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from tests.clients.harness import PROGRAM
 
 
 def report_of(capture: Path, thresholds: Mapping[str, float]) -> Summary:
-    """What `kafka-wiretap report` says."""
+    """Returns the output of `kafka-wiretap report`."""
     own = capture.with_name("own.toml")
     own.write_text("".join(f"{name} = {value}\n" for name, value in thresholds.items()))
     command = [*PROGRAM, "report", str(capture), "--format", "json", "--thresholds", str(own)]

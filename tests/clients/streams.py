@@ -1,6 +1,6 @@
-"""What a tap wrote down, as frames: their lengths, their heads, and which response answers which request.
+"""Reads a tap's files as frames: lengths, heads, and pairs of request and response.
 
-As independent of the project as the tap: a few lines of `struct`, no catalog.
+Like the tap, it is independent of the project: a few lines of `struct`, no catalog.
 """
 
 import struct
@@ -13,7 +13,7 @@ from tests.clients.tap import Recorded
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The bytes behind the length, and what stands in every head."""
+    """The bytes after the length, and the values in every head."""
 
     frame: bytes
 
@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The bytes behind the length, and the api and version of the request that they answer."""
+    """The bytes after the length, and the api and version of its request."""
 
     frame: bytes
     api_key: int
@@ -38,7 +38,7 @@ class Response:
 
 
 class Conversation:
-    """One connection's whole frames, and the beginnings of those that its end cut off (b"": none)."""
+    """A connection's whole frames, and the beginnings of those that its end cut off (b"": none)."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.number, self.dialled = recorded.number, recorded.dialled
@@ -49,7 +49,7 @@ class Conversation:
 
     @cached_property
     def responses(self) -> list[Response]:
-        """Each paired with the oldest request that has its correlation id."""
+        """Pairs each response with the oldest request that has its correlation id."""
         asked: dict[int, list[tuple[int, int]]] = {}
         for request in self.requests:
             key, version, correlation_id = request.head

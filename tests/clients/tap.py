@@ -1,11 +1,10 @@
-"""A byte tap: relays connections and writes down what passes, both directions apart, byte for byte.
+"""A byte tap: relays connections and records each direction, byte for byte.
 
-Shares nothing with the project's code, so that the project can be compared with it: sockets, threads and files, no
-idea of Kafka. One tap stands between proxy and brokers, one between clients and proxy. It runs as a process of its
-own, which is told its routes as lines of JSON (`null`: pass on what has been sent so far) and says when each line
-holds; a connection is three files:
-`<number>.opened` (the address that was dialled), `<number>.requests` (what the dialling side sent) and
-`<number>.responses`. Bytes are written down before they are passed on.
+It shares no code with the project, so the project can be compared with it: sockets, threads and files, and no knowledge
+of Kafka. One tap is between proxy and brokers, one between clients and proxy. A tap is a process. It reads its routes
+as lines of JSON (`null`: pass on what has been sent so far), and confirms each line. A connection has three files:
+`<number>.opened` (the dialled address), `<number>.requests` (its dialler's bytes) and `<number>.responses`. Bytes are
+recorded before they are passed on.
 """
 
 import fcntl
@@ -35,7 +34,7 @@ LAST_BYTES_SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One connection. `dialled`: "host:port" that its opener meant."""
+    """One connection. `dialled`: the "host:port" that its opener meant."""
 
     number: int
     dialled: str
@@ -44,12 +43,12 @@ class Recorded:
 
 
 class Tap:
-    """A running tap, within `with`.
+    """A tap that runs within `with`.
 
     Args:
-        routes: where to listen -> where to connect, as "host:port" both.
+        routes: address to listen at -> address to connect to, both "host:port".
         folder: for the files; made here.
-        patience: seconds for what is still under way once both sides have been told to end, all connections together.
+        patience: seconds for bytes in flight once both sides have been told to end, for all connections together.
     """
 
     def __init__(self, routes: Mapping[str, str], folder: Path, *, patience: float = LAST_BYTES_SECONDS) -> None:
@@ -68,11 +67,11 @@ class Tap:
         self.close()
 
     def reroute(self, routes: Mapping[str, str]) -> None:
-        """From now on it listens where these say, and nowhere else; connections that are open stay as they are."""
+        """Listens only at the addresses of these routes from now on; open connections stay as they are."""
         self._ask(dict(routes))
 
     def catch_up(self) -> None:
-        """Returns when all that the dialling sides have sent by now is written down and passed on."""
+        """Returns when all that the dialling sides have sent so far is recorded and passed on."""
         self._ask(None)
 
     def _ask(self, line: object) -> None:
@@ -81,30 +80,30 @@ class Tap:
             raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
 
     def close(self) -> None:
-        """End it; all that it relayed is in the files then. Close what it stands between first."""
+        """Ends the tap, after which the files have all bytes. Close the processes on both sides first."""
         with suppress(BrokenPipeError):
             self._child.stdin.close()
         self._child.wait(LAST_BYTES_SECONDS + 5)
         self._child.stdout.close()
 
     def connections(self) -> list[Recorded]:
-        """All connections so far, in the order in which they were opened; each response's request among them."""
+        """Returns all connections so far, in the order of their opening, with each response's request."""
         return [_read(file) for file in sorted(self._folder.glob("*.opened"))]
 
     def requested(self) -> Counter[int]:
-        """How many bytes each dialling side has sent so far, with the number of connections that sent so many."""
+        """Returns size -> number of connections whose dialling side has sent so many bytes."""
         return Counter(size for file in self._folder.glob("*.requests") if (size := file.stat().st_size))
 
 
 def _read(opened: Path) -> Recorded:
-    # in this order: what is answered while they are read has been asked before
+    # in this order: the requests of all responses read here have been recorded before
     responses = opened.with_suffix(".responses").read_bytes()
     requests = opened.with_suffix(".requests").read_bytes()
     return Recorded(int(opened.stem), opened.read_text(), requests, responses)
 
 
 def _serve(folder: Path, patience: float) -> None:
-    """The child: relays until its stdin ends, then waits a moment for what is under way."""
+    """The child: relays until its stdin ends, then waits a moment for bytes in flight."""
     relays: list[_Relay] = []
     listeners: dict[tuple[str, str], _Listener] = {}
     numbers = count(1)
@@ -127,12 +126,12 @@ def _catch_up(listeners: Mapping[object, "_Listener"], relays: "list[_Relay]", p
     def is_done() -> bool:
         return not any(one.is_behind for one in (*listeners.values(), *relays))
 
-    with suppress(TimeoutError):  # who takes nothing is waited for no longer
+    with suppress(TimeoutError):  # a peer that accepts nothing is not waited for any longer
         wait_for(is_done, "what has been sent", seconds=patience)
 
 
 class _Listener:
-    """Accepts at the address `listen`, and relays what comes to the address `target`."""
+    """Accepts at the address `listen`, and relays to the address `target`."""
 
     def __init__(self, folder: Path, numbers: "count[int]", relays: "list[_Relay]", listen: str, target: str) -> None:
         self._folder, self._numbers, self._relays = folder, numbers, relays
@@ -142,18 +141,18 @@ class _Listener:
         threading.Thread(target=self._run, daemon=True).start()
 
     def close(self) -> None:
-        """At once: a thread that accepts on it would keep it open."""
+        """Closes at once: a thread that accepts on the socket would keep it open."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     @property
     def is_behind(self) -> bool:
-        """Whether somebody has connected who is not relayed yet."""
-        # in this order: a connection is in hand before it leaves the socket
+        """True if a connection is not relayed yet."""
+        # in this order: a connection is noted before it leaves the socket
         return _is_ready(self._socket, 0) or self._has_connection
 
     def _run(self) -> None:
-        # what is closed is not polled: nobody is to be let in there any more
+        # a closed listener is not polled: it accepts nobody any more
         with suppress(OSError, ValueError):
             while _is_ready(self._socket, None):
                 self._has_connection = True
@@ -169,7 +168,7 @@ class _Listener:
         try:
             far = socket.create_connection(_address(self._target), timeout=5)
         except OSError:
-            near.close()  # what a proxy does without its broker
+            near.close()  # a proxy does the same without its broker
             return
         far.settimeout(None)
         self._relays.append(_Relay(near, far, files[0], (near, far)))
@@ -183,11 +182,11 @@ def _is_ready(listener: socket.socket, milliseconds: int | None) -> bool:
 
 
 class _Relay:
-    """One direction to its end. An end passes on as an end; a reset ends both directions.
+    """Relays one direction to its end. An end of stream is passed on as one; a reset ends both directions.
 
     Args:
-        ends: what is shut down at a reset. Responses that nobody takes any more end the near side only: what it had
-            sent is written down, and is passed on before the far side is told.
+        ends: the sockets to shut down at a reset. If nobody accepts responses, only the near side ends: its bytes are
+            recorded, and passed on before the far side is told.
     """
 
     def __init__(
@@ -208,8 +207,8 @@ class _Relay:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something that the dialling side has sent is not passed on yet."""
-        # in this order: a chunk is in hand before it leaves the socket
+        """True if bytes of the dialling side are not passed on yet."""
+        # in this order: a chunk is noted before it leaves the socket
         waiting = fcntl.ioctl(self._source, termios.FIONREAD, bytes(4))
         return not self._answers and self.thread.is_alive() and (any(waiting) or self._has_chunk)
 

@@ -1,4 +1,4 @@
-"""aiokafka through the proxy, on real Kafka. What is checked after each: `harness.proxied`."""
+"""Tests of aiokafka through the proxy, on real Kafka. `harness.proxied` checks each."""
 
 from pathlib import Path
 

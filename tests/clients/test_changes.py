@@ -1,7 +1,7 @@
-"""What clients don't notice: five of them write and read while brokers or the proxy change.
+"""Tests of changes that clients don't notice: five of them write and read while brokers or the proxy change.
 
-What must hold is in `workloads.steady` (no record lost or doubled), `harness` and `checks` (no byte changed, no
-broker's address shown, everything captured); and each node keeps its port.
+`workloads.steady` checks that no record is lost or doubled. `harness` and `checks` check that no byte is changed, no
+broker's address shown, and everything captured. Each node keeps its port.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from tests.clients.workloads.steady import Steady, steady
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
-# on a busy machine too, what is in flight when the proxy is stopped has been answered by then
+# exchanges in flight when the proxy stops are answered within this time, even on a busy machine
 PATIENT = ["--drain", "60"]
 
 WORKERS = pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_proxy_starts_again(kafka_three: KafkaCluster, tmp_path: Path, kill:
 
 @pytest.fixture(scope="module")
 def kafka_moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A cluster whose brokers don't stay where they were."""
+    """A cluster whose brokers change their addresses."""
     with KafkaCluster(3, folder=tmp_path_factory.mktemp("kafka") / "moving") as cluster:
         yield cluster
 
@@ -79,7 +79,7 @@ def test_a_broker_is_killed_and_comes_back_with_another_port(
 @pytest.mark.long
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])
 def test_a_broker_moves_while_the_proxy_is_away(kafka_moving: KafkaCluster, tmp_path: Path, kill: bool) -> None:
-    """What the state file says of it is wrong then."""
+    """The state file then has the broker's old address."""
     before = str(kafka_moving.nodes[2].tapped)
     with (
         proxied(kafka_moving, tmp_path, named=False, options=PATIENT) as proxy,
@@ -110,7 +110,7 @@ def lead_with_node_2(cluster: KafkaCluster, work: Steady) -> None:
 
 
 def assert_node_2_was_used_at(before: str, after: str, proxy: Proxied) -> None:
-    """That clients came by the node's own port is among what is checked of every conversation."""
+    """Asserts that clients used the node's own port, as each conversation shows."""
     _, far = proxy.conversations()
     assert before != after
     for address in (before, after):
@@ -118,13 +118,13 @@ def assert_node_2_was_used_at(before: str, after: str, proxy: Proxied) -> None:
 
 
 def assert_all_worked(proxy: Proxied, workers: int) -> None:
-    """To each its session, and clients' connections in it."""
+    """Asserts that each worker has a session with clients' connections."""
     sessions = Counter(session for session, _ in captured_connections(proxy.capture))
     assert len(sessions) == workers
     assert min(sessions.values()) > 1
 
 
 def apis_asked(far: list[Conversation], address: str) -> set[str | None]:
-    """Of the broker at that address."""
+    """Returns the APIs of the requests to the broker at that address."""
     keys = {request.head[0] for talk in far if talk.dialled == address for request in talk.requests}
     return {apis.api_name(key) for key in keys}

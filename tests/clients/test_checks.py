@@ -1,4 +1,4 @@
-"""What checks everything else: each check lets the right thing pass, and notices the wrong one."""
+"""Tests of the checks: each passes correct results, and notices wrong ones."""
 
 import struct
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def groups(error: int = 0) -> Exchange:
 
 
 def talk(*exchanges: Exchange, answered: int | None = None, dialled: str = "127.0.0.1:1") -> Conversation:
-    """All of them are asked, and the first ones answered."""
+    """All requests were sent, and the first ones answered."""
     requests = [catalog.encode_request(key, version, 7, "client", {}) for key, version, _ in exchanges]
     responses = [response for _, _, response in exchanges[:answered]]
     return Conversation(Recorded(1, dialled, _stream(requests), _stream(responses)))
@@ -153,7 +153,7 @@ def test_a_brokers_host_in_an_unknown_tagged_field_is_a_leak() -> None:
 
 
 def rows_of(conversation: Conversation) -> list[dict[str, Any]]:
-    """The rows of a right capture, as `docs/capture.md` has them; request and response in turn."""
+    """Returns the rows of a correct capture, as in `docs/capture.md`: requests and responses in turn."""
     turns = zip(conversation.requests, conversation.responses, strict=True)
     rows = []
     for number, (request, response) in enumerate(turns):
@@ -251,12 +251,12 @@ def test_a_capture_has_what_arrived_before_a_connection_was_cut(tmp_path: Path) 
 
 
 def _forget(rows: list[dict[str, Any]]) -> None:
-    """The last request, which a broker got."""
+    """Removes the last request, which a broker got."""
     del rows[2:]
 
 
 def _invent(rows: list[dict[str, Any]]) -> None:
-    """A connection of its own."""
+    """Adds a connection that did not exist."""
     rows.extend([row | {"connection": 2} for row in rows])
 
 

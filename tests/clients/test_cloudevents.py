@@ -1,5 +1,8 @@
-"""Findings that are exported as CloudEvents, through a proxy that records: read by the SDK, by a reader of another
-library with checks of its own, and by the project itself out of that recording."""
+"""Tests of findings exported as CloudEvents through a recording proxy.
+
+The SDK reads them, and so does another library's reader with checks of its own, and the project itself from that
+recording.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ pytestmark = pytest.mark.real
 Row = dict[str, Any]
 CAUSES = ("disk_full", "killed", "queue_full")
 NOON_NS = round(NOON.timestamp()) * 10**9
-# what the program finds of that capture
+# the findings of that capture
 BY_HAND = [Finding("gaps", Severity.CRITICAL, cause, "4 kB were lost", "look", NOON_NS) for cause in CAUSES]
 
 
@@ -59,7 +62,7 @@ def capture_with_findings(folder: Path) -> Path:
 
 
 def exported(capture: Path, topic: str, bootstrap: str, *options: str) -> str:
-    """What the program says."""
+    """Returns the program's output."""
     where = ["--cloudevents", topic, "--bootstrap", bootstrap]
     done = subprocess.run(
         [*PROGRAM, "export", str(capture), *where, *options], capture_output=True, text=True, timeout=300
@@ -69,7 +72,7 @@ def exported(capture: Path, topic: str, bootstrap: str, *options: str) -> str:
 
 
 def run(capture: Path, topic: str, bootstrap: str, *options: str) -> Result:
-    """What the command does with findings by hand: without Spark."""
+    """Runs the command with findings made by hand, without Spark."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands, "_findings", lambda *_: Findings(found=Table((*BY_HAND,))))
         patch.setattr(analyze, "check_spark", lambda: None)
@@ -77,14 +80,14 @@ def run(capture: Path, topic: str, bootstrap: str, *options: str) -> Result:
 
 
 def by_hand(capture: Path, topic: str, bootstrap: str, *options: str) -> str:
-    """The same, where nothing is wrong."""
+    """Runs the command with findings made by hand; it must succeed."""
     done = run(capture, topic, bootstrap, *options)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def of_confluent(bootstrap: str, topic: str, count: int) -> list[Any]:
-    """The first messages of a topic, as the SDK reads them: (partition, key, event)."""
+    """Returns the first messages of a topic, as the SDK reads them: (partition, key, event)."""
     with closing(confluent.consumer(bootstrap)) as reader:
         partitions = reader.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
         reader.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
@@ -99,7 +102,7 @@ def of_confluent(bootstrap: str, topic: str, count: int) -> list[Any]:
 
 
 def of_kafka_python(bootstrap: str, topic: str, count: int) -> list[Row]:
-    """The same by another library: the attributes and data of each message, read as the binding says."""
+    """Returns the same with another library: attributes and data of each message, read by the rules of the binding."""
     settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000} | ASKS_SOON
     with closing(kafka.KafkaConsumer(topic, bootstrap_servers=bootstrap, **settings)) as reader:
         return [by_the_binding(one) for one in islice(reader, count)]
@@ -126,7 +129,7 @@ def by_the_binding(message: Any) -> Row:
 
 @dataclass
 class Exported:
-    """What each way of exporting said and wrote."""
+    """The output and the records of each way of exporting."""
 
     said: dict[str, str]
     topics: dict[str, str]
@@ -149,7 +152,7 @@ def done(kafka_one: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> E
     folder = tmp_path_factory.mktemp("cloudevents")
     capture = capture_with_findings(folder / "my capture")
     found = Exported({}, {}, {}, {}, [])
-    # clients that end may just have opened another connection
+    # clients that end may have just opened another connection
     with proxied(kafka_one, folder / "proxy", disturbed=True) as proxy:
         for kind, options in KINDS.items():
             topic = found.topics[kind] = confluent.create_topic(proxy.bootstrap, kind, 3)
@@ -191,7 +194,7 @@ def test_the_sdk_another_reader_and_the_recording_say_the_same_of_each_event(don
         assert (partition, sent) == (other["partition"], other["key"])
         assert sent == (key or event.get_subject().encode())
         assert event.get_data() == other["data"]
-        # this SDK calls a key that it reads partitionkey
+        # this SDK names a key that it reads partitionkey
         names = {**event.get_attributes(), "time": other["attributes"]["time"], "partitionkey": event.get_subject()}
         assert names == other["attributes"]
     for side in ("request", "response"):
@@ -271,7 +274,7 @@ def test_before_0_11_events_are_structured_and_binary_ones_are_refused(
             f"Error: {proxy.bootstrap} has no record headers (before Kafka 0.11): right would be --mode structured"
         ]
         by_hand(capture, topic, proxy.bootstrap, "--mode", "structured")
-        # without headers this SDK takes any message for structured
+        # without headers, this SDK takes any message for structured
         read = confluent.consume(proxy.bootstrap, topic, 1 + len(BY_HAND))
     assert read[0] == b"makes the topic"
     events = [binding.from_structured_event(binding.KafkaMessage({}, None, value)) for value in read[1:]]

@@ -1,4 +1,4 @@
-"""A client that leaves in the middle of a request: what came is passed on and kept, and nothing waits for the rest."""
+"""Tests of a client that leaves within a request: the bytes so far are passed on and recorded, and nothing waits."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 ANNOUNCED, SENT = 20_000_000, 5_000_000
 # length, Produce 9, correlation id, no client id, tags; no transactional id, acks=all, timeout
 BEGINNING = struct.pack(">ihhihB", ANNOUNCED, 0, 9, 1, -1, 0) + struct.pack(">Bhi", 0, -1, 1000)
-# closing then sends a reset instead of an end
+# a close then sends a reset instead of an end of stream
 RESET = struct.pack("ii", 1, 0)
 
 
@@ -33,5 +33,5 @@ def test_half_a_request_is_kept_as_far_as_it_came(kafka_one: KafkaCluster, tmp_p
 
 
 def _size(tapped: Path) -> int:
-    """Of the largest that any connection sent; the proxy's own question is a small one."""
+    """Returns the largest number of bytes that a connection sent; the proxy's own query is small."""
     return max((file.stat().st_size for file in tapped.glob("*.requests")), default=0)

@@ -1,4 +1,4 @@
-"""The study of a recorded capture: with fixed integers every body takes what clients and brokers sent."""
+"""Tests of the study of a recorded capture: with fixed integers, each body has the size that was sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_fixed_totals_are_what_was_sent(kafka_one: KafkaCluster, tmp_path: Path)
         confluent.keeps_its_transactions(proxy.bootstrap)
     compact(proxy.capture)
     found = studied(proxy.capture)
-    # what brokers sent, before addresses were replaced, is what was recorded
+    # the recording has the brokers' bytes, before addresses were replaced
     _, far = proxy.conversations()
     of_clients = [one for one in far if not is_own_question(one)]
     assert found["unread"] == {}
@@ -50,7 +50,7 @@ def studied(capture: Path) -> Any:
 
 
 def sent(conversations: Sequence[Conversation]) -> dict[tuple[str, str], int]:
-    """The bytes of the bodies that passed a tap, by api and side."""
+    """Returns the bytes of the bodies that passed a tap, by api and side."""
     found: Counter[tuple[str, str]] = Counter()
     for one in conversations:
         for asked in one.requests:

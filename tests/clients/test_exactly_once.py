@@ -1,4 +1,4 @@
-"""Exactly-once copies through the proxy: transactions that commit, abort, are cut off and begun again."""
+"""Tests of exactly-once copies through the proxy: transactions that commit, abort, are cut off and begun again."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_a_copy_of_librdkafka_has_each_record_once(kafka_three: KafkaCluster, tm
 
 
 def check_ended_both_ways(proxy: Proxied) -> None:
-    """Some transactions were committed, several were aborted, and there were offsets in them."""
+    """Asserts that some transactions were committed, several were aborted, and that they had offsets."""
     requests = [one for talk in proxy.conversations()[1] for one in talk.requests]
     assert any(one.head[0] == TXN_OFFSET_COMMIT for one in requests)
     ended = [catalog.decode_request(one.frame)[1]["committed"] for one in requests if one.head[0] == END_TXN]

@@ -1,6 +1,6 @@
-"""Findings are exported over TLS with a login, or are refused in a line that says what is wrong and no secret.
+"""Tests of exporting findings over TLS with a login: they arrive, or one line names the error without a secret.
 
-The export is the command's, with findings by hand instead of Spark's; brokers, logins, certificates and ACLs are real.
+The export is the command's, with findings made by hand. Brokers, logins, certificates and ACLs are real.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WRONG = "no-such-password"
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """A cluster whose clients log in over TLS. `routes`: of the tap that stands before that listener."""
+    """A cluster whose clients log in over TLS. `routes`: those of the tap before that listener."""
 
     cluster: KafkaCluster
     ca: Path
@@ -65,14 +65,14 @@ class Secured:
         return AdminClient({"bootstrap.servers": self.cluster.bootstrap})
 
     def restrict(self, topic: str, operation: AclOperation, permission: AclPermissionType) -> None:
-        """Has the broker allow or deny something to the user that logs in with SCRAM."""
+        """Allows or denies something to the user that logs in with SCRAM."""
         where = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
         admin, made = self.admin(), AclBinding(*where, f"User:{SCRAM_USER}", "*", operation, permission)
         for future in admin.create_acls([made]).values():
             future.result(PATIENCE)
 
     def written(self, topic: str) -> int:
-        """How many records a topic of one partition has."""
+        """Returns the number of records in a topic of one partition."""
         reader = confluent.consumer(self.cluster.bootstrap)
         try:
             return reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE)[1]
@@ -118,7 +118,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def export(secured: Secured, capture: Path) -> Callable[..., Result]:
-    """The export, with these settings of librdkafka's."""
+    """Runs the export with these settings of librdkafka's."""
 
     def exported(topic: str, settings: dict[str, str], *options: str) -> Result:
         given = [word for name, value in settings.items() for word in ("--producer", f"{name}={value}")]
@@ -128,7 +128,7 @@ def export(secured: Secured, capture: Path) -> Callable[..., Result]:
 
 
 def line_of(done: Result, code: int) -> str:
-    """The one line that an export ends with."""
+    """Returns the one line with which an export ends."""
     assert done.exit_code == code, done.output
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -201,7 +201,7 @@ def test_an_event_that_is_too_large_behind_one_that_is_not_is_a_partial_export(
     large = replace(first, subject="large", advice="look " * 1000)
     monkeypatch.setattr(test_cloudevents, "BY_HAND", [first, large, *others])
     topic = secured.topic("small", **{"max.message.bytes": "3000"})
-    # a batch each, so that the others are not refused with the large one
+    # one record per batch, so the large record does not fail the others
     line = line_of(export(topic, secured.settings(SCRAM) | {"batch.num.messages": "1"}), 1)
     done = secured.written(topic)
     assert line == (

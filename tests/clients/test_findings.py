@@ -1,4 +1,4 @@
-"""What a report finds of real clients that do it wrong on real Kafka; of the same clients mended it finds nothing."""
+"""Tests of a report's findings on misbehaving clients and real Kafka; corrected clients have no findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL_TOPICS = {
     for kind in (misuse, misuse_of_groups, misuse_of_logins, misuse_of_logs, misuse_of_patience, misuse_of_slots)
     for name, partitions in kind.TOPICS.items()
 }
-# the clients, and the thresholds that go with them
+# the clients, and their thresholds
 KINDS = pytest.mark.parametrize("kind", [misuse, misuse_of_groups, misuse_of_logs], ids=["clients", "groups", "logs"])
 
 
@@ -50,8 +50,10 @@ def reported(
     login: bool = False,
     are_cut_off: bool = False,
 ) -> Summary:
-    """The report of these clients' traffic. `meanwhile`: what is done to the brokers; `login`: the clients log in;
-    `are_cut_off`: a broker ends connections, with requests on their way.
+    """Returns the report of these clients' traffic.
+
+    `meanwhile`: an action on the brokers. `login`: the clients log in. `are_cut_off`: a broker ends connections with
+    requests in flight.
     """
     at = ["--bootstrap-server", cluster.bootstrap, "--alter", "--entity-type", "clients"]
     quota = f"producer_byte_rate={misuse_of_logs.QUOTA}"
@@ -89,7 +91,7 @@ def test_a_broker_that_is_away_and_one_that_carries_all_are_found(kafka_three: K
     away: list[int] = []
 
     def one_is_away() -> None:
-        """For half of the time, a broker that does not lead the only partition."""
+        """For half of the time, a broker that does not lead the only partition is away."""
         wait_for(lambda: kafka_three.leader("lopsided", 0) > 0, "a leader")
         time.sleep(SECONDS / 8)
         away.append(next(node for node in kafka_three.nodes if node != kafka_three.leader("lopsided", 0)))
@@ -108,7 +110,7 @@ def test_a_broker_that_is_away_and_one_that_carries_all_are_found(kafka_three: K
 
 
 def test_a_cluster_that_is_whole_and_even_is_not_found(kafka_three: KafkaCluster, tmp_path: Path) -> None:
-    # a broker that was away leads nothing until it is asked to
+    # a broker that was away leads nothing until it is elected
     at = ["--bootstrap-server", kafka_three.bootstrap, "--all-topic-partitions"]
     kafka_three.console("kafka-leader-election", *at, "--election-type", "preferred")
     found = reported(kafka_three, tmp_path, [misuse_of_logs.sends_to_all_nodes], THRESHOLDS)
@@ -118,7 +120,7 @@ def test_a_cluster_that_is_whole_and_even_is_not_found(kafka_three: KafkaCluster
 
 @pytest.fixture(scope="module")
 def kafka_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """One node that says who may do what, and wants logins renewed."""
+    """One node with an authorizer, which requires logins to be renewed."""
     folder = tmp_path_factory.mktemp("kafka") / "guarded"
     with KafkaCluster(1, folder=folder, settings=misuse_of_logins.SETTINGS) as cluster:
         yield cluster
@@ -153,7 +155,7 @@ def test_a_broker_that_stands_still_is_slow_and_producers_without_patience_write
         misuse_of_patience.stands_still(kafka_one.nodes[1], SECONDS / 3)
 
     found = reported(kafka_one, tmp_path, clients, {}, stands_still).findings
-    # who gives up connects again: often enough for `churn`, on some machines
+    # a client that gives up connects again: on some machines, often enough for `churn`
     assert {one.rule for one in found.found} - {"churn"} == rules
 
 
@@ -178,7 +180,7 @@ def test_brokers_that_advertise_one_address_are_found_by_what_they_refuse(
     kafka_behind_one_address: KafkaCluster, tmp_path: Path
 ) -> None:
     found = routed(kafka_behind_one_address, tmp_path)
-    # one of three nodes answers all
+    # one of three nodes answers everything
     stale = {one.subject for one in found if one.rule == "stale_leader"}
     assert len({one for one in stale if one.startswith(misuse_of_addresses.SENDER)}) == 2
     moves = {one.subject for one in found if one.rule == "coordinator_moves"}
@@ -191,7 +193,7 @@ def test_brokers_that_advertise_an_address_each_are_not(kafka_three: KafkaCluste
 
 
 def routed(cluster: KafkaCluster, folder: Path) -> list[Finding]:
-    """What is found of clients that want each broker. Where brokers share an address, no tap can tell them apart."""
+    """Returns the findings on clients that need each broker. A tap can't tell brokers with one address apart."""
     misuse.create_topics(cluster.bootstrap, misuse_of_addresses.TOPICS)
     with Proxied(cluster, folder) as proxy:
         misuse.run(proxy.bootstrap, misuse_of_addresses.CLIENTS, SECONDS)

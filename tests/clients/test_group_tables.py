@@ -1,4 +1,4 @@
-"""Groups as a capture tells them, compared with Kafka's own tool at the same moment, all traffic at rest."""
+"""Tests of the tables of groups against Kafka's own tool at the same moment, without traffic."""
 
 import json
 import subprocess
@@ -21,13 +21,13 @@ PARTITIONS = 2
 
 
 class Member:
-    """A consumer that polls in a thread of its own until it is told to leave; it commits what it has read."""
+    """A consumer that polls in a thread of its own until it must leave; it commits what it has read."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, protocol: str = "classic", *, most: int = 10**9) -> None:
         settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
         self._consumer: Consumer = confluent.consumer(bootstrap, **settings)
         self._consumer.subscribe([topic])
-        # (partition, offset) of what it has read, and committed
+        # (partition, offset) of the records that it has read and committed
         self.read: set[tuple[int, int]] = set()
         self._most = most
         self._ends = Event()
@@ -58,7 +58,7 @@ def member(*arguments: object, **settings: object) -> Iterator[Member]:
 
 
 def copies_exactly_once(bootstrap: str, group: str, topic: str) -> None:
-    """Offsets of a transaction that is committed, then others of one that is aborted."""
+    """Sends offsets in a transaction that is committed, and others in one that is aborted."""
     reader = confluent.consumer(bootstrap, **{"group.id": group})
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": fresh("transaction")})
     producer.init_transactions(PATIENCE)
@@ -72,7 +72,7 @@ def copies_exactly_once(bootstrap: str, group: str, topic: str) -> None:
 
 
 def described(cluster: KafkaCluster, what: str) -> list[dict[str, str]]:
-    """What Kafka's tool says of all groups, asked beside the proxy."""
+    """Returns the output of Kafka's tool on all groups, asked directly."""
     where = ["--bootstrap-server", cluster.bootstrap, "--describe", "--all-groups", what]
     lines = cluster.console("kafka-consumer-groups", *where).stdout.splitlines()
     rows, names = [], []

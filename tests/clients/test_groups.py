@@ -1,4 +1,4 @@
-"""Groups of the newer protocols through the proxy, with members that come and go. See also: `harness.proxied`."""
+"""Tests of groups of the newer protocols through the proxy, with changing members. See also `harness.proxied`."""
 
 from pathlib import Path
 
@@ -25,5 +25,5 @@ def test_a_share_group_misses_nothing(kafka_three: KafkaCluster, tmp_path: Path)
 
 
 def apis(proxy: Proxied) -> set[str | None]:
-    """What brokers were asked for."""
+    """Returns the APIs of the requests to brokers."""
     return {api_name(one.head[0]) for talk in proxy.conversations()[1] for one in talk.requests}

@@ -1,4 +1,4 @@
-"""Kafka's own Java clients through the proxy, on real Kafka. What is checked after each: `harness.proxied`."""
+"""Tests of Kafka's own Java clients through the proxy, on real Kafka. `harness.proxied` checks each."""
 
 from pathlib import Path
 

@@ -1,5 +1,6 @@
-"""Kafka 0.7 behind the proxy: frames of its old clients replayed, their answers compared with those that come without
-it, and all of it found again in capture and metrics.
+"""Tests of Kafka 0.7 behind the proxy: replayed frames of old clients get the same responses with and without it.
+
+Capture and metrics have all of them.
 """
 
 import json
@@ -29,13 +30,13 @@ Talk = list[bytes]
 
 
 def built_by(client: str) -> Talk:
-    """The frames that an old client wrote, but for the damaged one, at which a broker ends the connection."""
+    """Returns the frames of an old client, without the damaged one, at which a broker ends the connection."""
     rows = [row for row in FRAMES["built"] if row["client"] == client and "'old'" not in row["call"]]
     return [bytes.fromhex(row["frame"]) for row in rows]
 
 
 def multi() -> Talk:
-    """Those that neither client has, with what goes wrong."""
+    """Returns requests that neither client has, with errors in them."""
     data = messages.message_set([b"one", b"two"])
     requests = (
         MultiProduce((Produce("multi", 0, data), Produce("multi", 1, data))),
@@ -47,10 +48,10 @@ def multi() -> Talk:
     return [struct.pack(">i", len(frame)) + frame for frame in map(encode_request, requests)]
 
 
-# a message whose checksum is wrong, and a type that there is not: a broker ends the connection
+# a message with a wrong checksum, and an unknown type: a broker ends the connection
 (DAMAGED,) = [bytes.fromhex(row["frame"]) for row in FRAMES["built"] if "'old'" in row["call"]]
 UNKNOWN = struct.pack(">ih", 2, 18)
-# to which a broker answers with a length of 1, which no frame has
+# a broker answers these with a length of 1, which no frame has
 FEWER_THAN_NONE = struct.pack(">i", 25) + encode_request(Fetch("multi", 0, 0, -1))
 
 
@@ -69,7 +70,7 @@ class Client:
         self.name = "{}:{}".format(*self._socket.getsockname())
 
     def ask(self, talk: Talk) -> Talk:
-        """All of it at once; the answers, with their lengths."""
+        """Sends all requests at once; returns the responses, with their lengths."""
         self._socket.sendall(b"".join(talk))
         return [self._frame() for _ in range(awaited(talk))]
 
@@ -78,7 +79,7 @@ class Client:
         return head + self._stream.read(int.from_bytes(head, "big"))
 
     def is_ended_by(self, frame: bytes) -> bool:
-        """Whether nothing comes behind it."""
+        """True if nothing follows."""
         self._socket.sendall(frame)
         try:
             return self._stream.read(1) == b""
@@ -91,7 +92,7 @@ class Client:
 
 
 def samples(proxy: LiveProxy) -> dict[str, dict[str, float]]:
-    """Metric without its prefix -> api -> value, of those that have apis and versions."""
+    """Returns metric without its prefix -> api -> value, for metrics with apis and versions."""
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(proxy.page()):
         for one in family.samples:
@@ -102,7 +103,7 @@ def samples(proxy: LiveProxy) -> dict[str, dict[str, float]]:
 
 
 def rows_of(talk: Talk, answers: Talk) -> list[dict[str, Any]]:
-    """What the capture must say of each exchange of a connection: its request, and its answer where it has one."""
+    """Returns the capture's expected rows of a connection: each exchange's request, and its response if it has one."""
     left = iter(answers)
     rows = []
     for exchange, frame in enumerate(talk):
@@ -144,7 +145,7 @@ def test_old_clients_talk_as_without_the_proxy_and_are_recorded_and_measured(wor
             direct.close()
         for client in clients:
             client.close()
-        # each talk ends with an answer, so the broker has read all of it
+        # each talk ends with a response, so the broker has read all of it
         sent = [frame for talk in talks for frame in talk]
         assert sorted(broker.received) == sorted(frame[4:] for frame in sent)
         counted = wait_for(lambda: all_of(samples(proxy), len(sent)), "all of it counted")
@@ -177,7 +178,7 @@ def assert_measured(counted: dict[str, dict[str, float]], sent: Talk, answers: T
 
 
 def all_of(counted: dict[str, dict[str, float]], sent: int) -> dict[str, dict[str, float]] | None:
-    """The numbers, once every request is in them."""
+    """Returns the metrics, once every request is counted."""
     total = sum(sum(counted.get(name, {}).values()) for name in ("exchanges_total", "one_way_total"))
     return counted if total == sent else None
 
@@ -187,7 +188,7 @@ def one_way(sent: Talk) -> Counter[str]:
 
 
 def inspected(folder: Path) -> list[str]:
-    """The APIs of the exchanges with errors, as `inspect` tells them."""
+    """Returns the APIs of the exchanges with errors, by `inspect`."""
     result = CliRunner().invoke(main, ["inspect", "exchanges", str(folder), "--errors", "--json"])
     assert result.exit_code == 0, result.output
     return [json.loads(line)["api"] for line in result.stdout.splitlines()]

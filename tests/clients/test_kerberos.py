@@ -1,6 +1,6 @@
-"""Logins with Kerberos (GSSAPI) pass the proxy: the ticket is one for the host that clients dial, which is the proxy's.
+"""Tests of logins with Kerberos (GSSAPI) through the proxy: the ticket is for the dialled host, which is the proxy's.
 
-Brokers have no other key than that for the proxy's name, so a login that meant another host fails.
+Brokers have only the key of the proxy's name, so a login for another host fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from tests.clients.workloads import round_trip
 pytestmark = pytest.mark.real
 
 SERVICE, CLIENT = f"kafka/{ADVERTISED_HOST}", "dora"
-# Brokers of this release are the newest that take the logins of old clients: those of 0.10 say SaslHandshake version 0
-# and then send tokens without heads, those of 0.9 send nothing but tokens.
+# The newest brokers that support the logins of old clients: those of 0.10 send SaslHandshake version 0 and then tokens
+# without heads, those of 0.9 send only tokens.
 OLDER, OLD_CLIENTS = "3.9.2", ("0.10.2.2", "0.9.0.1")
-# how the client's tokens begin: its ticket (RFC 2743, 3.1), and what it has chosen, wrapped (RFC 4121, 4.2.6.2)
+# how the client's tokens begin: its ticket (RFC 2743, 3.1), and its choice, wrapped (RFC 4121, 4.2.6.2)
 TICKET, WRAPPED = b"\x60", b"\x05\x04"
 
 
@@ -45,7 +45,7 @@ def kafka(kdc: Kdc, folder: Path, release: str = VERSION) -> KafkaCluster:
 
 
 def works(kdc: Kdc, client: str, bootstrap: str, folder: Path) -> None:
-    """The client of that release logs in, and writes and reads."""
+    """The client of that release logs in, writes and reads."""
     config, login = folder / "client.properties", folder / "login.conf"
     config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n")
     login.write_text(f"KafkaClient {{ {kdc.jaas(CLIENT)} }};")
@@ -62,7 +62,7 @@ def test_a_ticket_for_the_proxy_logs_in(kdc: Kdc, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_tokens_of_old_clients_that_have_no_heads_log_in(kdc: Kdc, tmp_path: Path) -> None:
-    """Nothing on the wire says where these logins end."""
+    """Nothing on the wire tells where these logins end."""
     with kafka(kdc, tmp_path / "kafka", OLDER) as cluster, Proxied(cluster, tmp_path / "proxy", login=True) as proxy:
         for client in OLD_CLIENTS:
             works(kdc, client, proxy.bootstrap, tmp_path)
@@ -75,7 +75,7 @@ def test_tokens_of_old_clients_that_have_no_heads_log_in(kdc: Kdc, tmp_path: Pat
 
 
 def check_kept(proxy: Proxied, tokens: Sequence[bytes]) -> None:
-    """Nothing of the tokens is in the capture, every other frame is there for what it is, and nobody has a name."""
+    """The capture has no token, all other frames with their APIs, and no principal."""
     begins = {token[:1] for token in tokens}
     assert begins >= {TICKET, WRAPPED[:1]}
     rows = [row for rows in captured_connections(proxy.capture).values() for row in rows]
@@ -88,7 +88,7 @@ def check_kept(proxy: Proxied, tokens: Sequence[bytes]) -> None:
 
 
 def _tokens(talk: Conversation) -> Iterator[bytes]:
-    """Those within SaslAuthenticate, either way."""
+    """Yields the tokens within SaslAuthenticate, in both directions."""
     for request in talk.requests:
         if request.head[0] == SASL_AUTHENTICATE:
             yield catalog.decode_request(request.frame)[1]["auth_bytes"]
@@ -96,6 +96,6 @@ def _tokens(talk: Conversation) -> Iterator[bytes]:
 
 
 def _sent(conversations: Sequence[Conversation]) -> list[list[bytes]]:
-    """What clients sent on each connection on which they sent something. There may be no heads to read."""
+    """Returns the clients' bytes on each connection with any. There may be no heads to read."""
     talks = ([request.frame for request in talk.requests] for talk in conversations)
     return sorted(frames for frames in talks if frames and OWN_QUESTIONS.encode() not in frames[0])

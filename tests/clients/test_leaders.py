@@ -1,7 +1,7 @@
-"""Leaders that move while clients are at work: brokers then name the new one behind the records (KIP-951).
+"""Tests of moving leaders while clients work: brokers then name the new leader after the records (KIP-951).
 
-The brokers' hosts have 11 characters. `127.1` is 6 shorter and `127.0.0.1` is 2: what is missing is made up, in two
-ways. `127.177.117.117` is longer: nothing can be named at equal length, and the client asks for metadata.
+The brokers' hosts have 11 characters. `127.1` is 6 shorter and `127.0.0.1` is 2, so the proxy pads in two ways.
+`127.177.117.117` is longer: no leader can be named at equal length, so the client asks for metadata.
 """
 
 from pathlib import Path
@@ -79,13 +79,13 @@ def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(
 
 
 def _are_answered(api: int, conversations: list[Conversation]) -> bool:
-    """On all connections on which it was asked, everything."""
+    """True if each connection with such requests got all responses."""
     asked = [talk for talk in conversations if any(request.head[0] == api for request in talk.requests)]
     return all(len(talk.requests) == len(talk.responses) for talk in asked)
 
 
 def _nodes_in_bulk(conversations: list[Conversation], api: int = FETCH) -> set[tuple[str, int]]:
-    """The addresses in responses of 50 MB."""
+    """Returns the addresses in responses of 50 MB."""
     answers = [one for talk in conversations for one in talk.responses if one.api_key == api]
     bulk = [one for one in answers if len(one.frame) > BULK_BYTES]
     return {(node["host"], node["port"]) for one in bulk for node in _endpoints(one)}

@@ -1,6 +1,6 @@
-"""Logins pass the proxy, and nothing that is secret in them is kept.
+"""Tests of logins through the proxy: no secret is recorded.
 
-The proxy has no credentials of its own here: it learns its nodes from the first client's answers.
+The proxy has no credentials of its own here: it learns its nodes from the first client's responses.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_a_login_that_a_broker_refuses_names_nobody(kafka_three: KafkaCluster, t
 
 @pytest.fixture(scope="module")
 def kafka_strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """One node that wants clients to log in again every two seconds (KIP-368), and takes unsigned tokens."""
+    """One node that requires a new login every two seconds (KIP-368), and accepts unsigned tokens."""
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     bearer = f'{module} required unsecuredLoginStringClaim_sub="broker";'
     settings = {
@@ -120,7 +120,7 @@ def _logins(talk: Conversation) -> int:
 
 
 def _secrets(talk: Conversation) -> Iterator[bytes]:
-    """What passed the proxy and is nobody's business: logins' tokens either way, a new user's password."""
+    """Yields the secrets that passed the proxy: logins' tokens in both directions, a new user's password."""
     for request in talk.requests:
         _, body = catalog.decode_request(request.frame)
         yield body.get("auth_bytes", b"")

@@ -1,4 +1,4 @@
-"""What the metrics say of errors and sizes is what the taps saw pass, of real clients and brokers."""
+"""Tests of the metrics of errors and sizes against the taps' files, with real clients and brokers."""
 
 import urllib.request
 from collections import Counter
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.real
 WITH_METRICS = ["--metrics", f"{LISTEN_HOST}:0"]
 FAILED_LOGIN = ("SaslAuthenticate", "SASL_AUTHENTICATION_FAILED")
 REFUSED_TOKEN = ("SaslHandshake", "SASL_AUTHENTICATION_FAILED")
-# the newest whose brokers take tokens without heads
+# the newest release whose brokers accept tokens without heads
 OLDER = "3.9.2"
 
 
 def scraped(proxy: Proxied, name: str) -> dict[tuple[str, ...], float]:
-    """Labels' values in the order of their names, without the cluster -> value."""
+    """Returns labels' values in the order of their names, without the cluster -> value."""
     (address,) = [line.rpartition(" ")[2] for line in proxy.log.splitlines() if line.startswith("metrics on ")]
     with urllib.request.urlopen(address, timeout=10) as page:
         families = list(text_string_to_metric_families(page.read().decode()))
@@ -37,7 +37,7 @@ def scraped(proxy: Proxied, name: str) -> dict[tuple[str, ...], float]:
 
 
 def answered(proxy: Proxied) -> list[Response]:
-    """What brokers have answered to clients."""
+    """Returns the brokers' responses to clients."""
     _, far = proxy.conversations()
     return [response for talk in far if not is_own_question(talk) for response in talk.responses]
 
@@ -52,7 +52,7 @@ def errors_that_passed(proxy: Proxied) -> Counter[tuple[str, str]]:
 
 
 def sizes_that_passed(proxy: Proxied) -> dict[tuple[str, ...], float]:
-    """As a histogram's buckets: api, bound, version -> responses of that size or less."""
+    """Returns a histogram's buckets: api, bound, version -> number of responses of at most that size."""
     found: Counter[tuple[str, ...]] = Counter()
     for response in answered(proxy):
         api, version = apis.api_name(response.api_key) or "", str(response.api_version)
@@ -84,7 +84,7 @@ def test_nine_failed_logins_are_nine_errors_by_name(kafka_three: KafkaCluster, t
 
 @pytest.mark.long
 def test_a_bare_token_that_a_broker_refuses_is_an_error_and_one_that_it_takes_is_none(tmp_path: Path) -> None:
-    """As clients of 0.10 log in."""
+    """Clients of 0.10 log in like this."""
     with (
         KafkaCluster(1, folder=tmp_path / "kafka", release=OLDER) as cluster,
         Proxied(cluster, tmp_path, login=True, record=False, options=WITH_METRICS) as proxy,

@@ -1,6 +1,6 @@
-"""Clients of all times before a broker of 2.8: which of them Kafka 4 will refuse (KIP-896), and which it will not.
+"""Tests of old and new clients before a broker of 2.8: which ones Kafka 4 will refuse (KIP-896).
 
-Those that send nothing older than Produce 3 and Fetch 4 need no upgrade, however old they are.
+Clients that send nothing older than Produce 3 and Fetch 4 need no upgrade, however old they are.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tests.clients.workloads import round_trip
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
 
 RELEASE = "2.8.2"
-# Java clients of that release call themselves so
+# the client ids of Java clients of these releases
 JAVA = {"0.10.2.2": "java-of-2017", "2.0.1": "java-of-2018", VERSION: "java-of-today"}
 PINNED, PROBING = "python-pinned", "python-probing"
-# what each of those sends at most; everybody else sends nothing that Kafka 4 refuses
+# the newest version of each; all other clients send nothing that Kafka 4 refuses
 CUT = {("java-of-2017", "Produce", 2), ("java-of-2017", "Fetch", 3), (PINNED, "Produce", 2)}
 
 

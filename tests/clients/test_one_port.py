@@ -1,6 +1,6 @@
-"""One TLS port for a whole cluster: clients ask for a node by its name, in the handshake.
+"""Tests of one TLS port for a whole cluster: a client names the node in its handshake.
 
-No resolver knows these names; each client is told where they lead in a way of its own.
+No resolver knows these names, so each client learns their addresses in its own way.
 """
 
 import socket
@@ -86,7 +86,7 @@ def is_named(host: object) -> bool:
 
 @contextmanager
 def one_port(cluster: KafkaCluster, folder: Path) -> Iterator[tuple[str, Path]]:
-    """A proxy before the cluster: where clients begin, and the CA that they trust. All nodes are reached."""
+    """A proxy before the cluster: the bootstrap address, and the CA that clients trust. All nodes can be reached."""
     ca, listener = Authority(folder), Reserved(HOST)
     certificate = ca.signs("proxy", DOMAIN, f"*.{DOMAIN}").path
     brokers = [str(node.tapped) for node in cluster.nodes.values()]
@@ -109,7 +109,7 @@ tls.certificate = "{certificate}"
     finally:
         children.stop(proxy, seconds=STOP_SECONDS)
         listener.release()
-    # who asks for no node in particular reaches the first one
+    # a client that names no node reaches the first one
     assert {one.dialled for one in map(Conversation, tap.connections()) if not is_own_question(one)} == {*brokers}
     assert code == 0, _log(folder)[-3000:]
     assert "Traceback" not in _log(folder), _log(folder)[-5000:]

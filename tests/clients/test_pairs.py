@@ -1,4 +1,4 @@
-"""Partners are found for all who must have one, whenever that can be: compared with trying every way."""
+"""Tests of pairing: each conversation gets a partner if that is possible, compared with trying every way."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""Kafka's own performance and verifiable programs through the proxy. What is checked after each: `harness.proxied`."""
+"""Tests of Kafka's performance and verifiable programs through the proxy. `harness.proxied` checks each."""
 
 from pathlib import Path
 

@@ -1,5 +1,7 @@
-"""samsa, a client of Kafka 0.7 with all five requests, behind the proxy: it talks as without it, all of it is recorded,
-and the messages that it was told are those that `inspect show` shows, at the same offsets.
+"""Tests of samsa, a client of Kafka 0.7 with all five requests, behind the proxy.
+
+It gets the same responses as without the proxy, everything is recorded, and `inspect show` shows its messages at the
+same offsets.
 """
 
 import json
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.real
 
 
 def shown(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The bodies of these frames as `inspect show` has them."""
+    """Returns the bodies of these frames as `inspect show` has them."""
     ids = [f"{row['connection']}/{row['sequence']}" for row in rows]
     result = CliRunner().invoke(main, ["inspect", "show", str(folder), *ids, "--format", "json"])
     assert result.exit_code == 0, result.output
@@ -28,7 +30,7 @@ def shown(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def messages(told: dict[str, Any]) -> list[Any]:
-    """The whole messages of a FETCH response or of a MULTIFETCH's part, as the client tells them."""
+    """Returns the whole messages of a FETCH response or of a MULTIFETCH's part, in the client's form."""
     return [
         [one["offset"], one["next_offset"], b64decode(one["payload"]["base64"]).decode(), one["magic"], True]
         for one in told["messages"]
@@ -45,7 +47,7 @@ def test_it_talks_as_without_the_proxy_and_is_told_what_inspect_shows(tmp_path: 
         assert through == directly
         assert broker.received == twin.received
     wait_for(lambda: not compact(folder).busy, "the recording's columns")
-    # what a health check opened has no frames
+    # connections of health checks have no frames
     rows = frame_rows(folder)
     requests = [row for row in rows if row["kind"] == "request"]
     assert [row["frame"] for row in requests] == broker.received

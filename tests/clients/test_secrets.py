@@ -1,4 +1,4 @@
-"""A secret is planted wherever a request may carry one, and a real broker quotes it: no four bytes of it are kept."""
+"""Tests of secrets planted in all requests that may carry one, and quoted by a real broker: none is recorded."""
 
 import socket
 import struct
@@ -31,16 +31,16 @@ from tests.clients.harness import Proxied, compact
 pytestmark = pytest.mark.real
 
 BROKER, LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
-# four bytes of it stand nowhere by chance
+# no four bytes of it occur by chance
 SECRET = "Zq~7^vKx9!Wj4Yq=8&Hb|Pm5"
 PIECE = 4
-# what the last request of the test is called
+# the client id of the test's last request
 LAST = b"the-last-of-all"
 PATIENCE = 30
 
 
 class Client:
-    """A connection that sends frames as they are written here, and reads what is answered."""
+    """A connection that sends frames written here, and reads the responses."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -78,7 +78,7 @@ class Client:
 
 
 def settings_are_refused(client: Client) -> None:
-    """By a broker that says which value was wrong."""
+    """A broker refuses settings and quotes the wrong value."""
     quoting = [
         client.change(INCREMENTAL_ALTER_CONFIGS, 1, CLIENT_METRICS, "metrics", "interval.ms"),
         client.change(INCREMENTAL_ALTER_CONFIGS, 0, GROUP, "group", "consumer.session.timeout.ms"),
@@ -96,7 +96,7 @@ def settings_are_refused(client: Client) -> None:
 
 
 def users_and_tokens_are_made(client: Client) -> list[bytes]:
-    """The secrets that the broker tells."""
+    """The broker's responses hold the secrets."""
     salted = {"name": "bob", "mechanism": 1, "salt": SECRET.encode(), "salted_password": SECRET.encode()}
     for iterations in (4096, 1):
         client.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, upsertions=[salted | {"iterations": iterations}])
@@ -110,7 +110,7 @@ def users_and_tokens_are_made(client: Client) -> list[bytes]:
 
 
 def frames_lie_and_break_off(bootstrap: str) -> None:
-    """Nobody can tell what follows; the broker ends such a connection, or the client does."""
+    """Nobody can tell what follows, so the broker or the client ends the connection."""
     whole = framed(catalog.encode_request(SASL_AUTHENTICATE, 2, 1, "c", {"auth_bytes": b"\0alice\0" + SECRET.encode()}))
     nul = whole.index(b"\0" + SECRET.encode()) - 4
     lies = [size.to_bytes(4, "big") + whole[4:] for size in (nul, nul + 1, nul + 8, 1 << 20)]
@@ -132,7 +132,7 @@ def spooled(capture: Path) -> bytes:
 
 
 def columns(capture: Path) -> bytes:
-    """Every value of the Parquet files, unpacked; and the files as they are."""
+    """Returns every value of the Parquet files, decompressed; and the files as they are."""
     found = []
     for path in sorted(capture.rglob("*.parquet")):
         values = [value for row in pq.ParquetFile(path).read().to_pylist() for value in row.values()]

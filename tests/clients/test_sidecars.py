@@ -1,7 +1,7 @@
-"""A proxy beside each broker: each listens for one node, and tells clients the names of all.
+"""Tests of a proxy beside each broker: each listens for one node, and tells clients the names of all.
 
-Two ways to run them: clients dial addresses that lead to the proxies (a service, a balancer: a tap here), while the
-brokers advertise their own; or the brokers advertise the proxies themselves.
+Either clients dial addresses that lead to the proxies (a service, a balancer: here a tap) while brokers advertise their
+own, or the brokers advertise the proxies.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ def test_clients_reach_every_node_by_the_name_that_its_proxy_is_known_by(
         far = stack.enter_context(Tap(kafka_three.tap_routes, tmp_path / "brokers"))
         stack.enter_context(sidecars(tmp_path, listeners, tapped, f"{ADVERTISED.format('{node_id}')}:{port}"))
         near = stack.enter_context(Tap({told[node]: listeners[node] for node in NODES}, tmp_path / "clients"))
-        # each node alone is enough to find the others
+        # any single node is enough to find the others
         for node in NODES:
             assert told_by(told[node]) == told
         work(kafka_three, told[2])
@@ -101,13 +101,13 @@ def test_partitions_move_and_proxies_start_again_where_brokers_advertise_them(
 
 
 def told_by(address: str) -> dict[int, str]:
-    """Node id -> address, as the proxy there tells it."""
+    """Returns node id -> address, as the proxy there names it."""
     host, _, port = address.partition(":")
     return {node: f"{host}:{port}" for node, (host, port) in ask_metadata(host, int(port)).brokers.items()}
 
 
 class Sidecars:
-    """A proxy for each node: where it listens, and which broker is its own. They end well."""
+    """A proxy for each node: its listener, and its broker. All must end without an error."""
 
     def __init__(self, folder: Path, listeners: dict[int, str], brokers: dict[int, str], advertise: str) -> None:
         self._folder = folder

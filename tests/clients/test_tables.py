@@ -1,4 +1,4 @@
-"""The tables of a capture say what Kafka's own tools and clients say of the same cluster, once traffic is at rest."""
+"""Tests of a capture's tables against Kafka's own tools and clients, without traffic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.clients.workloads import CODECS, PATIENCE, confluent, exactly_once, f
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(1200)]
 PARTITIONS = 3
-# as `kafka-transactions` calls what has become of a transaction
+# the names of `kafka-transactions` for the states of a transaction
 STATES = {"committed": "CompleteCommit", "aborted": "CompleteAbort", None: "Ongoing"}
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 KINDS = ("committed", "aborted")
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Seen:
-    """A capture; what the tools said while traffic was at rest, and what consumers read before."""
+    """A capture, the tools' output without traffic, and the records that consumers read before."""
 
     capture: Path
     topic: str
@@ -40,7 +40,7 @@ class Seen:
     read: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
 
     def table(self, name: str) -> list[Row]:
-        """All rows of a table."""
+        """Returns all rows of a table."""
         out = self.capture.parent / "tables" / name
         command = [*PROGRAM, "analyze", str(self.capture), "--table", name, "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -50,7 +50,7 @@ class Seen:
 
     @cached_property
     def records(self) -> list[Row]:
-        """The topic's records in answers."""
+        """Returns the topic's records in responses."""
         return [row for row in self.table("records") if row["topic"] == self.topic and row["side"] == "response"]
 
 
@@ -64,7 +64,7 @@ def seen(kafka_three: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def worked(cluster: KafkaCluster, bootstrap: str, capture: Path) -> Seen:
-    """All traffic, and the tools' answers. No producer is left alive."""
+    """Runs all traffic, then the tools; returns what they found. No producer runs afterwards."""
     exactly_once.java_copies(cluster, bootstrap)
     found = Seen(capture, confluent.create_topic(bootstrap, "rest", PARTITIONS))
     held = writes(bootstrap, found.topic)
@@ -75,8 +75,10 @@ def worked(cluster: KafkaCluster, bootstrap: str, capture: Path) -> Seen:
 
 
 def writes(bootstrap: str, topic: str) -> Producer:
-    """Records of all codecs with keys, headers and tombstones, in committed and aborted transactions and without any;
-    and a transaction that stays open, of the producer that is returned."""
+    """Writes records of all codecs with keys, headers and tombstones, in committed and aborted transactions or in none.
+
+    The returned producer has an open transaction.
+    """
     for codec in CODECS:
         plain = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
         fill(plain, topic, f"plain {codec}")
@@ -86,7 +88,7 @@ def writes(bootstrap: str, topic: str) -> Producer:
             fill(inside, topic, f"{kind} {codec}")
             end = inside.commit_transaction if kind == "committed" else inside.abort_transaction
             end(PATIENCE)
-    # readers of what is committed get no further than to a transaction that is open: it stands behind all others
+    # the open transaction comes after all others, because read-committed consumers stop there
     held = transactional(bootstrap, "none")
     held.begin_transaction()
     held.produce(fresh_topic(bootstrap), b"held", partition=0)
@@ -106,7 +108,7 @@ def transactional(bootstrap: str, codec: str) -> Producer:
 
 
 def fill(producer: Producer, topic: str, label: str) -> None:
-    """Some records for each partition: a tombstone, one without a key, headers with and without a value."""
+    """Sends some records to each partition: a tombstone, one without a key, headers with and without a value."""
     for partition in range(PARTITIONS):
         for number in range(8):
             value = None if number == 3 else f"{label} {number} ".encode() * 20
@@ -116,7 +118,7 @@ def fill(producer: Producer, topic: str, label: str) -> None:
 
 
 def reads(bootstrap: str, topic: str, level: str) -> set[tuple[Any, ...]]:
-    """All records that a consumer of this level gets, from the beginning to the end."""
+    """Returns all records for a consumer of this isolation level."""
     places = [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
     with closing(confluent.consumer(bootstrap, **{"isolation.level": level, "enable.partition.eof": True})) as reader:
         reader.assign(places)
@@ -146,7 +148,7 @@ def of_row(row: Row) -> tuple[Any, ...]:
 
 
 def asks(cluster: KafkaCluster, found: Seen) -> None:
-    """Kafka's tools, before the brokers and not the proxy."""
+    """Asks Kafka's tools, directly at the brokers."""
     at = ["--bootstrap-server", cluster.bootstrap]
     for name in lines(cluster.console("kafka-transactions", *at, "list").stdout, "TransactionalId"):
         told = cluster.console("kafka-transactions", *at, "describe", "--transactional-id", name).stdout
@@ -162,7 +164,7 @@ def asks(cluster: KafkaCluster, found: Seen) -> None:
 
 
 def lines(text: str, key: str) -> dict[str, Row]:
-    """The rows of a table that a tool prints, by one of its columns."""
+    """Returns the rows of a tool's table, by one of its columns."""
     head, *rows = [line.split("\t") for line in text.splitlines() if "\t" in line]
     named = [dict(zip(map(str.strip, head), map(str.strip, row), strict=True)) for row in rows]
     return {row[key]: row for row in named}
@@ -189,7 +191,7 @@ def test_the_last_transaction_of_each_producer_is_what_the_coordinator_says(seen
     assert {name: row["producer_id"] for name, row in last.items()} == {
         name: int(row["ProducerId"]) for name, row in told.items()
     }
-    # the one that was open is aborted afterwards
+    # the open transaction was aborted afterwards
     states = {row["TransactionState"] for row in told.values()}
     assert {"CompleteCommit", "CompleteAbort", "Ongoing"} <= states
     wrong = {name: (row, told[name]) for name, row in last.items() if not agrees(row, told[name])}
@@ -197,12 +199,12 @@ def test_the_last_transaction_of_each_producer_is_what_the_coordinator_says(seen
 
 
 def agrees(row: Row, told: Mapping[str, str]) -> bool:
-    """Whether a transaction is as the coordinator says."""
+    """True if a transaction is as the coordinator has it."""
     if told["TransactionState"] == "Ongoing":
-        # ended after the tools were asked
+        # the transaction ended after the tools had run
         is_there = row["partitions"] == len(told["TopicPartitions"].split(",")) and row["outcome"] == "aborted"
         return is_there and row["producer_epoch"] == int(told["ProducerEpoch"])
-    # from Kafka 4 on the coordinator counts the epoch up with each end
+    # from Kafka 4 on, the coordinator increases the epoch at each end
     epochs = (row["producer_epoch"], row["producer_epoch"] + 1)
     return told["TransactionState"] == STATES[row["outcome"]] and int(told["ProducerEpoch"]) in epochs
 
@@ -225,7 +227,7 @@ def test_leaders_and_replicas_are_those_of_the_cluster(seen: Seen) -> None:
 
 
 def test_each_batch_is_delivered_once_and_later_than_it_was_produced(seen: Seen) -> None:
-    """Its offsets are those of the records that consumers read, without a hole but for what brokers wrote."""
+    """Its offsets are those of the consumers' records, without holes except for the brokers' markers."""
     found = [row for row in seen.table("deliveries") if row["topic"] == seen.topic]
     assert all(row["delivery_ms"] > 0 for row in found)
     ours = sorted(

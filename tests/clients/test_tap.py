@@ -1,4 +1,4 @@
-"""The tap passes on what it gets, and writes it down."""
+"""Tests of the tap: it passes bytes on, and records them."""
 
 import socket
 import threading
@@ -18,7 +18,7 @@ Serve = Callable[[socket.socket], None]
 
 @pytest.fixture
 def server() -> Iterator[Callable[[Serve], str]]:
-    """Starts a server of one connection; its address."""
+    """Starts a server for one connection; returns its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
 
@@ -34,7 +34,7 @@ def server() -> Iterator[Callable[[Serve], str]]:
 
 
 def answer_at_the_end(connection: socket.socket) -> None:
-    """Reads to the end and answers with the size: only a half-close that is passed on makes it answer."""
+    """Reads to the end and answers with the size, so it answers only if a half-close is passed on."""
     with connection, connection.makefile("rb") as requests:
         connection.sendall(str(len(requests.read())).encode())
 
@@ -70,7 +70,7 @@ def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path
 
 
 def test_what_a_client_sent_before_it_left_is_passed_on_though_it_takes_no_answers(tmp_path: Path) -> None:
-    """Many times: whether its leaving is first seen by who sends to it or by who receives from it is chance."""
+    """The test repeats it, because either the sender or the receiver may notice first that the client has left."""
     port, got = Reserved("127.0.0.1"), []
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -113,7 +113,7 @@ def talk_on(connection: socket.socket) -> None:
 
 
 def read_to_the_end(connection: socket.socket) -> bytes:
-    """Or up to a reset; after that nothing can be sent there either."""
+    """Or up to a reset, after which nothing can be sent either."""
     found = bytearray()
     with suppress(OSError):
         while chunk := connection.recv(100):

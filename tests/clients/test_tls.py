@@ -1,4 +1,4 @@
-"""TLS on either side of the proxy, on real Kafka, with each client; certificates that change; bulk."""
+"""Tests of TLS on either side of the proxy, on real Kafka, with each client; changing certificates; bulk."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.clients.workloads.secure import CLIENTS, SENT, Security
 pytestmark = pytest.mark.real
 
 BULK = 50_000_000
-# what clients and brokers speak
+# the protocols of clients and of brokers
 SIDES = [("tls", "plain"), ("plain", "mtls"), ("tls", "mtls"), ("mtls", "mtls")]
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Whose CA signs whom: clients trust the proxy's, the proxy trusts the brokers', and each asks for its own."""
+    """The CAs: clients trust the proxy's, the proxy trusts the brokers', and each requires certificates of its own."""
 
     brokers_ca: Authority
     proxys_ca: Authority
@@ -52,7 +52,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Signed:
 
 @pytest.fixture(scope="module")
 def kafka_tls(signed: Signed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """One node whose tapped listener speaks TLS and asks for a certificate."""
+    """One node whose tapped listener speaks TLS and requires a certificate."""
     broker = signed.brokers_ca.signs("broker", TAPPED_HOST.format(1)).path
     settings = {
         "listener.security.protocol.map": "DIRECT:PLAINTEXT,TAPPED:SSL,LOGIN:SASL_SSL,QUORUM:PLAINTEXT",
@@ -68,7 +68,7 @@ def kafka_tls(signed: Signed, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def topic(kafka_one: KafkaCluster, kafka_tls: KafkaCluster) -> str:
-    """Of the same name on both clusters."""
+    """A topic with the same name on both clusters."""
     name = fresh("tls")
     for cluster in (kafka_one, kafka_tls):
         cluster.console("kafka-topics", "--bootstrap-server", cluster.bootstrap, "--create", "--topic", name)
@@ -157,7 +157,7 @@ def test_certificates_change_while_clients_are_connected(
         assert old.flush(PATIENCE) == 0
         kept = signed.proxy.read_bytes()
         try:
-            # another CA, which the new client alone trusts
+            # another CA, which only the new client trusts
             other = Authority(tmp_path, "other")
             signed.proxy.write_bytes(other.signs("changed", LISTEN_HOST, ADVERTISED_HOST).path.read_bytes())
             new = Producer(settings | {"ssl.ca.location": str(other.path)})
@@ -222,7 +222,7 @@ def test_a_broker_tells_that_it_wants_a_certificate(kafka_tls: KafkaCluster, sig
 def test_a_port_that_is_not_meant_is_named(
     kafka_one: KafkaCluster, kafka_tls: KafkaCluster, signed: Signed, tmp_path: Path, brokers: str
 ) -> None:
-    """TLS towards a plaintext broker, plaintext towards one of TLS."""
+    """TLS to a plaintext broker, and plaintext to one with TLS."""
     cluster = kafka_one if brokers == "mtls" else kafka_tls
     with proxied(cluster, tmp_path, signed, "plain", brokers, record=False) as proxy:
         expected = {"plain": "is this a TLS port?", "mtls": "is it a plaintext port?"}

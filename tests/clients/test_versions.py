@@ -1,11 +1,11 @@
-"""Brokers from 0.8 to the newest, each with a client of its own time and with the current ones that still talk to it.
+"""Tests of brokers from 0.8 to the newest, with clients of their time and with today's that still support them.
 
-Beside what `harness.proxied` checks: every frame that passed is one that the catalog reads and writes again byte for
-byte, its records are found, in the format of its time, and none was passed on without being understood.
+In addition to `harness.proxied`, the catalog reads each frame and writes it again byte for byte, its records are found
+in the format of its time, and no frame was opaque.
 
-Who does not talk to whom, with a proxy or without: Kafka's own clients ask for 2.1 at least since 4.0; aiokafka needs
-ApiVersions, which brokers have since 0.10, and sends 0.10 the records of 0.11. Of 4.4.0 Maven Central has the broker
-and the clients, but not the tools.
+Some pairs don't work even without a proxy: Kafka's own clients require 2.1 since 4.0; aiokafka needs ApiVersions, which
+brokers have since 0.10, and sends 0.10 the records of 0.11. Of 4.4.0 Maven Central has the broker and the clients, but
+not the tools.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ BEFORE_ZSTD = ("none", "gzip", "snappy", "lz4")
 NEWEST = "4.4.0"
 WITHOUT_ZOOKEEPER = (VERSION, NEWEST)
 
-# the current ones; a release stands for Kafka's own Java clients of it
+# today's clients; a release stands for Kafka's own Java clients of it
 PYTHON = ("librdkafka", "kafka_python", "aiokafka")
 TODAY = (*PYTHON, VERSION)
 TALK = {
@@ -46,25 +46,25 @@ TALK = {
     VERSION: ("own", *PYTHON),
     NEWEST: ("own", *TODAY),
 }
-# the oldest and the newest; those between differ in the format of records, or in how they are set up
+# the oldest and the newest; the releases between differ in the format of records, or in their setup
 ENDS = ("0.8.2.2", NEWEST)
-# Java clients of other times than the broker's; those before 2.1 talk to brokers up to 3.9, which convert their records
+# Java clients older or newer than the broker; those before 2.1 support brokers up to 3.9, which convert their records
 ACROSS = {
     "2.8.2": ("0.10.2.2", NEWEST),
     "3.9.2": ("0.10.2.2", "0.11.0.3", "2.8.2", NEWEST),
     VERSION: ("2.8.2", NEWEST),
     NEWEST: ("2.8.2",),
 }
-# of the records that a client or a broker writes, up to that release
+# the format that clients and brokers write, up to that release
 MAGIC = {"0.8.2.2": 0, "0.10.2.2": 1}
 
-# sends its records, and returns their values
+# sends records, and returns their values
 Work = Callable[[str], set[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running one, and what clients do on it."""
+    """A running broker, and its clients' work."""
 
     cluster: KafkaCluster | ZookeeperCluster
     release: str
@@ -120,7 +120,7 @@ def passes(broker: Broker, clients: Sequence[str], folder: Path) -> None:
 
 
 def test_brokers_that_advertise_the_proxy_are_found_through_zookeeper(tmp_path: Path) -> None:
-    """A sidecar: consumers of 0.8 have the brokers' addresses from ZooKeeper, and so has the controller."""
+    """A sidecar: consumers of 0.8 and the controller get the brokers' addresses from ZooKeeper."""
     cluster = ZookeeperCluster("0.8.2.2", folder=tmp_path / "kafka")
     with proxied(cluster, tmp_path / "proxy", sidecar=True) as proxy:
         cluster.advertised = proxy.bootstrap
@@ -146,7 +146,7 @@ def test_what_brokers_tell_each_other_is_understood(release: str, tmp_path: Path
 
 
 def check_understood(conversations: Sequence[Conversation]) -> None:
-    """Every frame is in the catalog, is read to its end, and is written again as it was."""
+    """The catalog knows every frame, reads it to its end, and writes it again byte for byte."""
     for conversation in conversations:
         for request in conversation.requests:
             head = request_head(request.frame)
@@ -166,13 +166,13 @@ def _check_codec(codec: catalog.Codec | None, frame: bytes, start: int) -> None:
 
 
 def written(conversations: Sequence[Conversation]) -> set[tuple[int, bytes | None]]:
-    """(magic, value) of the records in all Produce requests."""
+    """Returns (magic, value) of the records in all Produce requests."""
     asked = (request for talk in conversations for request in talk.requests if request.head[0] == PRODUCE)
     return {found for request in asked for found in _records(_request_body(request), "topic_data", "partition_data")}
 
 
 def fetched(conversations: Sequence[Conversation]) -> set[tuple[int, bytes | None]]:
-    """The same of all Fetch responses."""
+    """Returns (magic, value) of the records in all Fetch responses."""
     answers = (response for talk in conversations for response in talk.responses if response.api_key == FETCH)
     return {found for response in answers for found in _records(_response_body(response), "responses", "partitions")}
 

@@ -1,4 +1,4 @@
-"""Prometheus' own program, which reads rules and expressions."""
+"""Provides promtool, which reads Prometheus' rules and expressions."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def promtool() -> str:
-    # `make setup` may have put it beside the interpreter
+    # `make setup` may have installed promtool beside the interpreter
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     found = shutil.which("promtool", path=places)
     assert found, "promtool is missing: `make setup` installs it"

@@ -1,6 +1,6 @@
-"""As much of PromQL as a dashboard needs to be checked: which series an expression reads, by which labels.
+"""Reads as much of PromQL as the tests of dashboards need: the series in an expression, and their labels.
 
-Not a parser: promtool checks the syntax. Here only selectors, groupings and what is rated are found.
+It is no parser: promtool checks the syntax. It finds selectors, groupings and arguments of `rate`.
 """
 
 import re
@@ -38,6 +38,6 @@ def groupings(expression: str) -> list[frozenset[str]]:
 
 
 def stray_names(expression: str) -> set[str]:
-    """Words that are neither selector with braces, function, label nor operator: a series read without a matcher."""
+    """Words that are neither selector with braces, function, label nor operator: series without a matcher."""
     rest = GROUPING.sub("", SELECTOR.sub("", expression))
     return set(NAME.findall(CALL.sub("", rest))) - OPERATORS

@@ -1,4 +1,4 @@
-"""The example alerts: promtool plays time series to them and says which ring."""
+"""Tests of the example alerts: promtool plays time series to them and reports the firing ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALERTS = Path(__file__).parents[2] / "dashboards" / "alerts.yml"
 NAMES = re.findall(r"alert: (\w+)", ALERTS.read_text())
 KINDS = {metric.name: metric.kind for metric in METRICS}
 
-# an alert, the metric, its value minute by minute (promtool's notation), and when it rings: never, or in which minute
+# an alert, the metric, its value by minute (promtool's notation), and the minute in which it fires (None: never)
 CASES = {
     "disk full": ("KafkaWiretapNotRecording", "recorder_failed", "0 0 1x20", 10),
     "disk full for a moment": ("KafkaWiretapNotRecording", "recorder_failed", "0 0 1 0x20", None),
@@ -39,7 +39,7 @@ def test_each_alert_is_tried() -> None:
 
 def test_the_alerts_ring_when_they_should_and_only_then(promtool: str, tmp_path: Path) -> None:
     tests = [tried for case in CASES.values() for tried in _tests(*case)]
-    # YAML's cousin
+    # JSON is YAML too
     file = tmp_path / "tests.yml"
     file.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": tests}))
     done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
@@ -47,7 +47,7 @@ def test_the_alerts_ring_when_they_should_and_only_then(promtool: str, tmp_path:
 
 
 def _tests(alert: str, metric: str, values: str, rings: int | None) -> list[dict]:
-    """One that it rings in that minute and not at first, or that it does in none."""
+    """Tests that an alert fires in that minute and not before, or that it never fires."""
     series = {"series": f'kafka_wiretap_{metric}{{instance="proxy-1"}}', "values": values}
     minutes = range(20) if rings is None else (0, rings)
     return [

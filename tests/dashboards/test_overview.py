@@ -1,4 +1,4 @@
-"""The dashboard reads what the metrics table has, and nothing else."""
+"""Tests that the dashboard reads only metrics of the metrics table."""
 
 import json
 import re
@@ -18,7 +18,7 @@ VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"][
 
 SERIES = {name: labels for metric in METRICS for name, labels in sample_names(metric).items()}
 KINDS = {name: metric.kind for metric in METRICS for name in sample_names(metric)}
-# Prometheus adds these to everything it scrapes
+# Prometheus adds these to each scraped series
 TARGET_LABELS = frozenset({"job", "instance"})
 
 
@@ -58,7 +58,7 @@ def test_a_legend_names_labels_that_are_left_after_grouping(expression: str, leg
     assert all(named <= labels for labels in groupings(expression) or [frozenset()])
 
 
-# a series that begins with its first event: to `increase` that event has always been there
+# a series that begins with its first event, which `increase` does not count
 BEGUN = re.compile(r"\((?P<series>\w+\{[^}]*\}) unless (?P=series) offset \$__rate_interval\)")
 
 
@@ -146,7 +146,7 @@ def test_promtool_accepts_every_expression(tmp_path: Path, promtool: str) -> Non
 def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(
     title: str, label: str, tmp_path: Path, promtool: str
 ) -> None:
-    """Nine between two scrapes, which no series was there for before; two more a quarter of an hour later."""
+    """The series begins with nine errors between two scrapes; two more follow 15 minutes later."""
     (found,) = [target.values[0] for target in TARGETS if target.id.startswith(title)]
     (name,) = {selector.name for selector in selectors(found)}
     errors, labels = concrete(found), f'{{api="x", {label}="e"}}'
@@ -156,7 +156,7 @@ def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(
             ("8m", errors, 0),
             ("12m", errors, 9),
             ("20m", errors, 0),
-            # how many, Prometheus estimates
+            # Prometheus estimates the number
             ("26m", f"({errors}) > bool 0", 1),
             ("40m", errors, 0),
         )
@@ -170,5 +170,5 @@ def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(
 
 
 def concrete(expression: str) -> str:
-    """With values in the place of Grafana's variables."""
+    """Replaces Grafana's variables by values."""
     return re.sub(r"\$\{?\w+\}?", "x", re.sub(r"\$(__rate_interval|__range)", "5m", expression))

@@ -1,4 +1,4 @@
-"""Every example of docs/wire.md says what it prints; the README's runs."""
+"""Tests that every example in docs/wire.md prints what it says, and that the README's example runs."""
 
 import doctest
 import inspect
@@ -27,7 +27,7 @@ def test_the_examples_print_what_the_page_says() -> None:
 
 
 def _examples(text: str) -> Iterator[str]:
-    """The page's lines with nothing but its examples in them, so that their numbers are the page's."""
+    """The page's examples, with its other lines blanked, so that line numbers are the page's."""
     inside = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -67,5 +67,5 @@ def _public(room: ModuleType) -> list[tuple[str, Any]]:
 
 
 def _told(name: str, text: str | None) -> bool:
-    """What `dataclass` and `NamedTuple` write by themselves says nothing."""
+    """True for a docstring that neither `dataclass` nor `NamedTuple` has generated."""
     return bool(text) and not str(text).startswith(f"{name}(")

@@ -1,4 +1,4 @@
-"""The unit for systemd: understood by every systemd from 252 on (Debian 12, RHEL 9), not by the newest alone."""
+"""Tests of the systemd unit: every systemd from 252 on (Debian 12, RHEL 9) understands it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 UNIT = Path(__file__).parents[2] / "examples" / "kafka-wiretap.service"
 OLDEST = 252
-# each key that the unit may have, and the systemd that brought it ("Added in version" of systemd.unit(5),
-# systemd.service(5), systemd.exec(5)); those that stand there without a number are older than all of these: 0
+# each key that the unit may have, and the systemd version that added it ("Added in version" of systemd.unit(5),
+# systemd.service(5), systemd.exec(5)); keys without such a note are older: 0
 KNOWN_SINCE = {
     "Unit": {"Description": 0, "After": 0, "Wants": 0, "Documentation": 0},
     "Service": {
@@ -30,7 +30,7 @@ KNOWN_SINCE = {
     },
     "Install": {"WantedBy": 0},
 }
-# values that are younger than their key; `notify-reload` waits for the messages of a reload itself
+# values newer than their key; `notify-reload` waits for the messages of a reload itself
 VALUES_SINCE = {("Type", "notify"): 0, ("Type", "notify-reload"): 253, ("ProtectSystem", "strict"): 232}
 
 
@@ -50,7 +50,7 @@ def test_every_key_and_value_is_known_to_the_oldest_systemd(unit: RawConfigParse
 
 
 def test_it_is_ready_when_it_says_so_and_a_reload_is_a_hangup(unit: RawConfigParser) -> None:
-    """The proxy says READY=1, and RELOADING=1 before it reads its settings again: tests/proxy/net/test_systemd.py."""
+    """The proxy sends READY=1, and RELOADING=1 before it reads its settings again: tests/proxy/net/test_systemd.py."""
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert int(unit["Service"]["WatchdogSec"]) > 0

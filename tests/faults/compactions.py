@@ -1,9 +1,9 @@
-"""Compactions that are killed: one a line on stdin, each in a process of its own.
+"""Runs compactions that are killed: one per line on stdin, each in a process of its own.
 
     FOLDER SESSION STEP  ->  killed | finished | waiting, and the steps that were begun
 
-The child kills itself with SIGKILL before the given step (counted from 0; -1: never). Forked from a process that has
-everything imported and has started no thread, so that hundreds of them take seconds.
+The child kills itself with SIGKILL before the given step (counted from 0; -1: never). It is forked from a process that
+has imported everything and started no thread, so hundreds of them take seconds.
 """
 
 import os
@@ -33,9 +33,9 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
 
 
 def main() -> None:
-    # what a kill leaves is in the page cache; syncs would only make hundreds of compactions slow
+    # the page cache survives a kill; syncs would only make hundreds of compactions slow
     storage.os.fsync = lambda descriptor: None
-    # what is imported or read when first used, once for all of them
+    # imports and first reads happen once for all of them
     pa.array([1])
     apis.known(0, 0)
     for line in sys.stdin:

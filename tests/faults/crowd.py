@@ -1,10 +1,10 @@
-"""Clients that mean harm, many of them, in a process of their own; and a broker that bears them.
+"""Many hostile clients in a process of their own; and a broker that withstands them.
 
     python -m tests.faults.crowd broker
     python -m tests.faults.crowd KIND HOST PORT COUNT AT_ONCE SEED [hold]
 
-A broker says its port. A crowd opens COUNT connections to a listener of that kind, AT_ONCE at a time, and says
-"done" when the last one has ended. With `hold` all stay open: it says "held", and ends them once it is told anything.
+A broker prints its port. A crowd opens COUNT connections to a listener of that kind, AT_ONCE at a time, and prints
+"done" when the last one has ended. With `hold` all stay open: the crowd prints "held", and ends them at the next input.
 """
 
 import random
@@ -23,7 +23,7 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import METADATA, PRODUCE
 from tests.faults.live import HOST, OFFERED, answer
 
-# a broker closes what it can't read
+# a broker closes a connection with a longer frame
 LONGEST = 1 << 20
 BACKLOG = 4096
 
@@ -43,7 +43,7 @@ def _http(rng: random.Random) -> bytes:
 
 
 def _hello(rng: random.Random) -> bytes:
-    """TLS' first words; every other one asks for a name that is none, or no text."""
+    """A ClientHello of TLS; every other one has an invalid server name, or one that is no text."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     name = rng.choice(("boot.proxy.test", "b1.proxy.test", "nobody.proxy.test", "xxxx.proxy.test"))
     with suppress(ssl.SSLWantReadError):
@@ -64,7 +64,7 @@ def _negative(rng: random.Random) -> bytes:
 
 
 def _unknown(rng: random.Random) -> bytes:
-    """No label may be made of these."""
+    """A request with an unknown API, which must not become a metric's label."""
     return _request(rng.randrange(-(1 << 15), 1 << 15), rng.randrange(-(1 << 15), 1 << 15), 1, rng.randbytes(9))
 
 
@@ -82,12 +82,12 @@ def _same_ids(rng: random.Random) -> bytes:
 
 
 def _endless_head(rng: random.Random) -> bytes:
-    """Of a Produce request, with a client id that has not come whole."""
+    """The head of a Produce request, with an incomplete client id."""
     return struct.pack(">ihhih", 90_000, PRODUCE, 9, 1, 0x7FFF) + bytes(rng.randrange(20_000))
 
 
 def _header(rng: random.Random) -> bytes:
-    """For the PROXY protocol, good or bad; where none is expected it is garbage too."""
+    """A PROXY header, good or bad; listeners that expect none take it for garbage."""
     ports = rng.randrange(70_000), rng.randrange(70_000)
     return rng.choice(
         (
@@ -103,7 +103,7 @@ def _nothing(rng: random.Random) -> bytes:
     return b""
 
 
-# what every listener is sent; a connection that is held is sent something that does not end it
+# garbage for every listener; a connection to hold gets bytes that do not end it
 GARBAGE: tuple[Garbage, ...] = (
     *(_noise, _http, _hello, _half_head, _huge, _negative, _unknown),
     *(_newer, _body, _same_ids, _endless_head, _header, _nothing),
@@ -155,7 +155,7 @@ class Crowd:
                     await self._misbehave(stream, rng, number)
 
     async def _connect(self, number: int) -> trio.SocketStream:
-        """From many addresses: one has not so many ports."""
+        """Connects from many addresses: one address has too few ports."""
         sock = trio.socket.socket()
         try:
             await sock.bind((f"127.0.{number % 7}.{2 + number % 11}", 0))
@@ -170,7 +170,7 @@ class Crowd:
         if self._kind == "balanced" and rng.random() < 0.7:
             data = _GOOD_HEADER % rng.randrange(256) + data
         if self._kind in ("tls", "sni") and rng.random() < 0.1:
-            # garbage in good order
+            # garbage in order
             name = rng.choice(("boot.proxy.test", "b1.proxy.test"))
             await self._say(trio.SSLStream(stream, _CONTEXT, server_hostname=name, https_compatible=True), data)
         else:

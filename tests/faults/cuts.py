@@ -1,7 +1,7 @@
-"""Connections that are cut at a byte: the dialogues, and a recording proxy in this process to cut them on.
+"""Connections that are cut at a byte: their dialogues, and a recording proxy in this process.
 
-What must hold is known from the bytes alone: `known` and `held` below say, for each frame, how much of its beginning
-the proxy keeps until more has come. Nothing of it is asked of the code under test.
+The expectations follow from the bytes alone: `known` and `held` say for each frame how much of its beginning the proxy
+holds until more has arrived. They don't use the tested code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.proxy.net.relays import settings
 
 CLIENT_ID = "cuts"
 USER, PASSWORD = b"anna", b"Vj3kT9x-not-for-the-disk"
-# length, key, version, correlation id; and a response's length and correlation id; a bare token's length
+# length, key, version, correlation id; a response's length and correlation id; a bare token's length
 REQUEST_HEAD, RESPONSE_HEAD, TOKEN_HEAD = 12, 8, 4
 # up to acks: the head's tags, no transactional id
 PRODUCE_HEAD = REQUEST_HEAD + 2 + len(CLIENT_ID) + 1 + 1 + 2
@@ -43,7 +43,7 @@ LARGE = 300 * 1024
 
 
 class Ending(Enum):
-    """How a peer goes."""
+    """How a peer ends its connection."""
 
     FIN = "fin"
     RESET = "reset"
@@ -51,10 +51,10 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Turn:
-    """A request and its answer as bytes of the streams; None: there is none.
+    """A request and its response as bytes of the streams; None: there is none.
 
-    `known`: bytes of the request that must have come before any leaves. `held`: likewise of the answer; bytes of the
-    answer behind `through` leave only once all of it has come. `secret`: what stands in either may be masked.
+    `known`: bytes of the request that must have arrived before any leaves. `held`: likewise of the response; its bytes
+    after `through` leave only once all of it has arrived. `secret`: bytes in either that may be masked.
     """
 
     request: bytes
@@ -66,11 +66,11 @@ class Turn:
     secret: bool = False
 
     def request_through(self, cut: int) -> bytes:
-        """What leaves of a request that ended abruptly after so many bytes."""
+        """Returns the bytes that leave of a request that ended abruptly after so many bytes."""
         return self.request[:cut] if cut >= self.known else b""
 
     def response_through(self, cut: int) -> bytes:
-        """Likewise of the response, which has not come whole."""
+        """Returns the bytes that leave of an incomplete response."""
         assert self.response is not None
         if cut < self.held:
             return b""
@@ -112,9 +112,9 @@ def _metadata() -> Turn:
 def _fetch() -> Turn:
     turn = _turn(FETCH, 16, {"topics": []}, _fetched())
     assert turn.response is not None
-    # the endpoints stand behind the topics: what is behind the last of those waits for the end
+    # the endpoints follow the topics: the bytes after the last topic wait for the end
     records_end = turn.response.index(_fetched()["responses"][0]["partitions"][0]["records"]) + LARGE
-    # tags of the partition, and of the topic
+    # the tags of the partition, and of the topic
     return Turn(turn.request, turn.response, through=records_end + 2)
 
 
@@ -127,7 +127,7 @@ def _handshake(version: int) -> Turn:
     turn = _turn(SASL_HANDSHAKE, version, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
     if version:
         return turn
-    # bare tokens stand behind: whose, must be known first, and then whether they were refused (an error's two bytes)
+    # bare tokens follow, so the mechanism must be known first, and then whether it was refused (2 bytes of error)
     return Turn(turn.request, turn.response, len(turn.request), RESPONSE_HEAD + 2)
 
 
@@ -135,7 +135,7 @@ _PLAIN = b"\0" + USER + b"\0" + PASSWORD
 _LOGIN = {"auth_bytes": _PLAIN}, {"error_code": 0, "auth_bytes": b""}
 BEAT = _turn(HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": 0})
 
-# what is cut is the last turn of each
+# the last turn of each is cut
 DIALOGUES: dict[str, Dialogue] = {
     "heartbeat": (BEAT, BEAT),
     "metadata": (BEAT, _metadata()),
@@ -151,7 +151,7 @@ ANSWERED = {name: turns for name, turns in DIALOGUES.items() if turns[-1].respon
 
 
 def cuts(stream: bytes | None, through: int | None = None) -> list[int]:
-    """Where to cut a frame: before its first byte, behind each. Of a large one, behind each that is not a record's."""
+    """Returns cuts of a frame: before its first byte and after each byte, but not within a large frame's records."""
     assert stream is not None
     if len(stream) < LARGE:
         return list(range(len(stream) + 1))
@@ -162,7 +162,7 @@ def cuts(stream: bytes | None, through: int | None = None) -> list[int]:
 
 @dataclass(frozen=True)
 class Expected:
-    """A row of the capture: what has come of a frame, and whether that is all."""
+    """A row of the capture: the bytes of a frame that arrived, and whether it is complete."""
 
     kind: str
     bytes: bytes
@@ -172,17 +172,17 @@ class Expected:
 
 @dataclass
 class Told:
-    """What a connection's rows must be, in their order, and how it must have ended."""
+    """The expected rows of a connection, in order, and its expected end."""
 
     rows: list[Expected] = field(default_factory=list)
     cause: Cause | None = None
-    # how its requests must be counted
+    # the expected counts of its requests
     answered: int = 0
     one_way: int = 0
     unanswered: int = 0
 
     def saw(self, turn: Turn, direction: int, size: int) -> None:
-        """So many bytes of a turn's request or response have come."""
+        """Notes that so many bytes of a turn's request or response have arrived."""
         stream = (turn.request, turn.response)[direction]
         assert stream is not None
         begun = TOKEN_HEAD if turn.kinds[direction] == "token" else (turn.known, turn.held)[direction]
@@ -203,18 +203,18 @@ class Told:
 
 
 class Stage:
-    """A recording proxy, a broker whose connections are the test's, and another client that must notice nothing."""
+    """A recording proxy, a broker whose connections the test controls, and another client that must notice nothing."""
 
     def __init__(self, running: Running, accepted: trio.MemoryReceiveChannel[tuple[str, Peer]]) -> None:
         self.running = running
-        # by connection number, which is the order of arrival
+        # by connection number, in the order of arrival
         self.told: list[Told] = []
         self._accepted = accepted
         self._waiting: dict[str, Peer] = {}
         self._neighbour: tuple[Peer, Peer] | None = None
 
     async def connect(self) -> tuple[Peer, Peer, Told]:
-        """A client and the broker's side of its connection, once the neighbour has been served."""
+        """Opens a client's connection and the broker's side of it, once the neighbour has been served."""
         if self._neighbour is None:
             *self._neighbour, _ = await self._connected()
         await self.talk(*self._neighbour, self.told[0], (BEAT,))
@@ -229,7 +229,7 @@ class Stage:
         return client, broker, self.told[-1]
 
     async def _side_of(self, port: str) -> Peer:
-        """The broker's side of the connection of a client on that port."""
+        """Returns the broker's side of the connection of a client on that port."""
         with trio.fail_after(PATIENCE):
             while port not in self._waiting:
                 arrived, peer = await self._accepted.receive()
@@ -237,7 +237,7 @@ class Stage:
         return self._waiting.pop(port)
 
     async def talk(self, client: Peer, broker: Peer, told: Told, turns: Iterable[Turn]) -> None:
-        """Whole turns, every byte of them as it must be."""
+        """Plays whole turns, and checks every byte."""
         for turn in turns:
             await client.say(turn.request)
             await broker.hears(turn.request)
@@ -248,7 +248,7 @@ class Stage:
                 told.saw(turn, 1, len(turn.response))
 
     async def close(self) -> None:
-        """The neighbour ends in order; returns once all connections have ended."""
+        """Ends the neighbour in order; returns once all connections have ended."""
         assert self._neighbour is not None
         client, broker = self._neighbour
         client.close()
@@ -261,7 +261,7 @@ class Stage:
 
 
 async def go(peer: Peer, ending: Ending) -> None:
-    """The peer is gone; what it has sent has arrived, for a reset overtakes what hasn't."""
+    """The peer ends, after its bytes have arrived: a reset overtakes bytes in flight."""
     if ending is Ending.RESET:
         while struct.unpack("i", fcntl.ioctl(peer.stream.socket.fileno(), termios.TIOCOUTQ, bytes(4)))[0]:
             await trio.sleep(0)
@@ -272,7 +272,7 @@ async def go(peer: Peer, ending: Ending) -> None:
 
 @asynccontextmanager
 async def stage(folder: Path) -> AsyncIterator[Stage]:
-    """Everything is recorded into `folder`; compact it behind the `with`."""
+    """Records everything into `folder`; compact it after the `with` block."""
     tap = open_tap(folder, RecordSettings(when_full=WhenFull.WAIT))
     sender, receiver = trio.open_memory_channel[tuple[str, Peer]](8)
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
@@ -298,7 +298,7 @@ async def _accept(
 
 
 async def _arrived(peer: Peer, here: Address, sender: trio.MemorySendChannel[Any]) -> None:
-    """The header of the PROXY protocol says for whom a connection was opened; for nobody: it is the proxy's own."""
+    """The PROXY header names the client; without one, the connection is the proxy's own."""
     header = b""
     while not header.endswith(b"\r\n"):
         header += await peer.hear(1)

@@ -1,7 +1,7 @@
-"""A recording proxy as users run it, in a process of its own, between scripted clients and a scripted broker.
+"""Runs a recording proxy as users do, in a process of its own, between scripted clients and a scripted broker.
 
-What the clients send follows from a seed, and what the broker answers follows from the request; so both streams of a
-connection are known from the requests alone, whoever was killed meanwhile.
+The clients' bytes follow from a seed, and the broker's responses from the requests. So the requests alone determine
+both streams of a connection, even if a process was killed.
 """
 
 import os
@@ -30,18 +30,18 @@ from tests.brokers.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
-# to bind to before connecting: the kernel lets connections to different destinations share a port that it chose itself
+# address to bind to before connecting: then the kernel may use its own port for connections to several destinations
 OWN_PORT = (HOST, 0)
 NODES = (1, 2)
 OFFERED = {PRODUCE: 9, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
-# how long a client waits for an answer
+# seconds that a client waits for a response
 PATIENCE = 60
 
 Where = tuple[str, int]
 
 
 def answer(frame: bytes, here: Where = (HOST, 0)) -> bytes:
-    """The answer to a request (frame without its length), with its length."""
+    """Returns the response to a request (frame without its length), with its length."""
     key, version, correlation_id = struct.unpack_from(">hhi", frame)
     values: dict[str, Any] = {}
     if key == API_VERSIONS:
@@ -53,18 +53,18 @@ def answer(frame: bytes, here: Where = (HOST, 0)) -> bytes:
     return framed(catalog.encode_response(key, version, correlation_id, values))
 
 
-# asks for an answer of so many MiB: no request of Kafka's
+# an api key outside Kafka's; the response has the requested number of MiB
 LARGE = 12_345
 _LARGE = struct.Struct(">hhihH")
 
 
 def large_request(number: int, mebibytes: int) -> bytes:
-    """A request that `large_answer` answers."""
+    """Returns a request that `large_answer` answers."""
     return framed(_LARGE.pack(LARGE, 0, number, -1, mebibytes))
 
 
 def large_answer(frame: bytes) -> bytes | None:
-    """The answer to such a request; None if it is another one."""
+    """Returns the response to such a request; None for another request."""
     if int.from_bytes(frame[:2], "big") != LARGE:
         return None
     _, _, number, _, mebibytes = _LARGE.unpack_from(frame)
@@ -72,7 +72,7 @@ def large_answer(frame: bytes) -> bytes | None:
 
 
 def read_frame(stream: Any) -> bytes:
-    """The next frame behind its length. EOFError where the stream ends before it does."""
+    """Returns the next frame without its length. Raises EOFError if the stream ends before it does."""
     head = stream.read(4)
     frame = stream.read(int.from_bytes(head, "big")) if len(head) == 4 else b""
     if len(head) < 4 or len(frame) < int.from_bytes(head, "big"):
@@ -80,7 +80,7 @@ def read_frame(stream: Any) -> bytes:
     return bytes(frame)
 
 
-# what a broker answers to a frame that came over a socket
+# returns a broker's response to a frame from a socket
 Answering = Callable[[bytes, socket.socket], bytes]
 
 
@@ -98,7 +98,7 @@ class _Connection(socketserver.StreamRequestHandler):
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
-    # clients come in crowds
+    # many clients connect at once
     request_queue_size = 4096
     answering: Answering
 
@@ -109,7 +109,7 @@ def _answers(frame: bytes, sock: socket.socket) -> bytes:
 
 @contextmanager
 def broker(answering: Answering = _answers) -> Iterator[Where]:
-    """A broker that stands for all nodes. Whatever `answering` does not return meanwhile, it does not read either."""
+    """A broker in place of all nodes. While `answering` runs, the connection is not read."""
     with _Server((HOST, 0), _Connection) as server:
         server.answering = answering
         thread = threading.Thread(target=server.serve_forever)
@@ -122,7 +122,7 @@ def broker(answering: Answering = _answers) -> Iterator[Where]:
 
 
 def _memory(pid: int, which: str) -> int:
-    """Source: Linux' proc(5), `status`."""
+    """Source: Linux's proc(5), `status`."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(which))
 
@@ -155,30 +155,30 @@ class LiveProxy:
 
     @property
     def log(self) -> str:
-        """What it has said so far."""
+        """The log so far."""
         return self._output.read_text()
 
     def page(self) -> str:
-        """The metrics."""
+        """The metrics page."""
         with urllib.request.urlopen(self._metrics, timeout=PATIENCE) as page:
             return str(page.read().decode())
 
     def is_ready(self) -> bool:
-        """What /readyz says."""
+        """The answer of /readyz."""
         return not self.not_ready()
 
     def metric(self, name: str, label: str = "") -> float:
-        """The sum of a metric over its labels, or over those samples that have this one (`cause="idle"`)."""
+        """The sum of a metric over its labels, or over the samples with this label (`cause="idle"`)."""
         lines = self.page().splitlines()
         found = [line.rpartition(" ") for line in lines if line.startswith(f"kafka_wiretap_{name}") and label in line]
         return sum(float(value) for key, _, value in found if key.partition("{")[0] == f"kafka_wiretap_{name}")
 
     def not_ready(self) -> str:
-        """What /readyz misses; nothing if it is ready."""
+        """The faults in /readyz; empty if it is ready."""
         return self._wrong("/readyz")
 
     def not_alive(self) -> str:
-        """What /livez misses; nothing if all is well."""
+        """The faults in /livez; empty if all is well."""
         return self._wrong("/livez")
 
     def _wrong(self, path: str) -> str:
@@ -190,21 +190,21 @@ class LiveProxy:
 
     @property
     def resident(self) -> int:
-        """Bytes of memory that the process has now."""
+        """The process's memory in bytes at present."""
         return _memory(self.process.pid, "VmRSS")
 
     @property
     def most_resident(self) -> int:
-        """The most that it ever had."""
+        """The process's highest memory."""
         return _memory(self.process.pid, "VmHWM")
 
     @property
     def files(self) -> int:
-        """How many it has open."""
+        """The number of its open files."""
         return psutil.Process(self.process.pid).num_fds()
 
     def nodes(self) -> dict[int, Where]:
-        """Where clients are told to dial, by node."""
+        """The addresses that clients are told, by node."""
         with socket.create_connection(self.listening, PATIENCE, OWN_PORT) as sock, sock.makefile("rb") as stream:
             sock.sendall(framed(catalog.encode_request(METADATA, 9, 7, "asks", {"topics": []})))
             decoded = catalog.decode_response(read_frame(stream), METADATA, 9)
@@ -212,7 +212,7 @@ class LiveProxy:
         return {one["node_id"]: (one["host"], one["port"]) for one in decoded[1]["brokers"]}
 
     def compactor(self, other_than: int = 0) -> psutil.Process:
-        """The child that makes columns; waits until there is one."""
+        """The compactor's process; waits until there is one."""
         me = psutil.Process(self.process.pid)
 
         def running() -> list[psutil.Process]:
@@ -223,7 +223,7 @@ class LiveProxy:
         return wait_for(running, "the compactor")[0]
 
     def workers(self, other_than: Collection[int] = (), count: int = 2) -> list[psutil.Process]:
-        """The processes that do the work, once there are so many."""
+        """The workers' processes, once there are so many."""
 
         def running() -> list[psutil.Process]:
             children = psutil.Process(self.process.pid).children()
@@ -247,7 +247,7 @@ class LiveProxy:
 
 
 class Client:
-    """One connection that asks and waits for its answer. `receives`: the size of the socket's buffer for answers."""
+    """A client that sends one request at a time. `receives`: the size of the socket's receive buffer."""
 
     def __init__(self, where: Where, receives: int = 0) -> None:
         self.sock = socket.socket()
@@ -280,7 +280,7 @@ class Client:
 
 @contextmanager
 def stopped_behind(proxy: LiveProxy) -> Iterator[LiveProxy]:
-    """Behind the block it stops in order; where the block fails, at once."""
+    """Stops the proxy in order after the block, or at once if the block fails."""
     with proxy:
         yield proxy
         assert proxy.stop() == 0
@@ -288,7 +288,7 @@ def stopped_behind(proxy: LiveProxy) -> Iterator[LiveProxy]:
 
 @dataclass
 class Talk:
-    """One connection: the requests that were sent (with their lengths), and how many answers have come."""
+    """One connection: the requests that were sent (with their lengths), and the number of responses so far."""
 
     client: str
     sent: list[bytes] = field(default_factory=list)
@@ -299,18 +299,18 @@ Batch = Callable[[random.Random, int], list[bytes]]
 
 
 def request(rng: random.Random, correlation_id: int, size: int) -> bytes:
-    """A heartbeat of about `size` bytes, or a produce request if it is larger than those can be."""
+    """A Heartbeat of about `size` bytes, or a Produce request for larger sizes."""
     if size < 30_000:
         values: dict[str, Any] = {"group_id": "g" * size, "generation_id": 1, "member_id": "m"}
         return framed(catalog.encode_request(HEARTBEAT, 4, correlation_id, "live", values))
-    # no two alike, and yet a soak's capture stays small
+    # no two are equal, and yet a soak's capture stays small
     partition = {"index": 0, "records": rng.randbytes(1000) * (size // 1000)}
     values = {"acks": 1, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": [partition]}]}
     return framed(catalog.encode_request(PRODUCE, 9, correlation_id, "live", values))
 
 
 def mixed(sizes: Sequence[int], most: int) -> Batch:
-    """Batches of up to `most` requests, of these sizes by equal chances."""
+    """Batches of up to `most` requests, of these sizes with equal probability."""
 
     def batch(rng: random.Random, first: int) -> list[bytes]:
         return [request(rng, first + number, rng.choice(sizes)) for number in range(rng.randint(1, most))]
@@ -319,11 +319,11 @@ def mixed(sizes: Sequence[int], most: int) -> Batch:
 
 
 class Load:
-    """Clients that send pipelined batches until told to stop, or until the proxy is gone.
+    """Clients that send pipelined batches until they are told to stop, or until the proxy is gone.
 
     Args:
         where: the listener of each connection.
-        batches: a connection is closed after about so many, and another one opened; 0: never.
+        batches: about how many a connection sends before another one replaces it; 0: it stays.
     """
 
     def __init__(self, where: Sequence[Where], batch: Batch, seed: int = 0, batches: int = 0) -> None:
@@ -342,14 +342,14 @@ class Load:
             thread.start()
 
     def reach(self, count: int) -> None:
-        """Returns once so many bytes more have been sent and answered."""
+        """Returns once so many more bytes have been sent and answered."""
         with self._changed:
             until = self.bytes + count
             assert self._changed.wait_for(lambda: self.bytes >= until, PATIENCE)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within, everything that was sent has been answered, and nothing more is sent."""
+        """Within the block, all that was sent has been answered, and nothing more is sent."""
         with self._changed:
             self._paused = True
             assert self._changed.wait_for(lambda: not self._working, PATIENCE)

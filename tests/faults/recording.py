@@ -1,9 +1,10 @@
-"""A proxy's recording in a process of its own, to be killed.
+"""Runs a proxy's recording in a process of its own, to be killed.
 
     python -m tests.faults.recording FOLDER SEED [LIMIT]
 
-Plays the traffic that `talks(seed)` makes, says the session's name, then for each write that has reached the log how
-many chunks had been played. With LIMIT no file of it grows beyond so many bytes until half of the chunks are played.
+It plays the traffic of `talks(seed)` and prints the session's name. Then, for each write that has reached the log, it
+prints how many chunks had been played. With LIMIT, no file may exceed so many bytes until half of the chunks are
+played.
 """
 
 import random
@@ -25,7 +26,7 @@ def talks(seed: int) -> list[Talk]:
 
 
 def script(seed: int, made: list[Talk]) -> list[tuple[int, Chunk]]:
-    """All chunks, mixed, with their connections."""
+    """Returns all chunks, mixed, with their connections."""
     rng = random.Random(seed)
     left = [(talk.connection, list(reversed(talk.chunks))) for talk in made]
     order = []

@@ -1,6 +1,6 @@
-"""Few bytes that come to much, in every view that opens them: a command shows what its budget allows, and says so.
+"""Tests of few bytes that unfold to many, in each view that opens them: a command shows what its budget allows.
 
-Each bomb comes to far more than the budget in one way: unfolded, as values, or as text.
+Each bomb far exceeds the budget in one way: unfolded, as values, or as text.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ pytestmark = pytest.mark.real
 
 BUDGET = 8 * MIB
 SESSION = "20261121T120000Z-abc"
-# Brackets, indents and what the note says come on top of what is counted.
+# The budget does not count brackets, indents and the note.
 MAX_PRINTED = 4 * BUDGET
 
 
 @dataclass(frozen=True)
 class Bomb:
-    """What `wire decode` is given, the smallest factor by which its budget is too small, and its options."""
+    """The input of `wire decode`, the smallest factor by which it exceeds the budget, and the options."""
 
     data: Callable[[], bytes]
     options: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def telemetry(codec: Compression) -> bytes:
 
 
 def metadata(topics: int, tags: int = 0) -> bytes:
-    """A request for topics of two bytes each, with tags of as many that nobody knows."""
+    """A request for topics of two bytes each, with as many unknown tags."""
     head = catalog.encode_request(METADATA, 9, 7, "me", {"topics": []})[:-5]
     unknown = uvarint(tags) + b"".join(uvarint(10_000 + tag) + b"\0" for tag in range(tags))
     return head + uvarint(topics + 1) + b"\1\0" * topics + b"\0\0\0" + unknown
@@ -127,7 +127,7 @@ BOMBS = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Each bomb in a file of its own."""
+    """Writes each bomb into a file of its own."""
     folder = tmp_path_factory.mktemp("bombs")
     found = {name: folder / str(number) for number, name in enumerate(BOMBS)}
     for name, file in found.items():
@@ -144,7 +144,7 @@ def run(*given: str) -> Result:
 
 
 def parsed(text: str) -> list[Any]:
-    """JSON objects behind each other."""
+    """Parses consecutive JSON objects."""
     found, at, decoder = [], 0, json.JSONDecoder()
     while at < len(text):
         value, at = decoder.raw_decode(text, at)
@@ -177,13 +177,13 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
 """
     every = json.dumps([arguments(name, file) for name, file in files.items()])
     done = subprocess.run([sys.executable, "-c", program], input=every, capture_output=True, check=True, text=True)
-    # Python with all codecs takes 60 MiB; unmended these take more than 1 GiB
+    # Python with all codecs takes 60 MiB; without the budget, a bomb takes more than 1 GiB
     assert int(done.stdout) * 1024 < 220 * MIB
 
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture of which each frame is a bomb."""
+    """A capture in which each frame is a bomb."""
     folder = tmp_path_factory.mktemp("capture")
     frames = [produce(batch(Compression.ZSTD) * 3), telemetry(Compression.GZIP), metadata(100_000)]
     keys = [(PRODUCE, 9), (PUSH_TELEMETRY, 0), (METADATA, 9)]

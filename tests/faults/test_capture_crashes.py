@@ -1,4 +1,4 @@
-"""Each frame exactly once, whoever is killed, at whichever moment: the rows are counted and compared one by one."""
+"""Tests that each frame is captured exactly once, whichever process is killed at any moment."""
 
 import os
 import random
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Compactions:
-    """The process that runs compactions and has them killed."""
+    """The process that runs compactions, which are killed."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.faults.compactions"]
@@ -36,7 +36,7 @@ class Compactions:
         )
 
     def run(self, folder: Path, session: str, last: int = -1) -> tuple[str, int]:
-        """Runs one, killed before step `last`. Returns how it ended, and how many steps it had begun."""
+        """Runs one, which is killed before step `last`. Returns how it ended, and the number of steps that it began."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{folder} {session} {last}\n")
@@ -66,7 +66,7 @@ def compactions() -> Iterator[Compactions]:
 
 
 def recorded(folder: Path, seed: int = 1) -> tuple[str, list[Talk]]:
-    """A session of several segments in which frames cross the segments' ends, closed in order."""
+    """A session of several segments, closed in order, with frames across the segments' ends."""
     rng = random.Random(seed)
     talks = [traffic.cut(rng, traffic.talk(rng, number, 8, recording.KINDS), 400) for number in range(2)]
     tap = open_tap(folder, RecordSettings(segment=4_000))
@@ -101,7 +101,7 @@ def copied(source: Path, target: Path) -> Path:
 def test_a_compactor_killed_at_any_step_makes_no_row_twice_and_loses_none(
     compactions: Compactions, tmp_path: Path
 ) -> None:
-    """At each step in a thorough run, else at each third."""
+    """Each step in a thorough run, otherwise each third one."""
     session, talks = recorded(tmp_path / "recorded")
     how, steps = compactions.run(copied(tmp_path / "recorded", tmp_path / "whole"), session)
     assert how == "finished"
@@ -151,14 +151,14 @@ def record(folder: Path, seed: int, limit: int = 0) -> subprocess.Popen[str]:
 
 
 def assert_holds_what_was_played(folder: Path, seed: int, played: int) -> None:
-    """Whole frames of what reached the log, and perhaps of what was on its way there; nothing twice, nothing else."""
+    """The capture has the whole frames in the log, perhaps some in flight, nothing twice, and nothing else."""
     made = recording.talks(seed)
     arrived = recording.script(seed, made)[:played]
     for talk in made:
         wanted = traffic.expected(talk)
         came = sum(connection == talk.connection for connection, _ in arrived)
         last_ns = talk.chunks[came - 1].at_ns if came else 0
-        # behind a secret that had not come whole everything was kept back, and is lost with the process
+        # after an incomplete secret, everything was kept back, and is lost with the process
         secrets = [row["first_mono_ns"] for row in wanted if row["masked"] and row["mono_ns"] > last_ns]
         kept_back_since = min([*secrets, last_ns + 1])
         least = sum(row["mono_ns"] < kept_back_since for row in wanted)

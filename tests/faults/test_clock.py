@@ -1,7 +1,7 @@
-"""A wall clock that is set forward and back while the proxy records, as an administrator or NTP would.
+"""Tests of a wall clock that is set forward and back while the proxy records, as by an administrator or NTP.
 
-What must hold: traffic goes on, no latency is negative, a connection's times on the monotonic clock never go back, each
-jump is an event with its size, rows stand in the hour that the clock said, and no frame is lost or doubled.
+Traffic must go on, and no frame may be lost or doubled. No latency may be negative, and a connection's monotonic times
+never go back. Each jump is an event with its size. Rows are in the hour of the clock at that time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.real
 
 BATCH = mixed((5, 300), 5)
 HOUR = 3600
-# seconds that the clock is set by, one after the other
+# seconds by which the clock is set, one after the other
 JUMPS = (2 * HOUR, -5 * HOUR, 400 * 24 * HOUR, -1)
 
-# Python imports it at the start of each process that has its folder on the path: the proxy and its compactor
+# Python imports this at the start of each process with its folder on the path: the proxy and its compactor
 SITE = """
 import mmap, os, struct, time
 _file = os.open(os.environ["WIRETAP_TEST_CLOCK"], os.O_RDONLY)
@@ -55,7 +55,7 @@ class WallClock:
 
 
 def clock_events(folder: Path) -> list[int]:
-    """By how many seconds the clock was set, as the capture has it."""
+    """Returns the seconds by which the clock was set, by the capture."""
     rows = sorted(event_rows(folder, "clock"), key=lambda row: row["mono_ns"])
     return [round(int(row["detail"].partition(":")[2].strip(" }")) / 1e9) for row in rows]
 
@@ -70,7 +70,7 @@ def test_a_clock_that_is_set_changes_no_latency_and_loses_nothing(tmp_path: Path
             for seconds in JUMPS:
                 load.reach(20_000)
                 with load.paused():
-                    # what comes next is behind it
+                    # later rows have the new clock
                     wait_for(lambda: not proxy.metric("recorder_queue_bytes"), "the log")
                     clock.jump(seconds)
                 load.reach(20_000)

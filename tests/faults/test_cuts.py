@@ -1,9 +1,12 @@
-"""A client or a broker that is killed at any byte of a frame, by an end of stream or by a reset.
+"""Tests of a client or broker that is killed at any byte of a frame, by an end of stream or by a reset.
 
-What must hold, for each byte: the other side has received exactly what had come, but for the beginning of a frame that
-the proxy must know more of first (a head; a response that is rewritten, of which it gets nothing or all); the
-connection ends with its cause; each request is counted as answered, one-way or unanswered, once; the capture has every
-byte that had come, once, and says how many never came; no password is in it; another client is served after each.
+For each byte, these must hold:
+
+- The other side has received exactly the bytes so far, except a beginning that the proxy holds (a head; a response to
+  rewrite, which is sent whole or not at all).
+- The connection ends with its cause. Each request counts once, as answered, one-way or unanswered.
+- The capture has every byte that arrived, once, and says how many are missing. It has no password.
+- Another client is served afterwards.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def playing(folder: Path) -> AsyncIterator[Stage]:
-    """A stage, and what must hold of all that was played on it."""
+    """Yields a stage; checks all that was played on it afterwards."""
     async with stage(folder) as play:
         yield play
     assert Counter(play.running.closes()) == Counter(told.cause.value for told in play.told)
@@ -88,7 +91,7 @@ def closings(folder: Path) -> list[dict[str, Any]]:
 
 
 def seen(row: dict[str, Any], expected: Expected) -> Expected:
-    """What a row holds, as what it should hold; what it has masked, and may have, is taken from there."""
+    """Returns a row's content in the form of the expected one, whose secrets may be masked."""
     frame = bytearray(row["frame"])
     if expected.secret:
         for start, length in row["masked"] or ():
@@ -101,14 +104,14 @@ def seen(row: dict[str, Any], expected: Expected) -> Expected:
 
 
 def assert_whole(turn: Turn, heard: bytes, play: Stage) -> None:
-    """The answer as a client must see it: rewritten where it names brokers."""
+    """Asserts that the client gets the whole response, with addresses rewritten."""
     if turn.through is None:
         assert heard == turn.response
         return
     assert turn.response is not None
     key, version = (int.from_bytes(turn.request[at : at + 2], "big") for at in (4, 6))
     told, sent = (catalog.decode_response(frame[4:], key, version)[1] for frame in (heard, turn.response))
-    # what makes up for a length that has changed
+    # padding for a changed length
     told.pop("_tags", None)
     nodes = play.running.cluster.nodes
     assert told == replaced_slowly(sent, {row.node_id: nodes.advertised(row.node_id) for row in nodes.listeners()})
@@ -125,11 +128,11 @@ async def test_a_client_killed_at_any_byte_of_its_request(dialogue: Dialogue, en
             await play.talk(client, broker, told, before)
             await client.say(turn.request[:cut])
             await go(client, ending)
-            # who leaves in order has said what it has said
+            # a peer that ends in order has sent all its bytes
             await broker.hears(turn.request[:cut] if ending is Ending.FIN else turn.request_through(cut))
             told.saw(turn, 0, cut)
             if ending is Ending.FIN and cut == len(turn.request) and turn.response is not None:
-                # the broker learns of it once it has answered, though nobody takes the answer
+                # the broker's side ends once it has answered, though nobody takes the response
                 await broker.say(turn.response)
                 told.saw(turn, 1, len(turn.response))
             await broker.hears_the_end()
@@ -151,7 +154,7 @@ async def test_a_broker_killed_at_any_byte_of_a_request(dialogue: Dialogue, endi
             await client.hears_the_end()
             client.close()
             told.saw(turn, 0, len(turn.request))
-            # what is closed with bytes unread is reset
+            # a close with unread bytes is a reset
             told.cause = BROKER_GONE[ending if cut == len(turn.request) else Ending.RESET]
 
 

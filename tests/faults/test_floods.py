@@ -1,7 +1,7 @@
-"""Thousands of connections that are opened and closed as fast as can be, with a first byte and without.
+"""Tests of thousands of connections that are opened and closed as fast as possible, with and without a first byte.
 
-What must hold: one that was there before is served meanwhile; a limit of connections is kept; afterwards connections,
-open files and what brokers see are what they were, and memory has not grown with the number of connections.
+An earlier client must be served meanwhile, and the limit of connections kept. Afterwards connections, open files and
+the brokers' connections are as before, and memory has not grown with the number of connections.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.real
 
 CONNECTIONS, THREADS = 5_000, 4
 LIMIT = 50
-# thousands of connections are seconds of work, and a busy machine makes minutes of them
+# thousands of connections take seconds, and on a busy machine minutes
 MUCH_PATIENCE = 240
-# what so many connections may leave behind: nothing; what some hundreds of them at the same time may take
+# what some hundreds of simultaneous connections take; ended ones may leave nothing behind
 MEMORY = 48 * 1024 * 1024
 
 
@@ -56,14 +56,14 @@ def running(folder: Path, *more: str) -> Iterator[LiveProxy]:
 
 
 def settled_files(proxy: LiveProxy) -> int:
-    """How many files it has open at most once the compactor works. What answers the last question may be among them."""
+    """Returns the most files that it has open once the compactor works. One may belong to the last query."""
     compacted = "recorder_compacted_frames_total"
     wait_for(lambda: proxy.metric(compacted) > 0, "the compactor to work", seconds=MUCH_PATIENCE)
     return proxy.files
 
 
 class Served(threading.Thread):
-    """A client that asks again and again until it is told to stop."""
+    """A client that keeps sending requests until it is told to stop."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(daemon=True)
@@ -121,7 +121,7 @@ def test_a_limit_of_connections_holds_in_a_flood_and_who_is_in_stays(tmp_path: P
         assert proxy.metric(closed, 'cause="too_many_connections"') == CONNECTIONS
         assert proxy.metric("connections") == LIMIT
         wait_for(lambda: proxy.files <= files, "files to be closed")
-        # it is said once, not five thousand times
+        # it is logged once, not five thousand times
         assert (tmp_path / "proxy.log").read_text().count("too many connections") == 1
         for client in inside:
             client.exchange()

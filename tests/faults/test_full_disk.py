@@ -1,7 +1,7 @@
-"""A disk that fills while the proxy records: no file of the proxy's may grow any more, until it may again.
+"""Tests of a disk that fills while the proxy records: for a time, no file of the proxy may grow.
 
-What must hold: traffic goes on and /readyz says what is wrong (`drop`), or traffic waits and goes on once there is room
-(`wait`); what was not recorded is told by the gaps to the frame; what was is there once; the proxy stops in order.
+With `drop`, traffic must go on, and /readyz names the fault. With `wait`, traffic must wait, and go on once there is
+space. The gaps count the missing frames exactly, all other frames are captured once, and the proxy stops in order.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tests.recorder.capture.looks import event_rows, frame_rows
 pytestmark = pytest.mark.real
 
 BATCH = mixed((300, 5_000), 5)
-# of each file, once the disk is full: less than what is in the log by then
+# the size limit of each file once the disk is full: less than the log has by then
 FULL = 300_000
 
 
 def may_grow_to(proxy: LiveProxy, size: int) -> None:
-    """The proxy's files, not those of its compactor; writes behind it fail as they do on a full disk."""
+    """Limits the size of the proxy's files, not of its compactor's; writes beyond it fail as on a full disk."""
     psutil.Process(proxy.process.pid).rlimit(psutil.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
@@ -57,7 +57,7 @@ def test_traffic_goes_on_while_the_disk_is_full_and_gaps_say_what_is_missing(tmp
         wait_for(lambda: proxy.not_ready() == "", "the proxy to record again")
         load.reach(FULL)
         load.stop()
-        # and the disk may fill again
+        # and the disk may fill up again
         answered = sum(talk.answered for talk in load.talks)
         assert answered == sum(len(talk.sent) for talk in load.talks)
         wait_for(lambda: proxy.metric("exchanges_total") == answered, "all to be counted")
@@ -77,7 +77,7 @@ def test_traffic_waits_for_a_full_disk_where_nothing_may_be_missing(tmp_path: Pa
         load.reach(FULL)
         may_grow_to(proxy, FULL // 2)
         wait_for(lambda: "the capture can't be written" in proxy.not_ready(), "the full disk to be noticed")
-        # so much may be on its way, and no more
+        # at most this much may be in flight
         wait_for(lambda: proxy.metric("recorder_queue_bytes") > 200 * 1024, "the traffic to wait")
         may_grow_to(proxy, resource.RLIM_INFINITY)
         load.reach(FULL)

@@ -1,6 +1,6 @@
-"""Workers that hang: stopped by a signal they say nothing, do nothing, and keep what they have.
+"""Tests of workers that hang: stopped by a signal, they report nothing, do nothing, and keep their connections.
 
-What must hold: /livez names them, the others serve meanwhile, and after `hung` they are killed and replaced.
+/livez must name them and the others serve meanwhile. After `hung` they are killed and replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
         goes_on = threading.Event()
         load = Load([*proxy.nodes().values()] * 6, lambda *about: SMALL(*about) if goes_on.wait(PATIENCE) else [])
         clients = connected(proxy.listening)
-        # they wait while nothing happens, so that the capture stays small
+        # the clients wait without traffic, so the capture stays small
         with going(goes_on):
             load.reach(100_000)
             hangs, other = proxy.workers()
@@ -45,7 +45,7 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
         for client in of_hung:
             client.sock.sendall(asks(random.Random(0), 0, 5))
         number = named_by_livez(proxy)
-        # meanwhile: those that are there, and those that come
+        # meanwhile, present and new clients are served
         assert all(client.is_served() for client in of_other)
         new = connected(proxy.listening, 10)
         assert hangs.is_running()
@@ -80,7 +80,7 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
 
 @contextmanager
 def going(event: threading.Event) -> Iterator[None]:
-    """Set within."""
+    """Sets the event within the block."""
     event.set()
     yield
     event.clear()
@@ -90,7 +90,7 @@ def going(event: threading.Event) -> Iterator[None]:
 def test_a_worker_that_hangs_before_it_works_is_named_and_killed_too(tmp_path: Path) -> None:
     with running(tmp_path, env={"KAFKA_WIRETAP_HUNG": "5s"}) as proxy:
         well, hangs = hung_at_its_start(proxy)
-        # nobody waits for it: not those that come, nor the answer that names nodes
+        # neither new clients nor a response that names nodes wait for it
         clients = connected(proxy.listening, 20)
         assert {client.name for client in clients} <= clients_of(well)
         assert proxy.nodes()
@@ -108,10 +108,10 @@ def test_a_worker_that_hangs_before_it_works_is_named_and_killed_too(tmp_path: P
 
 
 def hung_at_its_start(proxy: LiveProxy) -> tuple[psutil.Process, psutil.Process]:
-    """The worker that works, and another one that is there and has not come so far."""
+    """Returns the working worker, and one that hangs before it has joined."""
     well, hangs = proxy.workers()
     before = [well.pid]
-    # where this process was too slow, it works already
+    # if this process was too slow, the worker has joined
     while proxy.metric("workers") == 2:
         before.append(hangs.pid)
         hangs.kill()
@@ -126,6 +126,6 @@ def stop_for_ever(process: psutil.Process) -> None:
 
 
 def named_by_livez(proxy: LiveProxy) -> str:
-    """The number of the worker that hangs."""
+    """The number of the worker that hangs, by /livez."""
     found = wait_for(lambda: re.fullmatch(r"worker (\d+) has said nothing for \d+ s\n?", proxy.not_alive()), "its name")
     return found[1]

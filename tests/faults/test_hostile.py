@@ -1,7 +1,7 @@
-"""Garbage on every listener, thousands of connections of it, and five thousand at once.
+"""Tests of garbage on every listener: thousands of connections, and five thousand at once.
 
-While it goes on, a good client of the same listener is served. Afterwards all is as before: no descriptor, no memory
-beyond the bound, no series that a peer could think of, a handful of lines in the log, and no stack trace.
+Meanwhile, a correct client of the same listener must be served. Afterwards all is as before: no open descriptor, memory
+within the bound, no metric chosen by a peer, a handful of lines in the log, and no stack trace.
 """
 
 import re

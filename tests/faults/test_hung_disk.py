@@ -1,6 +1,6 @@
-"""A disk that hangs: who writes to it is in a call to the kernel that does not return.
+"""Tests of a disk that hangs: a write to it is a system call that does not return.
 
-What must hold: the proxy ends all the same, says what is lost, and what was on the disk before is in the capture.
+The proxy must end all the same, and report the loss. The capture has what was on the disk before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Nobody reads the log: a collector that hangs, a terminal that was stopped.
+"""Tests of a log that nobody reads: a collector that hangs, a stopped terminal.
 
-What must hold: traffic goes on, and one signal ends the proxy with its exit code.
+Traffic must go on, and one signal must end the proxy with its exit code.
 """
 
 from __future__ import annotations

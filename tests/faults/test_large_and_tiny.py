@@ -1,8 +1,8 @@
-"""Frames of 100 MB, and a million tiny ones on one connection.
+"""Tests of frames of 100 MB, and of a million tiny ones on one connection.
 
-What must hold: the longest request that is let through arrives as it was sent, one byte more ends the connection with
-its cause; a response as large passes; the proxy's memory depends neither on a frame's size nor on the number of
-frames, recording or not keeping up with it; each exchange is counted and captured once.
+The longest allowed request must arrive unchanged; one byte more ends the connection with its cause. A response of that
+size passes. The proxy's memory depends neither on a frame's size nor on the number of frames, whether or not a
+recording keeps up. Each exchange is counted and captured once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A proxy that is led back to itself, by what brokers advertise or by its own settings, does not dial on and on.
+"""Tests of a proxy that is led back to itself, by brokers' addresses or its own settings: it must stop dialling.
 
-How an address is spelled must not matter, nor on which road it is dialled: bootstrap, a node's port, the proxy's own
-question, one process or several.
+This must hold for any spelling of the address and any way to it: bootstrap, a node's port, the proxy's own queries, one
+process or several.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole of it, killed under load: what had reached the log is in the capture once, and the next proxy goes on."""
+"""Tests of killing all processes under load: the capture has what the log had, once, and the next proxy works."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
-"""Peers that are slow, stand still, or are gone without a word.
+"""Tests of peers that are slow, stand still, or vanish.
 
-What must hold: nothing more is read from one side than the other takes, so that the proxy's memory does not grow with
-what waits; every byte arrives, however late; others are served meanwhile; and who is gone for good is found out, by
-silence (`timeouts.idle`) or by the kernel (`timeouts.keepalive`), while one who owes an answer may take his time.
+The proxy must read no more from one side than the other accepts, so that its memory does not grow. Every byte arrives,
+however late, and others are served meanwhile. A vanished peer is detected by silence (`timeouts.idle`) or by the kernel
+(`timeouts.keepalive`); a peer that owes a response may take its time.
 """
 
 from __future__ import annotations

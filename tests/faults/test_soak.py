@@ -1,4 +1,4 @@
-"""Three minutes of everything: nothing grows, nothing is lost."""
+"""Three minutes of all kinds of traffic: nothing grows, nothing is lost."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""State files of real proxies: each has its own, whoever is killed, starts again or ends just now."""
+"""Tests of state files of real proxies: each proxy has its own, even if proxies are killed, restarted or ending."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every view of what others wrote, on a terminal: whatever names, texts, files and errors hold, nothing is obeyed.
+"""Tests of foreign text on a terminal, in every view: no name, text, file or error can control the terminal.
 
-All views run in one process on one pseudo-terminal; a line before each says which it is. The same hostile text stands
-in every text column of a capture, in every text field of every message, in files' names and in settings.
+All views run in one process on one pseudo-terminal; a line before each names it. Every text column of a capture, every
+text field of every message, file names and settings hold the same hostile text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits of connections over two workers: each keeps its part, whoever comes, and how many at once."""
+"""Tests of limits of connections over two workers: each keeps its share, for any number of clients at once."""
 
 from __future__ import annotations
 

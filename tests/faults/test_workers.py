@@ -1,4 +1,4 @@
-"""Several workers as users run them: killed one by one or all at once, what is not theirs goes on."""
+"""Tests of several workers as users run them: when some or all are killed, the others' connections go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two workers in front of a scripted broker, recording, and what tests of them ask again and again."""
+"""Runs two recording workers before a scripted broker, and has the queries that their tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzz target's checks over the corpus, over mutations of it, and that they find what is wrong."""
+"""Tests of the fuzz target's checks: over the corpus and mutations of it, and on results that are wrong."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,14 @@ from tests.sweeps import examples
 
 INPUTS = corpus.inputs()
 NAMED = {(one.check, one.name): one.data for one in INPUTS}
-# what breaks readers: ends of ranges, lengths that are none, varints that go on
+# values that break readers: ends of ranges, impossible lengths, endless varints
 EDGES = [b"\xff", b"\x80", b"\x7f", b"\0", b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\x80" * 9]
 EDGES += [b"\xff\xff\xff\xff\x0f"]
 
 
 @st.composite
 def mutations(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A check, and an input of the corpus to which a few things happened."""
+    """Returns a check, and a mutated input of the corpus."""
     one = draw(st.sampled_from(INPUTS))
     data = one.data
     for _ in range(draw(st.integers(1, 4))):
@@ -70,7 +70,7 @@ def body_input() -> bytes:
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, name: str, wrong: Callable[..., Any]) -> None:
-    """That method of codecs does something else."""
+    """Replaces that method of codecs."""
     monkeypatch.setattr(Codec, name, wrong)
 
 

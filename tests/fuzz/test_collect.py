@@ -1,4 +1,4 @@
-"""The corpus is made of a capture: the richest small frame of each kind, nothing that was masked."""
+"""Tests of making the corpus from a capture: the richest small frame of each kind, without masked ones."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whole connections: the corpus, thousands of mutations of it, and that the checks find what is wrong."""
+"""Tests of the fuzz target of whole connections: the corpus, mutations, and checks that find planted faults."""
 
 import random
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.sweeps import mostly_long
 
 SCRIPTS = scripts.scripts()
 CHUNKS = [chunk for _, script in SCRIPTS.values() for chunk in script]
-# in all: so many parts, each of so many
+# so many parts, each of so many scripts
 PARTS, EACH = 8, 250
 
 
@@ -50,7 +50,7 @@ def test_scripts_are_what_was_packed() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """A length is a promise, and no reason to make room."""
+    """A length alone must not make the proxy allocate memory."""
     huge = b"\7\xff\xff\xff"
     for options, script in (SCRIPTS["pair-03-Metadata-v13"], SCRIPTS["pair-01-Fetch-v18"]):
         (_, asked), (_, answered) = script
@@ -60,7 +60,7 @@ def test_memory_is_bounded() -> None:
 
 
 def corpus_has(name: str, what: str) -> None:
-    """The check finds it in this script."""
+    """Asserts that the check finds the fault in this script."""
     options, script = SCRIPTS[name]
     with pytest.raises(Finding, match=what):
         conversation(packed(options._replace(drained_after=None), script))
@@ -76,7 +76,7 @@ def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, change: Callable[[Any], Any]) -> None:
-    """What this gives is something else."""
+    """Replaces the result of this function."""
     before = getattr(owner, name)
     monkeypatch.setattr(owner, name, lambda *given, **more: change(before(*given, **more)))
 

@@ -1,4 +1,4 @@
-"""The corpus: small, named for what it holds, free of secrets."""
+"""Tests of the corpus: small files, named for their content, without secrets."""
 
 from fuzz import corpus
 from proxy import wire
@@ -34,7 +34,7 @@ def test_no_frame_is_of_a_kind_that_may_hold_secrets() -> None:
 
 
 def test_the_clients_that_matter_are_in_it() -> None:
-    """Old and new versions of what every client sends."""
+    """Old and new versions of the messages that every client sends."""
     asked = {(key, version) for _, key, version, _ in corpus.frames("request")}
     assert len(asked) >= 60
     for key in (0, 1, 3, 8, 9, 11, 14, 18, 22, 68):

@@ -1,4 +1,4 @@
-"""What comes before a first request: the corpus, mutations of it, and that the checks find what is wrong."""
+"""Tests of the fuzz target of bytes before a first request: corpus, mutations, and checks that find planted faults."""
 
 import random
 import sys

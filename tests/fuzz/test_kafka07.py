@@ -1,4 +1,4 @@
-"""Connections of the dialect of 0.7: mutations of what they start from, and that the checks find what is wrong."""
+"""Tests of the fuzz target of Kafka 0.7: mutations of its seeds, and checks that find planted faults."""
 
 import random
 from typing import Any
@@ -16,7 +16,7 @@ from tests.sweeps import mostly_long
 
 SCRIPTS = kafka07.scripts()
 CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
-# in all: so many parts, each of so many
+# so many parts, each of so many scripts
 PARTS, EACH = 4, 100
 
 

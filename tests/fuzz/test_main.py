@@ -1,4 +1,4 @@
-"""`python -m fuzz` as `make fuzz` calls it; what it keeps goes to the folder where it runs."""
+"""Tests of `python -m fuzz` as `make fuzz` calls it; it stores its finds in the current folder."""
 
 import os
 import subprocess

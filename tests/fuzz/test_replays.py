@@ -1,4 +1,4 @@
-"""Targets of a replay that answer anything: the corpus, mutations of it, and that the check finds what is wrong."""
+"""Tests of the fuzz target of replays to arbitrary targets: corpus, mutations, and a check for planted faults."""
 
 from typing import Any
 

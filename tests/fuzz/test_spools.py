@@ -1,4 +1,4 @@
-"""Spools that say anything: the corpus, mutations of it, and that the check finds what is wrong."""
+"""Tests of the fuzz target of arbitrary spools: the corpus, mutations, and a check that finds planted faults."""
 
 import json
 import random
@@ -16,7 +16,7 @@ from recorder.capture.spool import EntryKind
 from tests.sweeps import mostly_long
 
 INPUTS = list(spools.inputs())
-# what breaks readers of JSON: other types, ends of ranges, what is deeper than it was
+# values that break readers of JSON: other types, ends of ranges, deeper nesting
 VALUES = (None, 0, 1, -1, 1 << 31, (1 << 62) - 1, 1 << 62, "", "x", [], {}, True, [0, 0], "request", "kafka-0.7")
 KINDS = (*EntryKind, 0, 99)
 PARTS, EACH = 4, 60
@@ -55,7 +55,7 @@ def test_records_are_what_was_packed() -> None:
 
 
 def changed(rng: random.Random, value: Any) -> Any:
-    """Some place of a JSON value says something else."""
+    """Changes some place of a JSON value."""
     if isinstance(value, dict) and value and rng.random() < 0.8:
         name = rng.choice([*value])
         return {key: changed(rng, one) if key == name else one for key, one in value.items()}
@@ -76,7 +76,7 @@ def told(rng: random.Random, data: bytes) -> bytes:
 
 
 def mutated(rng: random.Random, record: Record) -> list[Record]:
-    """Left out, there twice, or something else."""
+    """Removes, doubles or changes it."""
     length = 4 + int.from_bytes(record.data[:4], "big") if record.kind == STATE else 0
     text = told(rng, record.data[4:length] if length else record.data)
     if length:
@@ -109,7 +109,7 @@ def test_mutations_pass_too(part: int) -> None:
 
 
 def named(kind: int) -> bytes:
-    """An input that has an entry of this kind."""
+    """Returns an input that has an entry of this kind."""
     return next(one.data for one in INPUTS if any(record.kind == kind for record in records_of(one.data)))
 
 

@@ -1,4 +1,4 @@
-"""The oracle, for the tests of this folder."""
+"""Provides Kafka's own classes as an oracle."""
 
 from tests.java.kafka_json import kafka_json
 

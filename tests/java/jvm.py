@@ -1,7 +1,7 @@
-"""A JVM that answers questions over a pipe, with the `kafka-clients` of one release.
+"""A JVM that answers queries over a pipe, with the `kafka-clients` of one release.
 
-A Java file beside this one is compiled and run by the JVM as it starts, which takes a second. Questions and answers are
-an int32 length and that many bytes; an answer begins with a status: 0, or 1 for an error, whose text follows.
+The JVM compiles and runs a Java file beside this one, which takes a second. A query is an int32 length and that many
+bytes, and so is an answer. An answer begins with a status: 0, or 1 for an error, whose text follows.
 """
 
 import os
@@ -13,7 +13,7 @@ from tests.brokers import jars
 
 
 class KafkaError(ValueError):
-    """Kafka's classes can't read or write that; the text is Java's."""
+    """Kafka's classes can't read or write the bytes or values; the text is Java's."""
 
 
 class Jvm:
@@ -31,7 +31,7 @@ class Jvm:
         self._process.stdout.close()  # type: ignore[union-attr]
 
     def ask(self, question: bytes) -> bytes:
-        """The answer. Errors: KafkaError; RuntimeError when the JVM has ended."""
+        """Returns the answer. Errors: KafkaError; RuntimeError if the JVM has ended."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin
         assert stdout
@@ -47,6 +47,6 @@ class Jvm:
 
 
 def class_path(release: str) -> str:
-    """That release's `kafka-clients`, and the broker's other jars."""
+    """Returns that release's `kafka-clients`, and the broker's other jars."""
     others = [jar for jar in sorted(jars.kafka_home().glob("libs/*.jar")) if not jar.name.startswith("kafka-clients")]
     return os.pathsep.join(map(str, [jars.clients_jar(release), *others]))

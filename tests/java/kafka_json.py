@@ -1,9 +1,9 @@
 """Kafka's own Java message classes as an oracle: body bytes to JSON and back, over a pipe to one JVM.
 
-`KafkaJson.java` says how the pipe speaks. One JVM serves the whole test session: it takes about two seconds to start
-and answers a small message in well under a millisecond, so that sweeps over thousands of messages are cheap. A test
-module, or the `conftest.py` of its folder, takes it by importing the fixture `kafka_json`; such tests carry the marker
-`real`. `kafka_json_of` is the same for another release of Kafka.
+`KafkaJson.java` documents the pipe. One JVM serves the whole test session. It takes about two seconds to start and
+answers a small message in well under a millisecond, so sweeps over thousands of messages are cheap. A test module, or
+the `conftest.py` of its folder, imports the fixture `kafka_json`; such tests have the marker `real`. `kafka_json_of`
+serves another release of Kafka.
 """
 
 import atexit
@@ -26,7 +26,7 @@ Kind = Literal["request", "response"]
 
 
 class Decoded(NamedTuple):
-    """A body as Kafka read it: its fields (Kafka's names, camelCase), bytes read, unknown tagged fields of the body."""
+    """A body as Kafka read it: fields (Kafka's names, camelCase), the number of bytes read, unknown tagged fields."""
 
     body: dict[str, Any]
     read: int
@@ -44,7 +44,7 @@ class Api(NamedTuple):
 
 
 class BothWays(NamedTuple):
-    """Values as Kafka writes them; a body as Kafka writes it after reading it; what it read (`Decoded.body`)."""
+    """Values as Kafka writes them, a body as Kafka writes it after reading it, and the read values (`Decoded.body`)."""
 
     encoded: bytes
     rewritten: bytes
@@ -79,7 +79,7 @@ class KafkaJson:
         return _both_ways(self._ask("X" if kind == "request" else "x", api_key, version, question))
 
     def data_both_ways(self, java_class: str, version: int, values: dict[str, Any], body: bytes) -> BothWays:
-        """The same for a message of data, by the full name of its class."""
+        """Does the same for a data message, by the full name of its class."""
         question = _with_size(java_class.encode()) + _with_size(json.dumps(values).encode()) + body
         return _both_ways(self._ask("D", 0, version, question))
 
@@ -88,7 +88,7 @@ class KafkaJson:
         return {one["code"]: (one["name"], one["retriable"]) for one in self._errors()}
 
     def error_messages(self) -> dict[int, str]:
-        """What this Kafka version says of each error code."""
+        """Returns this Kafka version's text of each error code."""
         return {one["code"]: one["message"] for one in self._errors()}
 
     def _errors(self) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def kafka_json() -> KafkaJson:
 
 @cache
 def kafka_json_of(release: str) -> KafkaJson:
-    """One JVM a release, however many test modules ask; `tests/brokers/kafka-clients.sha256` has the releases."""
+    """One JVM for each release and all test modules; `tests/brokers/kafka-clients.sha256` has the releases."""
     oracle = KafkaJson(release)
     atexit.register(oracle.close)
     return oracle

@@ -1,7 +1,7 @@
-"""Kafka's own record batches and message sets as an oracle: written and read by the Java classes of one release.
+"""Kafka's own record batches and message sets as an oracle: the Java classes of one release write and read them.
 
-4.3.1 and 3.9.2 have the same classes, at two places (`KafkaRecords.java`); those of 0.10.2.2 know message sets only
-(`OldKafkaRecords.java`). One JVM a release serves the whole session; such tests carry the marker `real`.
+4.3.1 and 3.9.2 have the same classes, in two packages (`KafkaRecords.java`). Those of 0.10.2.2 know message sets only
+(`OldKafkaRecords.java`). One JVM per release serves the whole session; such tests have the marker `real`.
 """
 
 import atexit
@@ -53,7 +53,7 @@ class KafkaRecords:
             text = source.read_text()
             here.write_text(text if release >= "4.2" else text.replace("record.internal.", "record."))
             self._jvm = Jvm(release, here)
-            self.read(b"")  # it has read its source when it answers
+            self.read(b"")  # an answer means that the program has been compiled
         self.close = self._jvm.close
 
     def write(
@@ -66,9 +66,9 @@ class KafkaRecords:
         base_offset: int | None = None,
         **settings: Any,
     ) -> bytes:
-        """A batch, or a message set of magic 0 or 1. Settings are named as those of `write_batch`.
+        """Writes a batch, or a message set of magic 0 or 1. Settings have the names of those of `write_batch`.
 
-        KafkaError when Kafka can't.
+        Raises KafkaError if Kafka can't.
         """
         found = {
             "magic": magic,

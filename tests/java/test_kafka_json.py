@@ -1,4 +1,4 @@
-"""The oracle itself: what the other tests rely on when they ask Kafka's classes."""
+"""Tests of the oracle of Kafka's message classes, on which other tests rely."""
 
 import pytest
 

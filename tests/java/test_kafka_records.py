@@ -1,4 +1,4 @@
-"""The oracle itself: what the tests of record batches rely on."""
+"""Tests of the oracle of Kafka's record batches, on which other tests rely."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is shipped: the sdist has all that the docs speak of, the wheel all that a run needs, and both the license."""
+"""Tests of the distributions: the sdist has all that docs name, the wheel all that a run needs, both the license."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APACHE_2_0 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both distributions, built without a network from a copy of the project."""
+    """A folder with both distributions, built offline from a copy of the project."""
     copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for name in (*PAGES, *BUILT_WITH):
         shutil.copy(PROJECT / name, copy)
@@ -39,7 +39,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sdist(built: Path) -> set[str]:
-    """The names in the sdist, without the folder that all of them are in."""
+    """The names in the sdist, without its top folder."""
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         return {name.partition("/")[2] for name in tar.getnames()}
@@ -53,7 +53,7 @@ def wheel(built: Path) -> Iterator[ZipFile]:
 
 
 def ours(*folders: str, suffixes: tuple[str, ...] = ()) -> set[str]:
-    """The project's files in these folders, as a distribution names them."""
+    """The project's files in these folders, named as in a distribution."""
     found = (path for folder in folders for path in (PROJECT / folder).rglob("*"))
     told = {path.relative_to(PROJECT) for path in found if path.is_file() and "__pycache__" not in path.parts}
     return {PurePosixPath(path).as_posix() for path in told if not suffixes or path.suffix in suffixes}
@@ -87,7 +87,7 @@ def test_the_license_is_apaches_own_text_wherever_it_stands(wheel: ZipFile) -> N
 
 
 def test_the_image_is_built_with_the_license_too() -> None:
-    """The wheel is built there from what is copied, and only what .dockerignore lets pass can be."""
+    """The image builds the wheel from the copied files, without those that .dockerignore excludes."""
     copied = {word for line in (PROJECT / "Dockerfile").read_text().splitlines() for word in line.split()}
     assert "LICENSE" in copied
     assert "!LICENSE" in (PROJECT / ".dockerignore").read_text().splitlines()

@@ -29,7 +29,7 @@ BASIC = ("--upstream", "b1:9092,b2:9093", "--listen", "127.0.0.1:0")
 
 
 class Run:
-    """Stands for the proxy: notes what it is told to do."""
+    """In place of the proxy: notes its settings."""
 
     code = 0
 
@@ -102,7 +102,7 @@ def test_every_flag_reaches_the_settings(run, tmp_path):
 
 
 def test_sighup_forgets_neither_the_state_file_nor_its_ports(run, tmp_path):
-    """A port that another node may pick is no more the one that clients remember."""
+    """Clients remember the port, so no other node may get it."""
     state = tmp_path / "nodes.json"
     state.write_text(json.dumps({"format": 1, "nodes": {"5000": {"upstream": "b1:9092", "port": 40123}}}))
     before = cluster_told(run, "--state", state)
@@ -188,7 +188,7 @@ def test_a_proxy_that_does_not_record_starts_without_the_recorder():
 
 
 def bad(arguments: Sequence[object], flag: str) -> str:
-    """What is said of these arguments: one line that begins with the flag, and exit code 2."""
+    """Returns the error about these arguments: one line that begins with the flag; the exit code is 2."""
     result = proxy(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -230,7 +230,7 @@ def test_a_bad_setting_is_one_line_with_its_name_and_a_right_example(arguments, 
 
 @pytest.mark.parametrize(("flag", "example"), [("--record", "capture"), ("--state", "nodes.json")])
 def test_an_empty_path_is_no_path(flag: str, example: str) -> None:
-    """As a shell makes it of a variable that is not set."""
+    """A shell passes an empty text for a variable that is not set."""
     line = bad([*BASIC, flag, ""], f"{flag} '' is empty")
     assert f"right would be {flag} {example}" in line
 
@@ -433,7 +433,7 @@ def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     file.write_text(file.read_text().replace('"3s"', '"4s"').replace(":0", ":1") + '[log]\nlevel = "debug"\n')
     read = run.reload()
     again = read.settings
-    # a cluster may refuse it still
+    # a cluster may still refuse it
     assert logging.getLogger("kafka-wiretap").level == logging.INFO
     assert capsys.readouterr().err == ""
     assert run.reload() == read._replace(change=mock.ANY)
@@ -464,7 +464,7 @@ def test_what_was_read_again_and_is_taken_back_is_read_as_new_the_next_time(run,
 
 
 def test_a_pipe_is_not_read_again(run, file, tmp_path):
-    """What a shell hands over (`<(...)`): whoever wrote into it has gone."""
+    """A shell passes a pipe (`<(...)`), whose writer has ended."""
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=[file.read_text()])
     writer.start()
@@ -482,7 +482,7 @@ def test_a_file_that_has_become_wrong_is_said_when_it_is_read_again(run, file):
 
 
 def every_command(command: click.Command, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words that lead to each command, groups included."""
+    """Yields the words of each command, groups included."""
     yield names
     if isinstance(command, click.Group):
         context = click.Context(command)

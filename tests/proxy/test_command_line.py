@@ -1,4 +1,4 @@
-"""What a shell gives and takes: text in any locale, readers that leave, Ctrl-C, disks that are full, terminals."""
+"""Tests of the shell's side: text in any locale, readers that leave, Ctrl-C, full disks, terminals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proxy.command_line import end_as_other_tools, folded, text, width
 from tests.recorder.inspect.conftest import everything, request, write
 
 PROGRAM = (sys.executable, "-c", "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()")
-# a locale that has ASCII alone, which Python is told to believe
+# Python in an ASCII locale, without its own switch to UTF-8
 ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
 UNICODE = "ünïcode"
 
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_it_without_a_word(capture: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        # it is at work, and waits for the pipe to be read
+        # the process works, and waits until the pipe is read
         process.stdout.read(1)
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b""
@@ -139,7 +139,7 @@ def test_an_error_that_is_not_the_outputs_is_raised_as_it_is() -> None:
 
 
 def shown_on_a_terminal(capture: Path, **environment: str) -> bytes:
-    """What a summary sends to one."""
+    """Returns the bytes that a terminal gets of a summary."""
     usual = {"TERM": "xterm-256color", "COLUMNS": "100", "NO_COLOR": ""}
     near, far = pty.openpty()
     with open(near, "rb", buffering=0) as screen:
@@ -148,7 +148,7 @@ def shown_on_a_terminal(capture: Path, **environment: str) -> bytes:
         )
         os.close(far)
         found = b""
-        # a terminal that nobody writes to any more is an error to read
+        # reading a terminal without writers is an error
         with suppress(OSError):
             while part := screen.read(1 << 16):
                 found += part

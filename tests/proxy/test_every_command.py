@@ -1,4 +1,4 @@
-"""Every option and argument of every command, given what a shell may hand over: a sentence, never a stack trace."""
+"""Tests of each option and argument of each command with arbitrary text: a sentence, never a stack trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recorder.replay import outcome
 from recorder.replay.results.report import as_json
 from tests.recorder.inspect.conftest import everything, write
 
-# as Python hands on bytes that are no UTF-8, and UTF-8 in a locale that has ASCII alone
+# Python's form of bytes that are not UTF-8, and of UTF-8 in an ASCII locale
 GIVEN = [
     "\udcff",
     "ünï".encode().decode("ascii", "surrogateescape"),
@@ -33,7 +33,7 @@ GIVEN = [
     "%s/{}",
     "é" * 300,
 ]
-# what each command needs beside the option that is tried
+# the arguments that each command needs besides the tested option
 NEEDED: dict[str, list[str]] = {
     "analyze": ["CAPTURE"],
     "compact": ["CAPTURE"],
@@ -78,7 +78,7 @@ EVERY = dict(commands(cli.main))
 
 @pytest.fixture
 def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The files that commands name; nothing is started, and nothing is written but below `tmp_path`."""
+    """The files that commands name. Nothing is started, and nothing is written except below `tmp_path`."""
     write(tmp_path / "capture", "frames", everything())
     (tmp_path / "wiretap.toml").write_text('[clusters.east]\nupstream = "b1:9092"\nlisten = "127.0.0.1:0"\n')
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def tried(command: click.Command, needed: list[str], given: str) -> Iterator[list[str]]:
-    """Command lines, each with one option or argument that is `given`."""
+    """Yields command lines, each with one option or argument that is `given`."""
     arguments = [param for param in command.params if isinstance(param, click.Argument)]
     for param in command.params:
         if isinstance(param, click.Option) and not param.is_flag:
@@ -156,5 +156,5 @@ def test_no_list_is_wider_than_the_terminal_and_a_pipe_gets_all_of_it(
     assert whole.exit_code == fitted.exit_code == 0
     assert max(map(len, fitted.stdout.splitlines())) <= columns
     if not name.startswith("inspect"):
-        # where nothing is left out for want of room
+        # at a width where nothing is left out
         assert "".join(fitted.stdout.split()) == "".join(whole.stdout.split())

@@ -1,4 +1,4 @@
-"""Only regular files and folders are opened, replaced and removed; what else has their names stays as it is."""
+"""Tests that only regular files and folders are opened, replaced and removed; anything else stays untouched."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ import pytest
 
 from proxy.files import Folder, StrangeFileError
 
-# what somebody may have put where a file belongs, by what the error calls it
+# things that may be in the place of a file, by their names in the error
 STRANGERS: dict[str, Callable[[Path], object]] = {
     "a symbolic link": lambda path: path.symlink_to("../outside/file"),
     "a FIFO": os.mkfifo,
@@ -17,7 +17,7 @@ STRANGERS: dict[str, Callable[[Path], object]] = {
     "a socket": lambda path: socket.socket(socket.AF_UNIX).bind(str(path)),
 }
 
-# what is done with a file by its name
+# operations on a file by its name
 TOUCHES: dict[str, Callable[[Folder, str], object]] = {
     "read": lambda folder, name: folder.read(name),
     "open to write": lambda folder, name: folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 
 def everything(path: Path) -> dict[str, bytes | None]:
-    """All that is below a path, with the bytes of files."""
+    """Returns all that is below a path, with the bytes of files."""
     return {str(one.relative_to(path)): one.read_bytes() if one.is_file() else None for one in sorted(path.rglob("*"))}
 
 
@@ -114,7 +114,7 @@ def test_entries_are_told_for_what_they_are(folder) -> None:
 
 
 def test_a_file_is_replaced_as_a_whole_and_is_its_owners_alone(folder) -> None:
-    # the rest of a write that a crash has cut short
+    # the rest of a write that a crash interrupted
     (folder.path / ".file").write_bytes(b"a longer rest")
     folder.replace("file", b"new")
     folder.replace("other", b"more", sync=False)

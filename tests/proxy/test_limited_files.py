@@ -1,4 +1,4 @@
-"""A file of settings that a user names: read up to a limit, or refused in words that stand behind its name."""
+"""Tests of settings files that a user names: read up to a limit, or refused with a reason."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LINE = "x" * 1023 + "\n"
 
 
 class Pipe:
-    """A pipe that takes a few lines, and a reader that reads when it is told."""
+    """A pipe that takes a few lines, and a reader that reads on request."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
@@ -31,11 +31,11 @@ class Pipe:
         self.error = StandardError(self._writer)
 
     def fill(self) -> None:
-        """Nothing more fits into it."""
+        """Fills the pipe."""
         fill(self.writing)
 
     def read(self, count: int) -> list[str]:
-        """The next lines that are no filling."""
+        """Returns the next lines other than those of `fill`."""
         found: list[str] = []
         while len(found) < count:
             found += [line for line in [self._reader.readline()] if line.strip()]
@@ -45,7 +45,7 @@ class Pipe:
         self._reader.close()
 
     def close(self) -> None:
-        """What still waits to be written is let go."""
+        """Lets the waiting lines be written, and closes the pipe."""
         reader = threading.Thread(target=self._read_all)
         reader.start()
         assert self.error.wait_written(PATIENCE)

@@ -1,4 +1,4 @@
-"""What others wrote, as a terminal is sent it."""
+"""Tests of foreign text on its way to a terminal."""
 
 import json
 import re
@@ -23,14 +23,14 @@ from proxy.terminal import (
 from tests.hostile_text import NAME, TEXT, obeyed
 
 ACUTE = "\u0301"
-# what Unicode says of characters that are not seen, or not as themselves; of blanks only " " is left
+# Unicode categories of characters that are invisible or look like others; of blanks, only " " is allowed
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
 TEXTS = st.text(st.characters(), max_size=30) | st.text("\\nu0e1\x1b\u202e\u0301a'\"", max_size=12)
 _ESCAPED = re.compile(r"\\\\|\\n|\\r|\\t|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}")
 
 
 def read_again(shown: str) -> str:
-    """What somebody who knows the escapes reads."""
+    """Reads a text as a reader who knows the escapes."""
     short = {"\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
     return _ESCAPED.sub(lambda found: short.get(found[0]) or chr(int(found[0].lstrip("\\uU"), 16)), shown)
 

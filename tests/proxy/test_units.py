@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Tests of sizes as people write them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A worker's process by itself: what it needs of its parent. With its parent: tests/faults/test_workers.py."""
+"""Tests of a worker's process alone. tests/faults/test_workers.py has its parent too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 60
 
 
 def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
-    """A worker whose parent says so much and is gone."""
+    """A worker whose parent has sent this much and is gone."""
     here, there = socket.socketpair()
     files = there.fileno(), ConnectionCounts.create(2).descriptor
     with here, there:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 def fill(writing: int) -> None:
-    """Nothing more fits into the pipe: it has empty lines."""
+    """Fills the pipe with empty lines."""
     os.set_blocking(writing, False)
     for size in (4096, 1):
         while _took(writing, b" " * (size - 1) + b"\n"):
@@ -25,7 +25,7 @@ def _took(writing: int, filling: bytes) -> bool:
 
 @contextmanager
 def full_pipe() -> Iterator[int]:
-    """The end that is written to."""
+    """The writing end of a full pipe."""
     reading, writing = os.pipe()
     fill(writing)
     try:

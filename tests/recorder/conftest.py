@@ -1,4 +1,4 @@
-"""What commands' tests share: a terminal."""
+"""Provides a terminal to the tests of commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands take standard output and error for terminals."""
+    """Makes commands take standard output and error for terminals."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)

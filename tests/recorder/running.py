@@ -1,4 +1,4 @@
-"""The recorder's commands, as a shell calls them."""
+"""Runs the recorder's commands as a shell does."""
 
 from click.testing import CliRunner, Result
 
@@ -6,5 +6,5 @@ from recorder.commands import COMMANDS
 
 
 def run(name: str, *arguments: object) -> Result:
-    """What a command says of these arguments."""
+    """Runs a command with these arguments."""
     return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])

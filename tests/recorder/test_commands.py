@@ -1,4 +1,4 @@
-"""The recorder's commands: what they say when something is missing, and how they call the rest."""
+"""Tests of the recorder's commands: messages about missing requirements, and the calls to other modules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def captured(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Spark replaced by an answer; the questions it was asked."""
+    """Replaces Spark by an answer; lists the questions."""
     asked: list[tuple[Any, ...]] = []
     row = {"api": "Fetch", "requests": 2000, "responses": 2, "unanswered": 1, "errors": 1}
     row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0, "wait": None}
@@ -49,7 +49,7 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return Report(MISSING, [COVERAGE], [row], [error | {"count": 3, "exchanges": 1}])
 
     monkeypatch.setattr(analyze, "_analyzed", answer)
-    # whether a master listens is a matter of its own
+    # other tests check whether a master listens
     monkeypatch.setattr("recorder.analysis.master.check", lambda master: None)
     return asked
 
@@ -91,7 +91,7 @@ def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the
 
 def test_behind_a_url_nobody_looks_for_a_log_and_that_is_said(analyzed: list[Any]) -> None:
     assert "not looked for behind a URL: what a log holds" in run("analyze", "hdfs://host/capture").stdout
-    # nor for its files
+    # nor for the capture's files
     assert analyzed[0][0].files is None
 
 
@@ -244,7 +244,7 @@ def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twi
     captured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Found:
-        """Rows that come a partition at a time, the second of which is broken at first."""
+        """Rows that come by partition; the second partition is broken at first."""
 
         columns = ("name",)
         broken = True

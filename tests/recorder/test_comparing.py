@@ -1,4 +1,4 @@
-"""`kafka-wiretap compare`: what is wrong is said before Spark starts; tables fit; the whole way once with Spark."""
+"""Tests of `kafka-wiretap compare`: errors before Spark starts, tables that fit, and one full run with Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN_MEMBER = 25
 
 @pytest.fixture
 def captures(tmp_path: Path) -> tuple[Path, Path]:
-    """Two captures, as far as anybody looks who does not ask Spark."""
+    """Two folders that pass as captures unless Spark reads them."""
     for name in ("before", "after"):
         hour = tmp_path / name / "frames" / "date=2026-11-21" / "hour=12"
         hour.mkdir(parents=True)
@@ -34,7 +34,7 @@ def captures(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Spark replaced by two sides; what it was asked."""
+    """Replaces Spark by two sides; lists the questions."""
     questions: list[Any] = []
 
     def answer(*question: Any) -> list[Any]:
@@ -141,7 +141,7 @@ def test_files_that_can_not_be_read_are_named_and_end_with_exit_code_1(
 def test_a_folders_name_is_no_markup_where_a_terminal_shows_what_is_done(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on_a_terminal: None
 ) -> None:
-    """Spark replaced."""
+    """Spark is replaced."""
 
     def ask_each(asked: list[Any]) -> list[Any]:
         return [question.keywords["say"](f"rules on {question.keywords['folder']}") for _, question in asked]
@@ -152,7 +152,7 @@ def test_a_folders_name_is_no_markup_where_a_terminal_shows_what_is_done(
 
 
 def write_heartbeats(folder: Path, latency_ms: int, version: int, *, is_bad: bool, every_s: float) -> None:
-    """A capture of 300 heartbeats; if it is bad, each fifth one is refused."""
+    """Writes a capture of 300 heartbeats; in a bad one, every fifth is refused."""
     talk = Talk()
     rows = []
     for number in range(300):

@@ -1,4 +1,4 @@
-"""A capture may come from anywhere: commands read what is there, change nothing else, and never give a traceback."""
+"""Tests of captures from anywhere: commands read what is there, change nothing else, and give no traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER = "20260102T000000Z-abcdef"
 
 
 def record(folder: Path, session: str = SESSION, calls: int = 10, **settings: int) -> Path:
-    """A session that is closed; its folder in the spool."""
+    """Records a closed session; returns its folder in the spool."""
     rng = random.Random(1)
     tap = open_tap(folder, RecordSettings(**settings), session)
     player = Player(tap)
@@ -46,7 +46,7 @@ def record(folder: Path, session: str = SESSION, calls: int = 10, **settings: in
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """What no command has any business with."""
+    """A folder that no command may touch."""
     folder = tmp_path / "outside"
     folder.mkdir()
     for name in ("precious", "00000001.log", "00000001.state", "writer.lock", "status.json"):
@@ -60,7 +60,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def everything(folder: Path) -> dict[str, object]:
-    """All that is below a folder: files with their bytes, links with where they lead, the rest with its type."""
+    """Returns all that is below a folder: files with their bytes, links with their targets, the rest with its type."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         mode = path.lstat().st_mode
@@ -74,7 +74,7 @@ def assert_no_traceback(result: Result) -> None:
     assert "Traceback" not in result.output
 
 
-# where somebody may put a link in a capture that has a finished session, relative to it, and what it leads to
+# places for a link in a capture with a finished session, and the link's target
 LINKS = {
     "session": f"_spool/{LATER}",
     "finished session": "_spool/.gone.done",
@@ -108,7 +108,7 @@ def test_nothing_is_read_written_or_removed_behind_a_link(capture, outside, comm
 
 @pytest.mark.parametrize("place", ["session", "finished session"])
 def test_nor_by_a_proxy_that_records_there(capture, outside, place) -> None:
-    """Its compactor takes over what others have left."""
+    """A recording proxy's compactor takes over sessions that other proxies left."""
     record(capture)
     (capture / LINKS[place]).symlink_to(outside)
     before = everything(outside)
@@ -117,7 +117,7 @@ def test_nor_by_a_proxy_that_records_there(capture, outside, place) -> None:
     assert everything(outside) == before
 
 
-# a FIFO in the place of these had whoever opened it wait for ever
+# a FIFO in place of one of these would block any process that opens it
 FIFOS = {
     "segment": f"_spool/{SESSION}/00000001.log",
     "state": f"_spool/{SESSION}/00000001.state",
@@ -163,14 +163,14 @@ def swap(session: Path, one: int, other: int) -> None:
 
 
 def in_the_way(session: Path, name: str, make: Callable[[Path], object]) -> None:
-    """Something has the name that rows of a segment are to have, in whatever hour."""
+    """A file has the name of a future file of a segment's rows, in any hour."""
     hour = session.parents[1] / "frames" / "date=2026-01-01" / "hour=00"
     hour.mkdir(parents=True)
     make(hour / name)
 
 
 ROWS = f"{SESSION}-00000003-00000003.parquet"
-# what only shows when a part of the session has been looked at
+# faults that only show when part of the session has been read
 LATE: dict[str, Callable[[Path], object]] = {
     "segments that have changed places": lambda session: swap(session, 3, 4),
     "a later segment of a newer format": lambda session: (session / "00000003.log").write_bytes(newer(b"")),
@@ -266,11 +266,11 @@ def test_another_users_session_is_left_to_them_unless_it_is_asked_for(capture, m
     assert run("compact", capture).output.startswith("compacted 1 session")
 
 
-# B4: one bad session
+# one bad session
 
 
 def newer(log: bytes) -> bytes:
-    """A segment of a format that is still to come."""
+    """Writes a segment of a later format."""
     told = b"KWSPOOL\n" + (99).to_bytes(2, "big") + (2).to_bytes(4, "big") + b"{}"
     return told + crc32c(told).to_bytes(4, "big")
 
@@ -314,7 +314,7 @@ def test_all_bad_sessions_are_named(capture) -> None:
         assert f"Error: session {session} is left as it is" in result.stderr
 
 
-# B4: Parquet of others
+# Parquet files of other programs
 
 
 @pytest.mark.parametrize("folder", ["date=zzz/hour=00", "date=2026-02-31/hour=00", "date=2026-01-01/hour=99"])
@@ -359,7 +359,7 @@ def test_values_that_no_capture_has_are_told_in_a_sentence(capture, value, comma
         assert f"its column {name} h" in " ".join(result.output.split())
 
 
-# B4: entries that no tap wrote, with good checksums; in format 1, which every version reads
+# entries that no tap wrote, with valid checksums; in format 1, which every version reads
 
 OPENED, BYTES, OMITTED, HOLE, MADE, LOGIN, END_OF_STREAM, RESYNC, CLOSED, CLOCK, NODE, END, UNFRAMED = range(1, 14)
 INTRODUCTION = json.dumps({"client": "c:1", "listener": "l:1", "node": 1, "upstream": "u:1", "tls": False}).encode()
@@ -445,7 +445,7 @@ def test_entries_that_no_tap_wrote_give_no_traceback(capture, what) -> None:
     "length", [[3 << 30], [64 << 20] * 16, [1] * 1000], ids=["3 GiB", "16 times 64 MiB", "bytes one by one"]
 )
 def test_what_was_left_out_takes_no_memory(capture, length) -> None:
-    """A response of 1 GiB of which only the head was kept; or what says so."""
+    """Takes a response of 1 GiB of which only the head was kept, or rows that claim so."""
     asked = traffic.call(random.Random(1), traffic.METADATA, 7, "c").request
     size = min(sum(length), (1 << 30) - 4)
     answer = (size + 4).to_bytes(4, "big") + (7).to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""What is missing, as people see it."""
+"""Tests of a capture's losses in words."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
     assert all(number in paper.getvalue() for number in ("1 606", "12.3 MB", "45.0 MB"))
 
 
-def test_a_on_server_names_paths_as_everywhere_else() -> None:
-    """Its foreign parts are printable already: a backslash is doubled once. What was forgotten does nothing either."""
+def test_a_note_names_paths_as_everywhere_else() -> None:
+    """A note's escaped parts stay as they are. A control character that was not escaped is escaped."""
     found = Missing(notes=["session x is another user's: kafka-wiretap compact a\\\\b finishes it", "\x1b[2J"])
     assert printed(found, 140) == [
         "What is missing:",

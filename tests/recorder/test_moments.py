@@ -1,4 +1,4 @@
-"""Times as people give them."""
+"""Tests of times as people write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder must hold before anything is read from it."""
+"""Tests of the checks of a folder before anything is read from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.recorder.capture.looks import take_lock
 
 @pytest.fixture
 def captured(tmp_path: Path) -> Path:
-    """A folder with a closed file and a session in its log."""
+    """A folder with a closed file, and a session in its log."""
     (tmp_path / "frames" / "date=2026-11-21" / "hour=12").mkdir(parents=True)
     (tmp_path / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").touch()
     (tmp_path / "_spool" / "a").mkdir(parents=True)
@@ -29,7 +29,7 @@ def captured(tmp_path: Path) -> Path:
 
 
 def compaction(monkeypatch: pytest.MonkeyPatch, outcome: Summary | Exception) -> list[Path]:
-    """Let compact() end so; the folders it was called with."""
+    """Replaces compact() by this result; lists the folders of its calls."""
     called: list[Path] = []
 
     def compact(folder: Path, *, only_own: bool) -> Summary:

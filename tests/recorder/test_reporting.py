@@ -1,4 +1,4 @@
-"""`kafka-wiretap report`: what is wrong is said in a line before Spark starts; the file is whole or not there."""
+"""Tests of `kafka-wiretap report`: one error line before Spark starts; the file is whole or absent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Spark replaced by an answer; what it was asked."""
+    """Replaces Spark by an answer; lists the questions."""
     questions: list[tuple[Any, ...]] = []
 
     def answer(*question: Any) -> Summary:

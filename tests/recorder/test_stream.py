@@ -1,4 +1,4 @@
-"""`kafka-wiretap stream`: what is refused, in a line that says what is right, before anything is written."""
+"""Tests of `kafka-wiretap stream`: refused options, with a correction, before anything is written."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_duration_may_have_its_unit_as_a_word(written: str, seconds: int) -> N
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A capture with a segment in `tmp_path`; in the list comes what a stream would be started with."""
+    """A capture with a segment in `tmp_path`; lists the streams that would be started."""
     hour = tmp_path / "capture" / FRAMES_FOLDER / "date=2026-11-21" / "hour=12"
     hour.mkdir(parents=True)
     (hour / "a-1-1.parquet").touch()

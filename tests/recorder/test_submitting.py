@@ -1,4 +1,4 @@
-"""`kafka-wiretap spark-package`: what spark-submit takes, whole or not at all; a master that is not there."""
+"""Tests of `kafka-wiretap spark-package`: a whole file for spark-submit or none; an unreachable master."""
 
 from __future__ import annotations
 

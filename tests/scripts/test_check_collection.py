@@ -1,4 +1,4 @@
-"""`make check` finds names of tests that xdist's processes would not agree on, or that nobody can read."""
+"""Tests of the check of test names: processes of xdist must agree on them, and people be able to read them."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.real
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check-collection"
 
-# what a parameter is made of, and what is said of the test's name
+# a parameter, and the complaint about the test's name
 UNFIT = {
     "str(time.time_ns() // 10**9)": "differs between two collections",
     "str({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'})": "differs between two collections",
@@ -20,7 +20,7 @@ UNFIT = {
 
 
 def checked(folder: Path, *values: str) -> subprocess.CompletedProcess[str]:
-    """A test file with one parametrized test for each value, checked."""
+    """Checks a test file with one parametrized test for each value."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(
         "import pytest, time\n"

@@ -1,4 +1,4 @@
-"""`make check` finds rooms without a place in the contract of layers, and files that import each other in a circle."""
+"""Tests of the check of rooms: each has a place in the contract of layers, and no files import in a circle."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ FILES = {
 
 
 def checked(folder: Path, **more: str) -> tuple[int, str]:
-    """Two packages with these files beside those that they have, checked."""
+    """Checks two packages with these further files."""
     (folder / "pyproject.toml").write_text(SETTINGS)
     for name, text in (FILES | more).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

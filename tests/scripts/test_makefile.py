@@ -1,4 +1,4 @@
-"""How the Makefile runs the slow tests: what some of them share is made once, though several processes run them."""
+"""Tests of the Makefile's slow tests: shared artifacts are made once, though several processes need them."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from tests.scheduling import ON_SPARK
 pytestmark = pytest.mark.real
 PROJECT = Path(__file__).resolve().parents[2]
 SETTINGS = "[pytest]\naddopts = -p tests.scheduling --import-mode=importlib\nmarkers =\n    real\n    long\n"
-# a fixture that notes in a file named like it that it was made
+# a fixture that notes in a file of its name that it was made
 SHARED = """
 from pathlib import Path
 import pytest
@@ -40,7 +40,7 @@ def test_it_is_there({name}, number):
 
 
 def run(folder: Path) -> str:
-    """pytest's output, run as the Makefile runs the slow tests, but always in two processes."""
+    """Returns pytest's output, run as the Makefile runs the slow tests, but always in two processes."""
     (options,) = re.findall(r"^REAL := (.*)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     (folder / "pytest.ini").write_text(SETTINGS)
     command = [sys.executable, "-m", "pytest", *shlex.split(options), "-n", "2", "-p", "no:cacheprovider"]

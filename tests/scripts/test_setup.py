@@ -1,4 +1,4 @@
-"""`make setup` says in one line what it lacks and may not install, and touches nothing that isn't its own."""
+"""Tests of `make setup`: it names in one line what it lacks and may not install, and touches nothing else."""
 
 import os
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 SETUP = Path(__file__).resolve().parents[2] / "scripts" / "setup"
-# what the script itself needs: a machine with nothing else on it, least of all a package manager
+# programs that the script needs; the machine has nothing else, least of all a package manager
 NEEDED = ("bash", "cat", "dirname", "env", "grep", "id", "realpath", "rm", "sed", "sha256sum")
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what setup reads."""
+    """A copy of the files that setup reads."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(SETUP, tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
@@ -32,7 +32,7 @@ def bare(tmp_path: Path) -> str:
 
 
 def setup(checkout: Path, **environment: str) -> tuple[int, list[str]]:
-    """Exit code and the lines that were said."""
+    """Returns the exit code and the printed lines."""
     command = [checkout / "scripts" / "setup"]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""How much of a property or a sweep a run tries."""
+"""Tests of how much of a property or a sweep a run tries."""
 
 from hypothesis import settings
 

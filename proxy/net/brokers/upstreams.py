@@ -108,7 +108,7 @@ class Upstreams:
         self.request_discovery()
         return Cause.UPSTREAM_DOWN
 
-    def opened(self, peer: str) -> bool:
+    def count_opened(self, peer: str) -> bool:
         """Counts a connection to an address (`Stream.peer`) as open. True if the address is due for a loop check."""
         self._open[peer] += 1
         if self._settings.dialect is Dialect.KAFKA_07:
@@ -119,7 +119,7 @@ class Upstreams:
             self._open_when_checked[peer] = self._open[peer]
         return is_check_due
 
-    def closed(self, peer: str) -> None:
+    def count_closed(self, peer: str) -> None:
         """Counts a connection to an address as ended."""
         self._open[peer] -= 1
         if not self._open[peer]:

@@ -1,4 +1,4 @@
-"""Reports one connection's chunks to the recorder. While the recorder is full, the relay waits here."""
+"""Reports one connection's chunks to the recorder, and makes the relay wait while the recorder is full."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proxy.net.observer import Observer
 
 
 class Recording:
-    """Reports one connection to the observer. Observer and backpressure are None where nothing is recorded.
+    """Reports one connection to the observer. Observer and backpressure are both None if nothing is recorded.
 
     is_waiting: a chunk waits for the recorder, so the connection is not idle or stalled.
     """
@@ -32,7 +32,7 @@ class Recording:
         return observer.full and self._backpressure is not None
 
     async def until_recorder_ready(self) -> None:
-        """Waits until the observer takes more: a socket thus waits for a slow disk."""
+        """Waits until the observer takes more."""
         assert self._backpressure is not None
         self.is_waiting = True
         await self._backpressure.wait()

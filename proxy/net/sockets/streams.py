@@ -78,7 +78,7 @@ class Stream:
         self._woken = False
         # bytes that have been put back
         self._pushback = b""
-        # the size of the next read: RECEIVE_SIZE once a read has filled SMALL_SIZE, until one brings less
+        # the size of the next read: RECEIVE_SIZE once a read has filled SMALL_SIZE, until one brings less than that
         self._size = SMALL_SIZE
         # bytes sent after waiting for a slow peer; grows as long as the peer reads
         self.sent_slowly = 0

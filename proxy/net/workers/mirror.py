@@ -1,7 +1,8 @@
 """A worker's copy of the parent's node table, and its connections to the brokers.
 
-A response that names nodes passes at once if the parent has confirmed all of them since it sent its newest table. Any
-other response waits for the parent to confirm them. The parent does so once every worker accepts on their listeners.
+A response that names nodes passes at once if the parent has confirmed the nodes and the cluster id since its newest
+table. Any other response waits for the parent's answer. The parent answers once every worker accepts on the nodes'
+listeners, or hangs.
 """
 
 from __future__ import annotations

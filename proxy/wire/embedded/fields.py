@@ -26,12 +26,12 @@ Read = Callable[[bytes, "Around"], Values | None]
 class Content(Enum):
     """The kind of messages that a field holds."""
 
-    MEMBER = "what a member tells the group when it joins"
-    ASSIGNMENT = "what the leader tells a member"
-    CONNECT_ASSIGNMENT = "what a Connect worker has at present"
-    SUBSCRIBED_DATA = "what an assignor adds to what a member tells"
-    ASSIGNED_DATA = "what an assignor adds to what the leader tells"
-    PRINCIPAL = "whom a forwarded request is for"
+    MEMBER = "a member's metadata for the group"
+    ASSIGNMENT = "a member's assignment by the leader"
+    CONNECT_ASSIGNMENT = "a Connect worker's present assignment"
+    SUBSCRIBED_DATA = "an assignor's user data in a member's metadata"
+    ASSIGNED_DATA = "an assignor's user data in an assignment"
+    PRINCIPAL = "the principal of a forwarded request"
     REQUEST = "a whole request"
     RESPONSE = "a whole response"
 

@@ -1,6 +1,6 @@
 """All changes between two captures, the verdict, and their JSON.
 
-format, version     of this document: a reader of later versions ignores keys that it doesn't know
+format, version     those of this document; readers ignore keys that they don't know
 before, after       each capture: when, how long, how much, what is missing
 tolerance, enough   what counts: a share, and answers by percentile
 latency …           tables as (rows, total); `change` is one of `judged.Change`

@@ -1,9 +1,11 @@
-"""Questions about a capture: each a function from the DataFrames of `tables` to a small DataFrame of answers.
+"""Questions about a capture. Each is a function from the DataFrames of `tables` to a small DataFrame of answers.
 
-latency     requests, bytes, percentiles; logarithmic buckets that add up
+latency     requests, bytes, percentiles; percentiles of logarithmic buckets
 errors      error codes
-coverage    of how many responses the errors are known
+windows     latency and errors as streams, by window
+coverage    how many responses have known errors
 losses      gaps, left-out frames, sessions that died
-groups      what answers are told by
-sections/   what the report shows: all of it reduced to what a page holds
+encodings   the rows of the study of encodings
+groups      the columns by which answers are grouped
+sections/   the report's sections, reduced to what a page holds
 """

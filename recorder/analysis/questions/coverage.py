@@ -1,4 +1,4 @@
-"""Counts the responses whose errors are known, and those that the other tables leave open."""
+"""Counts the responses whose errors are known, and the unread responses by reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recorder.capture import frames as c
 
 
 def coverage_by_api(exchanges: DataFrame) -> DataFrame:
-    """Per api: RESPONSES, how many of them were READ, and a column for each reason for unread ones (`Unread`).
+    """Counts per api: RESPONSES, those that were READ, and for each reason (`Unread`) those that were not.
 
     Needs API, API_KEY, ANSWERED_AT and UNREAD.
     """

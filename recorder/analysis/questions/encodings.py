@@ -1,4 +1,4 @@
-"""What the study of encodings is made of: the table's rows, frames that were not read, a sample of those that were."""
+"""The data of the study of encodings: its table's rows, the numbers of unread frames, and a sample of the read ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recorder.capture.response_errors import is_cut
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`rows`: of ENCODINGS; `unread`: frames by the reason; `sample`: some frames of each api and side."""
+    """`rows`: those of ENCODINGS; `unread`: how many frames, by reason; `sample`: some frames of each api and side."""
 
     rows: Sequence[Mapping[str, Any]]
     unread: Mapping[str, int]
@@ -26,7 +26,7 @@ class Answer:
 
 
 def answer(captured: Captured, *, since_ns: int | None, until_ns: int | None, with_sample: bool) -> Answer:
-    """All of it, of the frames of this time."""
+    """Returns the study's data from the frames that arrived between these times, both included."""
     within = replace(captured, since_ns=since_ns, until_ns=until_ns).keeping()
     rows = [row.asDict() for row in encodings(within).collect()]
     lost = sums(within).filter(F.col(UNREAD).isNotNull()).groupBy(UNREAD).agg(F.sum("messages"))

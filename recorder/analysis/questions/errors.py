@@ -1,4 +1,4 @@
-"""The errors in the brokers' responses, by api."""
+"""Counts the error codes in the brokers' responses, by api."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from recorder.capture import frames as c
 
 
 def errors_by_api(exchanges: DataFrame, *, by: Sequence[str] = (c.API,), window: str | None = None) -> DataFrame:
-    """Per `by` and error code (and `window`): ERROR its name, RETRIABLE, COUNT its occurrences in responses,
-    EXCHANGES the number of these responses.
+    """Returns a row per `by`, error code and `window`: ERROR (the code's name), RETRIABLE, COUNT and EXCHANGES.
 
-    A response may hold a code several times, for example once for each partition. Codes newer than Kafka's table are
-    named `ERROR_<code>`. Needs the columns of `by`, API_KEY, AT and ERROR_CODES.
+    COUNT is the number of the code's occurrences, and EXCHANGES the number of responses that hold it. A response may
+    hold a code several times, for example once for each partition. Codes newer than Kafka's table are named
+    `ERROR_<code>`. Needs the columns of `by`, API_KEY, AT and ERROR_CODES.
     """
     each = each_code(exchanges, groups(by, window))
     keys = [name for name in each.columns if name != t.COUNT]

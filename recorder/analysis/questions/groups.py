@@ -1,4 +1,4 @@
-"""The grouping columns of the answers: what they are asked by, and optionally a window of time."""
+"""The columns by which answers are grouped: those that the question names, and optionally a window of time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.capture import frames as c
 
-# the calendar, less a day at either end for time zones
+# Python's calendar, less a day at either end for time zones
 _CALENDAR = ("0001-01-02", "9999-12-30")
 
 
 def groups(by: Sequence[str], window: str | None) -> list[Column]:
-    """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then those of `by`.
+    """Returns the grouping columns: WINDOW_START if `window` (such as "1 minute") is given, then those of `by`.
 
-    An api that the catalog does not know is named by its key, `api 1234`, so that two unknown ones stay apart.
-    WINDOW_START is null for times beyond the calendar, which Python can't represent.
+    An api that the catalog does not know is named by its key, `api 1234`, so two unknown APIs stay apart.
+    WINDOW_START is null for times that Python can't represent.
     """
     columns = [_api() if name == c.API else F.col(name) for name in by]
     if window is None:

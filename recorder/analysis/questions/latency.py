@@ -1,9 +1,9 @@
-"""Requests, bytes and latency by api.
+"""Counts requests and bytes, and computes latency percentiles, by api.
 
-Percentiles are values that occurred (nearest rank): Spark's approximate percentile is exact until a group outgrows its
-accuracy, and then off by one rank in ten thousand. Latency is null, and so not counted, for unanswered exchanges and
-those that the proxy answered. A long poll's latency is mostly the wait that its client asked for: long polls have rows
-of their own.
+A percentile is a latency that occurred (nearest rank). It is exact for groups of up to ten thousand latencies, and in
+larger groups off by at most one rank in ten thousand. Latency is null, and so not counted, for unanswered exchanges and
+for those that the proxy itself answered. A long poll's latency is mostly the wait that its client asked for, so long
+polls have rows of their own.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _UP_TO, _ALL, _MIDDLE = "_up_to", "_all", "_middle"
 
 
 def latency_by_api(exchanges: DataFrame, *, by: Sequence[str] = (c.API,), window: str | None = None) -> DataFrame:
-    """Requests, responses, unanswered, errors, bytes and latency percentiles (milliseconds) per `by`, per WAIT, and per
-    `window`.
+    """Counts requests, responses, unanswered requests, errors and bytes, and computes latency percentiles in ms.
 
-    WAIT is "wait" for long polls that may have waited, "includes_wait" for those whose answer could not be read, null
-    for everything else, a Fetch whose data was there too. ERRORS counts exchanges whose response holds at least one
-    error code. Needs the columns of `by`, OUTCOME, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
+    A row is an api (or what `by` names), a WAIT and a `window`. WAIT is "wait" for long polls that may have waited, and
+    "includes_wait" for those whose response could not be read. It is null for all other exchanges, for example a Fetch
+    whose data was there already. ERRORS counts exchanges whose response holds at least one error code.
+    Needs the columns of `by`, OUTCOME, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
     """
     return exchanges.groupBy(*groups(by, window), waits().alias(t.WAIT)).agg(*measures())
 
 
 def measures() -> list[Column]:
-    """What `latency_by_api` tells of a group of exchanges."""
-    # lost requests are counted among the losses, though a response may tell its request's size
+    """Returns the aggregates of `latency_by_api` for a group of exchanges."""
+    # lost requests count among the losses, even if the response's row has the size of its request
     is_there = F.col(t.OUTCOME) != Outcome.REQUEST_LOST.value
     return [
         F.count_if(is_there).alias(t.REQUESTS),
@@ -53,10 +53,10 @@ def measures() -> list[Column]:
 
 
 def percentiles_of_buckets(buckets: DataFrame, *, by: Sequence[str] = (c.API,)) -> DataFrame:
-    """COUNT and latency percentiles (milliseconds) per `by` and per WAIT, of the rows of any `latency_buckets`: of many
-    minutes, or of several captures, as one.
+    """Computes COUNT and latency percentiles (milliseconds) per `by` and WAIT from rows of `latency_buckets`.
 
-    Each is within 4.5 % of the latency + 1 µs that has the rank. Needs the columns of `by`, WAIT, BUCKET, COUNT.
+    The rows may be of many minutes or of several captures. A percentile p is within 4.5 % of (p + 1 µs).
+    Needs the columns of `by`, WAIT, BUCKET, COUNT.
     """
     of = [*by, t.WAIT]
     counts = buckets.groupBy(*of, t.BUCKET).agg(F.sum(t.COUNT).alias(t.COUNT))
@@ -71,15 +71,15 @@ def percentiles_of_buckets(buckets: DataFrame, *, by: Sequence[str] = (c.API,)) 
 
 
 def _reaches(share: float) -> Column:
-    """Whether `share` of all latencies lie in a bucket and those below."""
+    """True for a bucket that, with all lower ones, holds at least `share` of all latencies."""
     return F.col(_UP_TO) >= F.ceil(share * F.col(_ALL))
 
 
 def waits() -> Column:
-    """WAIT of `latency_by_api`."""
+    """Returns the column WAIT of `latency_by_api`."""
     return F.when(F.col(t.WAIT).isin(*_WAITS), t.WAITING).when(F.col(t.WAIT) == t.INCLUDES_WAIT, t.INCLUDES_WAIT)
 
 
 def _percentiles_ms() -> Column:
-    """All of them: Spark sums up the latencies once for one list, and once for each of several percentiles."""
+    """Returns all percentiles as one list, for which Spark sums up a group's latencies once."""
     return F.transform(percentiles(c.LATENCY_NS, [*_PERCENTILES.values()]), lambda ns: ns / 1e6)

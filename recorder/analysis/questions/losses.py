@@ -1,6 +1,6 @@
-"""What a capture lacks: gaps, left-out frames, sessions that died (`recorder.inspect.losses` without Spark).
+"""Counts what a capture lacks: gaps, left-out frames, sessions that died. (`recorder.inspect.losses` needs no Spark.)
 
-No event counts the frames that the settings left out: their number is the closing event's count of frames, less the
+No event counts the frames that the settings left out. Their number is the closing event's count of frames, less the
 connection's rows and gaps. It is unknown for connections with a gap of unknown size.
 """
 
@@ -22,7 +22,7 @@ _CONNECTION = [c.SESSION, c.CONNECTION]
 
 
 def gaps_by_cause(events: DataFrame) -> DataFrame:
-    """Per CAUSE: GAPS, FRAMES and BYTES that they lost as far as is known, CONNECTIONS that were never seen at all.
+    """Counts per CAUSE: GAPS, their known FRAMES and BYTES, and CONNECTIONS of which nothing was recorded.
 
     Needs KIND, CAUSE, FRAMES, BYTES, DETAIL.
     """
@@ -37,7 +37,7 @@ def gaps_by_cause(events: DataFrame) -> DataFrame:
 
 
 def lost_by_api(events: DataFrame) -> DataFrame:
-    """Per CAUSE and API: FRAMES that gaps lost, and their BYTES, null where the capture does not say.
+    """Counts per CAUSE and API: FRAMES that gaps lost, and their BYTES. BYTES is null if the capture does not say.
 
     Needs KIND, CAUSE, FRAMES, BYTES, DETAIL.
     """
@@ -52,15 +52,16 @@ def lost_by_api(events: DataFrame) -> DataFrame:
 
 
 def sessions_that_died(events: DataFrame) -> DataFrame:
-    """SESSION of each whose proxy did not end in order. Needs KIND, CAUSE, SESSION."""
+    """Returns the SESSION of each proxy run that did not end in order. Needs KIND, CAUSE, SESSION."""
     return events.filter((F.col(c.KIND) == EVENT_SESSION) & (F.col(c.CAUSE) == DIED)).select(c.SESSION).distinct()
 
 
 def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
-    """One row: FRAMES that the settings left out, on connections that were closed; `cut_frames` of which they left out
-    a part, of `cut_bytes`.
+    """Returns one row about what the settings left out: FRAMES, `cut_frames` and `cut_bytes`.
 
-    Needs of the frames SESSION, CONNECTION, SIZE, STORED; of the events KIND, SESSION, CONNECTION, FRAMES.
+    FRAMES counts frames without a row, on closed connections alone. `cut_frames` were stored in part, without
+    `cut_bytes` in all. Needs of the frames SESSION, CONNECTION, SIZE, STORED; of the events KIND, SESSION, CONNECTION,
+    FRAMES.
     """
     cut = F.col(c.SIZE) - F.col(c.STORED)
     rows = frames.groupBy(*_CONNECTION).agg(

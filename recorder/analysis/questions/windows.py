@@ -1,7 +1,7 @@
-"""Latency and errors a window of a capture that is still being recorded: the answers of a stream.
+"""Latency and errors by window, for a stream over a capture that is still being recorded.
 
-The measures are those of `latency_by_api` and `errors_by_api`. A window is written once, when the watermark has passed
-its end, so these group by the window itself: of its start alone Spark does not know when it ends.
+The measures are those of `latency_by_api` and `errors_by_api`. Spark writes a window when the watermark has passed
+its end. So the functions group by the window itself: from its start alone, Spark can't tell its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from recorder.analysis.tables.errors import each_code, looked_up
 from recorder.capture import frames as c
 
 _WINDOW = "_window"
-# columns of exchanges, beside those that are grouped by
+# columns of EXCHANGES that the functions need besides those to group by
 ERRORS_NEED = (c.AT, t.ERROR_CODES)
 LATENCY_NEEDS = (
     *ERRORS_NEED,
@@ -32,24 +32,24 @@ LATENCY_NEEDS = (
 
 
 def in_time(exchanges: DataFrame, watermark: str) -> DataFrame:
-    """The exchanges of which a stream awaits no more once its newest is by `watermark` newer. Needs AT.
+    """Returns the exchanges with a watermark: an exchange that is older than the newest one by more is late. Needs AT.
 
-    A time that no calendar has would have every later exchange come late.
+    Exchanges with a time beyond the calendar are left out: after one of them, all others would be late.
     """
     return exchanges.filter(in_calendar(F.col(c.AT))).withWatermark(c.AT, watermark)
 
 
 def latency_in_windows(exchanges: DataFrame, *, window: str, by: Sequence[str] = (c.API,)) -> DataFrame:
-    """The columns of `latency_by_api` per window. Needs what it needs.
+    """Returns the columns of `latency_by_api` per window, except UNANSWERED. Needs LATENCY_NEEDS and `by`.
 
-    UNANSWERED is missing: that an answer does not come, no row tells.
+    A stream knows only exchanges that one row describes, and so no unanswered ones.
     """
     found = exchanges.groupBy(_window(window), *groups(by, None), waits().alias(t.WAIT)).agg(*measures())
     return _started(found.drop(t.UNANSWERED))
 
 
 def errors_in_windows(exchanges: DataFrame, *, window: str, by: Sequence[str] = (c.API,)) -> DataFrame:
-    """The columns of `errors_by_api` per window. Needs what it needs."""
+    """Returns the columns of `errors_by_api` per window. Needs ERRORS_NEED and `by`."""
     each = each_code(exchanges, [F.col(c.AT), *groups(by, None)])
     counted = each.groupBy(_window(window), *by, t.ERROR_CODE).agg(
         F.sum(t.COUNT).alias(t.COUNT), F.count("*").alias(t.EXCHANGES)

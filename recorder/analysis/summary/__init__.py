@@ -1,13 +1,14 @@
-"""A capture in numbers that fit into a report: what Spark has reduced, as values. Nothing here knows Spark or a page.
+"""A capture's report as values of bounded size, which Spark fills. Nothing here knows Spark or HTML.
 
     bounds.py       how much a report holds: time bins, rows, marks; the tables that keep to it
     finding.py      a finding, its severity, its evidence; rules that could not be judged
     traffic.py      sections of exchanges: coverage, latency, delivery, errors, APIs
-    cluster.py      sections of what the cluster keeps: topics, groups, partitions, metadata
-    peers.py        sections of who was there: clients, connections, events; the method
-    whole.py        Summary: all of them, to JSON and back
+    cluster.py      sections on the cluster: topics, groups, partitions, metadata
+    peers.py        sections on clients, connections, events; the method of the report
+    words.py        a measure in words
+    whole.py        Summary: all sections, to JSON and back
 
-Names say their unit: `_ns`, `_ms`, `_bytes`; times named `…_at_ns`, `from_ns` and `to_ns` count since 1970. None is
-what nobody can tell; a section that could not be made says why in `not_judged`. Names of topics, clients and groups
-are foreign text, which whoever shows it makes harmless.
+Names carry units: `_ns`, `_ms`, `_bytes`. Times named `…_at_ns`, `from_ns` and `to_ns` count from 1970. None is an
+unknown value. A section that could not be made says why in `not_judged`. Names of topics, clients and groups are
+foreign text: the code that shows them escapes it.
 """

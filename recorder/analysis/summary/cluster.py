@@ -1,4 +1,4 @@
-"""Sections of what the cluster keeps: topics and who uses them, consumer groups and their lag, partitions, metadata."""
+"""The report's sections on the cluster: topics and their clients, consumer groups and lag, partitions, metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recorder.analysis.summary.bounds import Marks, Section, Series, Table, Top
 
 @dataclass(frozen=True, slots=True)
 class TopicTotals:
-    """What was written to a topic and read of it. `writers` and `readers` count clients."""
+    """Bytes and records written to a topic and read from it. `writers` and `readers` count clients."""
 
     topic: str
     written_bytes: int = 0
@@ -23,7 +23,7 @@ class TopicTotals:
 
 
 class Side(StrEnum):
-    """Who uses a topic. The value stands in reports."""
+    """How a client uses a topic. Reports show the value."""
 
     WRITES = "writes"
     READS = "reads"
@@ -47,9 +47,9 @@ class TopicUse:
 
 @dataclass(frozen=True, slots=True)
 class EventsOfTopic:
-    """CloudEvents in a topic: those of a mode that break the same clause of the Kafka binding, or none.
+    """The CloudEvents of a topic and mode that break the same `clause` of the Kafka binding, or none (None).
 
-    An event that breaks several clauses counts with each. `reason`: how one of them breaks it.
+    An event that breaks several clauses counts for each. `reason`: how one of the events breaks the clause.
     """
 
     topic: str
@@ -62,23 +62,26 @@ class EventsOfTopic:
 
 @dataclass(frozen=True, slots=True)
 class Topics(Section):
-    """Who writes and who reads each topic. Bytes are record batches' as they were on the wire."""
+    """Topics and the clients that write and read them. Bytes are those of record batches on the wire."""
 
     totals: Top[TopicTotals] = field(default_factory=Top)
     use: Table[TopicUse] = field(default_factory=Table)
     cloudevents: Table[EventsOfTopic] = field(default_factory=Table)
 
 
-# A consumer that commits every 5 s, as most do by default, is never so far behind if it keeps up.
+# Most consumers commit every 5 s by default. One that keeps up is never this far behind.
 BEHIND_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group's lane. `protocol`: classic, consumer, share, streams, or None of a group that has offsets alone.
+    """A group's lane in the plot.
 
-    `members`: at the end; `lag`: records behind the end, at a bin's end, over all partitions; `last_lag_ms`: that of
-    the partition that is the furthest behind; `stalled_from_ns`: since when nothing was committed though there was lag.
+    `protocol`: classic, consumer, share or streams; None for a group that only commits offsets.
+    `members`: the number of members at the end.
+    `lag`: records between committed offsets and log ends, over all partitions, at the end of each bin.
+    `last_lag_ms`: the age of the oldest lag of a partition, at the end.
+    `stalled_from_ns`: when a partition with lag stopped advancing; None if none did.
     """
 
     group: str
@@ -96,13 +99,13 @@ class Group:
 
     @property
     def is_behind(self) -> bool:
-        """True if it is further behind than a group that commits by time."""
+        """True if the lag is older than that of a consumer that commits at intervals and keeps up."""
         return bool(self.last_lag) and (self.last_lag_ms is None or self.last_lag_ms >= BEHIND_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance of a group. `to_ns` is None if its end was not seen; `reason`: what its members said."""
+    """A rebalance of a group. `to_ns`: None if the end was not recorded. `reason`: the reasons that members gave."""
 
     group: str
     from_ns: int
@@ -115,19 +118,19 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Groups(Section):
-    """Groups as lanes over time. `rebalances` are those of all groups, in order of time."""
+    """Consumer groups over time. `rebalances`: those of all groups, in order of time."""
 
     groups: Top[Group] = field(default_factory=Top)
     rebalances: Table[Rebalance] = field(default_factory=Table)
 
 
-# the leader of a partition that has none
+# The value of `leader` for a partition without a leader.
 NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition's share of its topic. `skew`: its bytes over an even share; `replicas`, `in_sync`: brokers."""
+    """A partition. `skew`: its bytes divided by an even share of its topic's. `replicas`, `in_sync`: their numbers."""
 
     topic: str
     partition: int
@@ -140,19 +143,19 @@ class Partition:
 
     @property
     def bytes(self) -> int:
-        """Written and read."""
+        """The bytes that were written and read."""
         return self.written_bytes + self.read_bytes
 
     @property
     def is_short_of_replicas(self) -> bool:
-        """True if fewer replicas are in sync than there are, or no broker leads it."""
+        """True if some replicas are not in sync, or the partition has no leader."""
         short = self.replicas is not None and self.in_sync is not None and self.in_sync < self.replicas
         return short or self.leader == NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOfNode:
-    """What a node leads and carries."""
+    """The number of partitions that a node leads, and their bytes."""
 
     node: int
     partitions: int = 0
@@ -162,14 +165,14 @@ class LoadOfNode:
 
 @dataclass(frozen=True, slots=True)
 class Partitions(Section):
-    """The map of partitions, topic by topic in the order of their bytes; and what each node carries."""
+    """Partitions, by topic in the order of their bytes; and the load of each node."""
 
     partitions: Marks[Partition] = field(default_factory=Marks)
     nodes: Table[LoadOfNode] = field(default_factory=Table)
 
 
 class What(StrEnum):
-    """What of the cluster changed. The value stands in reports."""
+    """The kinds of facts that change in a cluster. Reports show the value."""
 
     LEADER = "leader"
     IN_SYNC = "in sync"
@@ -179,7 +182,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A fact of the cluster that changed, of one partition or of several alike. `what`: a value of `What`."""
+    """A changed fact about a node, a partition, or several partitions. `what`: a value of `What`."""
 
     at_ns: int
     subject: str
@@ -191,8 +194,8 @@ class MetadataChange:
 
 @dataclass(frozen=True, slots=True)
 class Metadata(Section):
-    """What changed in the cluster while the capture ran, in order of time. `over_time`: changes of each kind, a bin;
-    each partition counts.
+    """Changes in the cluster during the capture, in order of time. `over_time`: changes by kind and bin; each changed
+    partition counts.
     """
 
     changes: Table[MetadataChange] = field(default_factory=Table)

@@ -7,16 +7,16 @@ from enum import StrEnum
 
 from recorder.analysis.summary.bounds import Section, Table
 
-# Evidence of a finding: the worst ones, as many as a person opens.
+# Pieces of evidence in a finding: the worst ones, as many as a person opens.
 MAX_EVIDENCE = 5
-# Findings of one rule: the first ones show what to do about all.
+# Findings of one rule. Further ones need the same remedy.
 MAX_SUBJECTS = 20
-# The rule on what was not recorded: it makes all other measures lower bounds, so it stands first.
+# The rule about gaps. Gaps make all other measures lower bounds, so reports show its findings first.
 GAPS = "gaps"
 
 
 class Severity(StrEnum):
-    """How bad a finding is, the worst first. The value stands in reports."""
+    """How bad a finding is, the worst first. Reports show the value."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -29,7 +29,7 @@ class Severity(StrEnum):
 
 
 class Unit(StrEnum):
-    """What a measure and its threshold count. The value stands in JSON."""
+    """The unit of a measure and its threshold. JSON has the value."""
 
     COUNT = "count"
     MS = "ms"
@@ -41,9 +41,9 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What `kafka-wiretap inspect show` opens: a connection, one of its exchanges, or one of its frames.
+    """A connection, one of its exchanges, or one of its frames, for `kafka-wiretap inspect show`.
 
-    `sequence` is read where there is no `exchange`. `measure`: of this one, in the unit of its finding.
+    `sequence`: the frame; ignored if there is an `exchange`. `measure`: that of this case, in the finding's unit.
     """
 
     session: str
@@ -55,7 +55,7 @@ class Evidence:
 
     @property
     def id(self) -> str:
-        """SESSION/4, SESSION/4/e8 or SESSION/4/17."""
+        """The id of connection 4 (SESSION/4), of its exchange 8 (SESSION/4/e8), or of its frame 17 (SESSION/4/17)."""
         base = f"{self.session}/{self.connection}" if self.session else str(self.connection)
         if self.exchange is not None:
             return f"{base}/e{self.exchange}"
@@ -64,7 +64,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found about a subject, in a stretch of time. `share`: of all cases, as far as the rule has such."""
+    """A problem that a rule found with a subject, over a time. `share`: the bad cases among all; None: not counted."""
 
     rule: str
     severity: Severity
@@ -101,5 +101,5 @@ class Findings(Section):
 
     @property
     def in_order(self) -> list[Finding]:
-        """What is missing first, then by severity, then by share; else as they came."""
+        """The findings by rank: gaps first, then by severity, then by share. Equal ones keep their order."""
         return sorted(self.found, key=lambda one: (one.rule != GAPS, one.severity.rank, -(one.share or 0)))

@@ -1,4 +1,4 @@
-"""Sections of who was there: clients and their versions, connections, events; and how the report was made."""
+"""The report's sections on clients, connections and events, and on how the report was made."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from recorder.analysis.summary.finding import Unit
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client as it calls itself. `fate`: what a broker of release 4 does to it: "cut", "held_back", "unsure", or None
-    for nothing; `oldest`: the versions that decide it, in words.
+    """A client by its id, software, principal and host.
+
+    `fate`: how a broker of release 4 treats it: "cut", "held_back", "unsure", or None if nothing changes.
+    `oldest`: the API versions that decide the fate, in words.
     """
 
     client_id: str | None = None
@@ -30,7 +32,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareTotals:
-    """A client library in one version. `cut`: how many of its clients a broker of release 4 would refuse."""
+    """A version of a client library. `cut`: the number of its clients that a broker of release 4 would refuse."""
 
     software: str
     version: str | None
@@ -41,7 +43,7 @@ class SoftwareTotals:
 
 @dataclass(frozen=True, slots=True)
 class Clients(Section):
-    """Who connects, with what software."""
+    """Clients, and the libraries that they use."""
 
     clients: Table[Client] = field(default_factory=Table)
     software: Top[SoftwareTotals] = field(default_factory=Top)
@@ -49,7 +51,7 @@ class Clients(Section):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionsOfClient:
-    """A client's connections. `life_ms`: the median life of those that ended."""
+    """A client's connections. `life_ms`: the median duration of those that ended."""
 
     client: str
     opened: int
@@ -61,7 +63,7 @@ class ConnectionsOfClient:
 
 @dataclass(frozen=True, slots=True)
 class CloseCause:
-    """Why connections ended."""
+    """The number of connections that ended for a cause."""
 
     cause: str
     connections: int
@@ -69,7 +71,7 @@ class CloseCause:
 
 @dataclass(frozen=True, slots=True)
 class Connections(Section):
-    """Connections over time, by client, and why they ended. `opened`: in a bin."""
+    """Connections by client and by the cause of their end. `opened`: the connections opened in each bin."""
 
     total: int = 0
     opened: Series = field(default_factory=Series)
@@ -79,7 +81,7 @@ class Connections(Section):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row of the capture's events that people want to see: a session's begin, a gap, a node, a failed login."""
+    """An event of the capture that a reader wants to see: a session's begin or end, a gap, a node, a set clock."""
 
     at_ns: int
     kind: str
@@ -89,14 +91,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Events(Section):
-    """What else happened, in order of time."""
+    """Events in order of time."""
 
     events: Table[Event] = field(default_factory=Table)
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """From where on a rule fires. `is_own`: by --thresholds, not by default."""
+    """The value from which a rule fires. `is_own`: the user chose it (--thresholds)."""
 
     rule: str
     value: float
@@ -106,7 +108,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Method(Section):
-    """How the report was made. `options`: in words, one each; `notes`: sentences on what was left out or estimated."""
+    """How the report was made. `options`: one phrase each; `notes`: sentences about omissions and estimates."""
 
     program: str = ""
     made_at_ns: int | None = None

@@ -1,4 +1,4 @@
-"""Sections of exchanges: how much of the traffic is there, how fast it was, what went wrong, who carries the bytes."""
+"""The report's sections on exchanges: coverage, latency, delivery, errors, and traffic by API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recorder.missing import Missing
 
 @dataclass(frozen=True, slots=True)
 class ReadOfApi:
-    """Of how many responses of an API the body was read. `unread`: the others, by reason."""
+    """The number of an API's responses whose body was read. `unread`: the numbers of the others, by reason."""
 
     api: str
     responses: int
@@ -20,7 +20,7 @@ class ReadOfApi:
 
 @dataclass(frozen=True, slots=True)
 class Coverage(Section):
-    """What the capture holds, and what it lacks. `sessions`: their names; `exchanges_over_time`: requests a bin;
+    """What the capture holds, and what it lacks. `sessions`: their names. `exchanges_over_time`: requests by bin.
     `lost_over_time`: frames in gaps, by bin.
     """
 
@@ -40,8 +40,8 @@ class Coverage(Section):
 
 @dataclass(frozen=True, slots=True)
 class LatencyOfApi:
-    """How long an API's answers took. `wait`: None for work, "wait" for long polls, "includes_wait" where nobody can
-    tell. `usual_ms`: p50 a bin; `slow_ms`: p99 a bin.
+    """The latency of an API. `wait`: None for work, "wait" for long polls that waited, "includes_wait" for long polls
+    of which it is unknown. `usual_ms`: p50 by bin; `slow_ms`: p99 by bin.
     """
 
     api: str
@@ -57,7 +57,7 @@ class LatencyOfApi:
 
 @dataclass(frozen=True, slots=True)
 class LatencyOfNode:
-    """How long a node's answers to an API took, waits left out."""
+    """The latency of an API at one node, without waits."""
 
     api: str
     node: int | None
@@ -69,7 +69,7 @@ class LatencyOfNode:
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """Answers of a bin whose latency lies from `from_ms` up to `to_ms`."""
+    """The number of a bin's responses with a latency from `from_ms` up to, but not including, `to_ms`."""
 
     bin: int
     from_ms: float
@@ -79,7 +79,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class Latency(Section):
-    """How long answers took. `heat`: of all work together, waits left out."""
+    """Latency by API and by node. `heat`: that of all APIs together, without waits."""
 
     apis: Top[LatencyOfApi] = field(default_factory=Top)
     nodes: Table[LatencyOfNode] = field(default_factory=Table)
@@ -88,7 +88,7 @@ class Latency(Section):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOfTopic:
-    """From the Produce request to the first Fetch response with the batch; `age_p50_ms` from the records' timestamp."""
+    """The time from a batch's Produce request to its first Fetch response. `age_p50_ms`: from the record timestamp."""
 
     topic: str
     batches: int
@@ -101,7 +101,7 @@ class DeliveryOfTopic:
 
 @dataclass(frozen=True, slots=True)
 class Delivery(Section):
-    """How long records took from a producer to a first consumer."""
+    """The time from producers to first consumers, by topic and over time."""
 
     topics: Table[DeliveryOfTopic] = field(default_factory=Table)
     usual_ms: Series = field(default_factory=Series)
@@ -110,7 +110,7 @@ class Delivery(Section):
 
 @dataclass(frozen=True, slots=True)
 class ErrorOfApi:
-    """An error code in an API's responses. `is_flow`: part of the protocol's normal course."""
+    """An error code in an API's responses. `is_flow`: the code is part of the protocol's normal course."""
 
     api: str
     error: str
@@ -127,7 +127,7 @@ class ErrorOfApi:
 
 @dataclass(frozen=True, slots=True)
 class Errors(Section):
-    """What brokers refused. `over_time`: errors that are not flow, by name; `example`s are ids for `inspect show`."""
+    """Errors in responses. `over_time`: those outside the normal course, by name. Examples: ids for `inspect show`."""
 
     errors: Table[ErrorOfApi] = field(default_factory=Table)
     over_time: Top[Series] = field(default_factory=Top)
@@ -147,13 +147,13 @@ class TrafficOfApi:
 
     @property
     def bytes(self) -> int:
-        """In both directions."""
+        """The bytes in both directions."""
         return self.request_bytes + self.response_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic(Section):
-    """Which APIs carry the traffic. `bytes_over_time`: both directions, by API."""
+    """Traffic by API. `bytes_over_time`: the bytes of both directions."""
 
     apis: Top[TrafficOfApi] = field(default_factory=Top)
     bytes_over_time: Top[Series] = field(default_factory=Top)

@@ -1,8 +1,8 @@
-"""All sections of a capture's report, to JSON and back.
+"""A capture's whole report, to JSON and back.
 
-format, version   of this document: a reader of later versions ignores keys that it doesn't know
-timeline          first_at_ns, bin_ns, bins: every series of values is one value a bin
-coverage …        one object a section; its fields are those of the module that declares it
+format, version   those of this document; readers ignore keys that they don't know
+timeline          first_at_ns, bin_ns, bins: every series has one value per bin
+coverage …        one object per section, with the fields of the section's class
                   (rows, total): a table with its first rows, and how many there are in all
 """
 
@@ -25,12 +25,12 @@ FORMAT, VERSION = "kafka-wiretap capture report", 1
 
 
 class NoSummary(ValueError):
-    """JSON that is no report of a capture. The text says why."""
+    """The JSON is no report of a capture. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A capture's report, in its sections."""
+    """A capture's report: the timeline and all sections."""
 
     timeline: Timeline = field(default_factory=Timeline)
     coverage: Coverage = field(default_factory=Coverage)
@@ -49,12 +49,12 @@ class Summary:
     method: Method = field(default_factory=Method)
 
     def as_json(self) -> str:
-        """The report, indented, with a line feed at its end: ASCII, since a folder's name need not be UTF-8."""
+        """Returns the report as indented JSON, ending with a line feed; ASCII, as a folder's name need not be UTF-8."""
         return as_document({"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self)})
 
 
 def of_json(data: bytes | str) -> Summary:
-    """The report that `as_json` wrote. Errors: NoSummary."""
+    """Returns the report that `as_json` wrote. Errors: NoSummary."""
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -70,12 +70,12 @@ def of_json(data: bytes | str) -> Summary:
 
 
 def as_document(tree: dict[str, Any]) -> str:
-    """A report's JSON, as `Summary.as_json` says."""
+    """Returns a report's JSON, in the form of `Summary.as_json`."""
     return json.dumps(_finite(tree), indent=1, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:
-    """`value` without numbers that JSON lacks: a division by nothing is unknown."""
+    """Returns `value` with None for infinite numbers and NaN, which JSON lacks."""
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""A measure in words: the same in a finding's sentence and beside its threshold."""
+"""Puts a measure into words, for the sentence of a finding and for its threshold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from recorder.terminal import count, duration, percent, size
 
 
 def measure(value: float, unit: Unit) -> str:
-    """A value with its unit."""
+    """Returns a value with its unit."""
     match unit:
         case Unit.MS:
             return duration(round(value * 1e6))

@@ -37,7 +37,7 @@ def rebalances_a_group(bootstrap: str, protocol: str) -> None:
     topic, group = create_topic(bootstrap, "rebalance", partitions=4), fresh("group")
     produce(bootstrap, topic, values("rebalance", 40))
     settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
-    settings |= {"heartbeat.interval.ms": 500} if protocol == "classic" else {}  # the other one has the broker's
+    settings |= {"heartbeat.interval.ms": 500} if protocol == "classic" else {}  # else the broker decides
     first, second = consumer(bootstrap, **settings), consumer(bootstrap, **settings)
     first.subscribe([topic])
     _poll_until([first], lambda: len(first.assignment()) == 4)
@@ -128,7 +128,7 @@ def uses_many_topics(bootstrap: str, count: int = 200) -> None:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = -1, **config: str) -> str:
-    """A fresh topic; its name. Brokers may hear of it a moment later."""
+    """Creates a topic; returns its name. Brokers may learn of it a moment later."""
     topic, admin = fresh(name), AdminClient(_settings(bootstrap))
     _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
     return topic
@@ -156,7 +156,7 @@ def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[byt
 
 
 def read(reader: Consumer, count: int) -> list[bytes]:
-    """The next `count` values of what it has subscribed to or was assigned; the reader is closed then."""
+    """Reads the next `count` values of the subscription or assignment, and closes the reader."""
     seen: list[bytes] = []
     deadline = time.monotonic() + PATIENCE
     while len(seen) < count:

@@ -1,7 +1,7 @@
-"""Copies from topic to topic in transactions: what is read commits with what is written, or neither does.
+"""Copies from topic to topic in transactions: the reads commit with the writes, or neither does.
 
-Each partition of the source has `EACH` records, each with a value of its own. Behind every copy stands a plain record:
-readers of what is committed get it when all transactions before it have ended, so nothing can come after it.
+Each partition of the source has `EACH` records, each with a value of its own. After every copy there is a plain record:
+read-committed consumers get it when all transactions before it have ended, so nothing can come after it.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from tests.clients.workloads.programs import at_once
 COPY = Path(__file__).parents[2] / "java" / "Copy.java"
 PARTITIONS, EACH = 2, 200
 IN_A_TRANSACTION = 20
-# `Copy`'s exit code where it was told to die
+# `Copy`'s exit code after it was told to die
 DIED = 9
 END = b"nothing after this"
 
 
 def java_copies(cluster: KafkaCluster, bootstrap: str) -> None:
-    """A program that aborts, dies within a transaction and is begun again; and the one of Kafka's system tests."""
+    """A program that aborts, dies within a transaction and starts again; and the one of Kafka's system tests."""
     source, own, kafkas = (confluent.create_topic(bootstrap, name, PARTITIONS) for name in ("source", "own", "kafkas"))
     wanted = fill(bootstrap, source)
     program = [java(), *JVM, "-cp", class_path(), str(COPY), bootstrap, source, own, str(PARTITIONS)]
@@ -38,7 +38,7 @@ def java_copies(cluster: KafkaCluster, bootstrap: str) -> None:
 
 
 def confluent_copies(bootstrap: str) -> None:
-    """A group's only member aborts, and is fenced by a second producer within a transaction; that one finishes."""
+    """A group's only member aborts, and is fenced by a second producer within a transaction, which finishes."""
     source, copy = (confluent.create_topic(bootstrap, name, PARTITIONS) for name in ("source", "copy"))
     wanted = fill(bootstrap, source)
     group, transactions = fresh("copy"), fresh("copy")
@@ -55,14 +55,14 @@ def confluent_copies(bootstrap: str) -> None:
 
 
 def fill(bootstrap: str, topic: str) -> list[list[bytes]]:
-    """The values of each partition."""
+    """Writes the values of each partition."""
     values = [f"{number}".encode() for number in range(PARTITIONS * EACH)]
     confluent.produce(bootstrap, topic, values, partitions=PARTITIONS)
     return [values[partition::PARTITIONS] for partition in range(PARTITIONS)]
 
 
 def check_copied(bootstrap: str, topic: str, wanted: Sequence[Sequence[bytes]]) -> None:
-    """Each record once and in order, to one who reads what is committed."""
+    """A read-committed consumer must get each record once and in order."""
     confluent.produce(bootstrap, topic, [END] * PARTITIONS, partitions=PARTITIONS)
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
@@ -80,7 +80,7 @@ def check_copied(bootstrap: str, topic: str, wanted: Sequence[Sequence[bytes]]) 
 
 
 def _kafkas_copy(cluster: KafkaCluster, bootstrap: str, source: str, copy: str) -> list[str]:
-    """It aborts one transaction of three, by chance."""
+    """Kafka's program aborts one transaction of three, at random."""
     what = ["--broker-list", bootstrap, "--input-topic", source, "--input-partition", "0", "--output-topic", copy]
     how = ["--transactional-id", fresh("copy"), "--consumer-group", fresh("copy"), "--group-mode"]
     often = ["--transaction-size", str(IN_A_TRANSACTION), "--enable-random-aborts", "--use-group-metadata"]
@@ -101,7 +101,7 @@ def _transactional(bootstrap: str, transactions: str) -> Producer:
 
 
 def _is_fenced(producer: Producer) -> bool:
-    """Whether another has taken its place. Nothing is left of the error, which would keep the producer alive."""
+    """True if another producer has fenced it. The error is not kept, because it would keep the producer alive."""
     try:
         producer.commit_transaction(PATIENCE)
     except KafkaException as error:
@@ -110,7 +110,7 @@ def _is_fenced(producer: Producer) -> bool:
 
 
 def _copy_some(member: Consumer, producer: Producer, copy: str, *, stop_after: int) -> None:
-    """Until so many records have been copied by all; every third transaction is aborted and begun again."""
+    """Copies until all copies together have so many records; every third transaction is aborted and begun again."""
     number = 0
 
     def copy_once() -> bool:
@@ -141,5 +141,5 @@ def _transaction(member: Consumer, producer: Producer, copy: str, messages: list
 
 
 def _positions(member: Consumer) -> list[TopicPartition]:
-    """Where it reads on, for the partitions of which it has read something."""
+    """Returns the next offsets of the partitions that it has read."""
     return [where for where in member.position(member.assignment()) if where.offset >= 0]

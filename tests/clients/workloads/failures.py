@@ -1,4 +1,4 @@
-"""Clients that brokers refuse: what they ask for is not there, or they can't say who they are."""
+"""Clients that brokers refuse: they ask for something that does not exist, or have wrong credentials."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ from tests.clients.workloads.confluent import consumer, create_topic, produce
 
 
 def asks_for_a_topic_that_is_not_there(bootstrap: str) -> None:
-    """By hand: clients have brokers make the topic, or ask nobody for one that metadata lacks."""
+    """The request is written by hand: clients let brokers create the topic, or don't request an unknown one."""
     missing = fresh("missing")
     _ask(bootstrap, METADATA, 12, {"topics": [{"name": missing}], "allow_auto_topic_creation": False})
     data = [{"name": missing, "partition_data": [{"index": 0}]}]
@@ -42,7 +42,7 @@ def _connected(bootstrap: str) -> Iterator[BinaryIO]:
 
 
 def _say(client: BinaryIO, frame: bytes) -> bytes | None:
-    """What is answered; None where the connection ends instead."""
+    """Returns the response; None if the connection ends instead."""
     client.write(framed(frame))
     client.flush()
     size = client.read(4)
@@ -50,7 +50,7 @@ def _say(client: BinaryIO, frame: bytes) -> bytes | None:
 
 
 def loses_its_topic(bootstrap: str, is_enough: Callable[[], object]) -> None:
-    """A consumer whose topic is deleted while it waits for more of it. It tells nobody, and asks again."""
+    """A consumer whose topic is deleted while it waits for records. It reports nothing, and requests again."""
     admin, topic = AdminClient({"bootstrap.servers": bootstrap}), create_topic(bootstrap, "lost")
     produce(bootstrap, topic, [b"record"])
     reader = consumer(bootstrap)
@@ -62,7 +62,7 @@ def loses_its_topic(bootstrap: str, is_enough: Callable[[], object]) -> None:
 
 
 def fails_to_log_in(bootstrap: str, user: str, times: int) -> None:
-    """Each with a client of its own, which tries once."""
+    """Each client tries once."""
     login = {"sasl_plain_username": user, "sasl_plain_password": "wrong", "sasl_mechanism": "PLAIN"}
 
     async def log_in() -> None:
@@ -74,7 +74,7 @@ def fails_to_log_in(bootstrap: str, user: str, times: int) -> None:
 
 
 def sends_a_bare_token(bootstrap: str, user: str, password: str) -> bytes | None:
-    """A login of PLAIN as before KIP-152; the server's token, None where it ends the connection instead."""
+    """A PLAIN login as before KIP-152. Returns the server's token; None if the connection ends instead."""
     with _connected(bootstrap) as client:
         _say(client, catalog.encode_request(SASL_HANDSHAKE, 0, 1, "by hand", {"mechanism": "PLAIN"}))
         return _say(client, f"\0{user}\0{password}".encode())

@@ -1,4 +1,4 @@
-"""Groups whose members come and go while records keep coming: each record is read by some member, at least once."""
+"""Groups with changing members while records keep coming: some member reads each record, at least once."""
 
 import subprocess
 from collections import Counter
@@ -19,12 +19,12 @@ from tests.clients.workloads.programs import share_group
 
 MEMBERS = Path(__file__).parents[2] / "java" / "Members.java"
 PARTITIONS = 6
-# sent whenever a member joins or leaves
+# records that are sent whenever a member joins or leaves
 EACH_TIME = 60
 
 
 class Members(Protocol):
-    """Of one group, by name. `read`: values and how often; `partitions`: how many a member has, once it has some."""
+    """A group's members, by name. `read`: values with their counts; `partitions`: how many a member has, if any."""
 
     read: Counter[str]
     partitions: dict[str, int]
@@ -32,7 +32,7 @@ class Members(Protocol):
     def join(self, name: str) -> None: ...
 
     def leave(self, name: str) -> None:
-        """Tell it to; `partitions` has it no longer when it has."""
+        """Makes a member leave; then `partitions` no longer has it."""
 
 
 def changes_its_members(bootstrap: str, folder: Path) -> None:
@@ -53,7 +53,7 @@ def changes_its_members(bootstrap: str, folder: Path) -> None:
 
 
 def shares_with_members_that_change(cluster: KafkaCluster, bootstrap: str, folder: Path) -> None:
-    """A share group (KIP-932): what is given back is read again, by whoever is there."""
+    """A share group (KIP-932): any member may read again what another one gave back."""
     topic, group = confluent.create_topic(bootstrap, "sharing", PARTITIONS), share_group(cluster, bootstrap)
     with java_members(bootstrap, topic, group, "share", folder) as members:
         for number, (do, name) in enumerate((("join", 1), ("join", 2), ("join", 3), ("leave", 1), ("leave", 2))):
@@ -65,7 +65,7 @@ def shares_with_members_that_change(cluster: KafkaCluster, bootstrap: str, folde
 
 
 def send(bootstrap: str, topic: str, label: str) -> set[str]:
-    """To all partitions; the values."""
+    """Sends to all partitions; returns the values."""
     sent = [f"{label}, {number}" for number in range(EACH_TIME)]
     confluent.produce(bootstrap, topic, map(str.encode, sent), partitions=PARTITIONS)
     return set(sent)
@@ -77,7 +77,7 @@ def _spread(team: Mapping[str, Members]) -> list[int]:
 
 @contextmanager
 def java_members(bootstrap: str, topic: str, group: str, kind: str, folder: Path) -> Iterator["JavaMembers"]:
-    """Those of a JVM. All leave at the end."""
+    """Runs the members in a JVM. All leave at the end."""
     members = JavaMembers([bootstrap, topic, group, kind], folder / "members.log")
     try:
         yield members
@@ -110,7 +110,7 @@ class JavaMembers:
         wait_for(question, what, hopeless=self._death)
 
     def finish(self) -> None:
-        """All leave, and the program ends well."""
+        """All members leave, and the program ends without an error."""
         self._child.stdin.close()
         assert self._child.wait(PATIENCE) == 0, self._death()
 
@@ -137,7 +137,7 @@ class JavaMembers:
 
 @contextmanager
 def librdkafkas(bootstrap: str, topic: str, group: str) -> Iterator["LibrdkafkasMembers"]:
-    """Those of this process. All leave at the end."""
+    """Runs the members in this process. All leave at the end."""
     members = LibrdkafkasMembers(bootstrap, topic, group)
     try:
         yield members
@@ -184,7 +184,7 @@ class LibrdkafkasMembers:
                 self.failures.append(str(message.error()))
             else:
                 self.read[message.value().decode()] += 1
-        # what can't be committed any more is read again by whoever has the partition now
+        # records that can no longer be committed are read again by the partition's next owner
         with suppress(KafkaException):
             member.commit(asynchronous=False)
         self.partitions[name] = len(member.assignment())

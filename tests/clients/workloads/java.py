@@ -17,7 +17,7 @@ def produces_and_consumes(cluster: KafkaCluster, bootstrap: str) -> None:
     """Every codec, and every acks; each record is read again by a group's member."""
     topic, group = create_topic(cluster, bootstrap, "java", partitions=3), fresh("group")
     wanted = set()
-    # acks go round the codecs: each JVM costs more than a second
+    # codecs and acks are paired, because each JVM costs more than a second
     for number, codec in enumerate(CODECS):
         sent = values(f"{codec} {number}", 20)
         produce(cluster, bootstrap, topic, sent, codec, f"acks={ACKS[number % len(ACKS)]}", "linger.ms=5")
@@ -109,7 +109,7 @@ def produce(
     """One line a record."""
     settings = [argument for text in properties for argument in ("--command-property", text)]
     where = ["--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", codec]
-    where += ["--request-timeout-ms", str(PATIENCE * 1000)]  # its default of 1.5 s gives up on a busy machine
+    where += ["--request-timeout-ms", str(PATIENCE * 1000)]  # its default of 1.5 s is too short on a busy machine
     cluster.console("kafka-console-producer", *where, *settings, stdin=b"".join(value + b"\n" for value in sent))
 
 
@@ -121,7 +121,7 @@ def consume(cluster: KafkaCluster, bootstrap: str, topic: str, count: int, *argu
 
 
 class Member:
-    """A verifiable consumer: reads on while the test goes on, and tells its assignments as lines of JSON."""
+    """A verifiable consumer: it reads while the test goes on, and prints its assignments as lines of JSON."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command

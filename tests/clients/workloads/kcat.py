@@ -1,4 +1,4 @@
-"""kcat: librdkafka once more, of the age that a distribution has, as the program that people reach for first."""
+"""kcat: an older librdkafka, as distributions have it, in a popular program."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def produce(bootstrap: str, topic: str, partition: int, sent: list[bytes], codec
 
 
 def consume(bootstrap: str, topic: str, partition: int) -> list[bytes]:
-    """All of a partition."""
+    """Reads all of a partition."""
     return _kcat(bootstrap, "-C", "-q", "-e", "-t", topic, "-p", str(partition), "-o", "beginning").splitlines()
 
 
@@ -42,7 +42,7 @@ def consume_as_member(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 
 def _kcat(bootstrap: str, *arguments: str, given: bytes = b"") -> bytes:
-    """Its standard output; nobody's own settings are read."""
+    """Returns its standard output; a user's own settings are ignored."""
     command = ["kcat", "-F", "/dev/null", "-b", bootstrap, "-m", str(PATIENCE), *arguments]
     done = subprocess.run(command, input=given, capture_output=True, timeout=PATIENCE * 2, check=False)
     assert done.returncode == 0, (command, done.stderr.decode(errors="replace")[-2000:])

@@ -1,4 +1,4 @@
-"""Clients that are at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
+"""Clients at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
 
 import signal
 import socket
@@ -23,22 +23,22 @@ BULK_RECORDS, RECORD_BYTES = 52, 990_000
 RESPONSE_BYTES = 60_000_000
 
 BULK, MOVING = 0, 1
-# an epoch that no leader of a test's partition comes to
+# an epoch that no leader of a test's partition reaches
 A_LATER_EPOCH = 1000
 ATTEMPTS = 5
 # where leaders move in an attempt
 MOVES = (2, 3, 1)
-# the console producer's own defaults give up after 1.5 s, or when it was refused three times
+# by default, the console producer gives up after 1.5 s, or after three refusals
 _PATIENT_PRODUCER = ("--request-timeout-ms", str(PATIENCE * 1000), "--message-send-max-retries", "1000000")
 
 
 def fetches_bulk_while_a_leader_moves(cluster: KafkaCluster, bootstrap: str, named_in_bulk: Callable[[], bool]) -> None:
-    """Fetch some 50 MB of one partition and, in the same request, another one whose leader has just moved.
+    """Fetches some 50 MB of one partition and, in the same request, another one whose leader has just moved.
 
-    Whether both are in one request is librdkafka's choice; it nearly always chooses so, hence several attempts.
+    librdkafka nearly always, but not always, puts both into one request, so there are several attempts.
 
     Args:
-        named_in_bulk: whether a response of that size has named the new leader.
+        named_in_bulk: True if a response of that size has named the new leader.
     """
     topic = _two_partitions_on_node_1(bootstrap)
     _send(bootstrap, topic, BULK, [bytes(RECORD_BYTES)] * BULK_RECORDS)
@@ -69,11 +69,11 @@ def _fetch_both(cluster: KafkaCluster, bootstrap: str, topic: str) -> None:
 def share_fetches_bulk_while_a_leader_moves(
     cluster: KafkaCluster, bootstrap: str, folder: Path, *, all_answered: Callable[[], bool], named: Callable[[], bool]
 ) -> None:
-    """As above, by a share consumer. It is stopped while everything changes, for it never stops asking.
+    """Does the same with a share consumer, which is stopped while leaders move, because it never stops requesting.
 
     Args:
-        all_answered: whether the consumer is owed no answer.
-        named: whether a response of that size has named the new leader.
+        all_answered: True if the consumer waits for no response.
+        named: True if a response of that size has named the new leader.
     """
     topic, group = _two_partitions_on_node_1(bootstrap), fresh("share")
     at = ["--bootstrap-server", bootstrap]
@@ -117,7 +117,7 @@ def _wait_for_records(output: Path, partition: int, count: int) -> None:
 
 
 def _patient_share_consumer(folder: Path) -> list[str]:
-    """Takes 50 MB at once, and asks for metadata only when it must."""
+    """A consumer that takes 50 MB at once, and requests metadata only when it must."""
     file = folder / "share.properties"
     file.write_text(f"fetch.max.bytes={RESPONSE_BYTES}\nmetadata.max.age.ms=3600000\nfetch.max.wait.ms=100\n")
     return ["--command-config", str(file)]
@@ -127,7 +127,7 @@ def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path, 
     """A Java producer, a consumer and a share consumer, none of which loses a record.
 
     Args:
-        all_named: whether each of them was answered with a new leader's address.
+        all_named: True if each of them got a response with a new leader's address.
     """
     topic, share = _two_partitions_on_node_1(bootstrap), fresh("share")
     at = ["--bootstrap-server", bootstrap]
@@ -172,14 +172,14 @@ def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path, 
 def acknowledges_to_a_leader_that_is_none(
     cluster: KafkaCluster, bootstrap: str, folder: Path, was_told: Callable[[], bool]
 ) -> None:
-    """A share consumer that acknowledges in requests of their own, while its partition's leader is one no longer.
+    """A share consumer that acknowledges in separate requests, to a node that no longer leads its partition.
 
-    Brokers of 4.3.1 name the leader there in one case alone: the share coordinator has heard of a later leader than
-    the one that writes what was acknowledged. (One that has lost its partition has forgotten its share groups too, and
-    says that it doesn't know the partition.) So the coordinator is told of one.
+    Brokers of 4.3.1 name the leader there in one case alone: the share coordinator knows a later leader than the one
+    that writes the acknowledgements. (A broker that has lost its partition has forgotten its share groups too, and
+    answers that it doesn't know the partition.) So the test tells the coordinator of a later leader.
 
     Args:
-        was_told: whether a ShareAcknowledge was answered with a node's address.
+        was_told: True if a response to ShareAcknowledge had a node's address.
     """
     topic, group = confluent.create_topic(bootstrap, "share"), fresh("share")
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -207,7 +207,7 @@ def acknowledges_to_a_leader_that_is_none(
 
 
 def _tell_of_a_later_leader(cluster: KafkaCluster, group: str, topic: str) -> None:
-    """As a broker does that begins to lead: it reads the group's state. Which node keeps that is tried out."""
+    """Acts as a new leader: it reads the group's state. The node with that state is found by trial."""
     (described,) = _ask(cluster, 1, METADATA, 12, {"topics": [{"topic_id": bytes(16), "name": topic}]})["topics"]
     partition = {"partition": 0, "leader_epoch": A_LATER_EPOCH}
     asked = {"group_id": group, "topics": [{"topic_id": described["topic_id"], "partitions": [partition]}]}
@@ -216,7 +216,7 @@ def _tell_of_a_later_leader(cluster: KafkaCluster, group: str, topic: str) -> No
 
 
 def _ask(cluster: KafkaCluster, node: int, key: int, version: int, values: dict[str, Any]) -> dict[str, Any]:
-    """Ask one broker, past the proxy."""
+    """Sends a request to one broker, past the proxy."""
     frame = catalog.encode_request(key, version, 1, "test", values)
     direct = cluster.nodes[node].direct
     with socket.create_connection((direct.host, direct.port), PATIENCE) as broker, broker.makefile("rb") as answers:
@@ -234,7 +234,7 @@ def _two_partitions_on_node_1(bootstrap: str) -> str:
 
 
 def _patient_consumer(bootstrap: str) -> Consumer:
-    """Takes 50 MB at once, and asks for metadata only when it is told to."""
+    """A consumer that takes 50 MB at once, and requests metadata only when it is told to."""
     return confluent.consumer(
         bootstrap,
         **{
@@ -256,7 +256,7 @@ def _send(bootstrap: str, topic: str, partition: int, values: list[bytes]) -> No
 
 
 def _read(reader: Consumer, count: int) -> dict[int, list[bytes]]:
-    """The next values, by partition."""
+    """Returns the next values, by partition."""
     seen: dict[int, list[bytes]] = {}
     for message in reader.consume(count, PATIENCE):
         assert message.error() is None, message.error()

@@ -1,4 +1,4 @@
-"""Each client logs in, and works: PLAIN as the user that the brokers' settings have, SCRAM as one made for it."""
+"""Each client logs in, and works: with PLAIN as the user in the brokers' settings, with SCRAM as a new one."""
 
 import asyncio
 import json
@@ -25,17 +25,17 @@ PLAIN, SCRAM_256, SCRAM_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 SCRAM_USER, SCRAM_PASSWORD = "bob", "secret-of-bob"
 SCRAM_MECHANISMS = {ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512}
 OAUTHBEARER = "OAUTHBEARER"
-# the subject of tokens that clients sign nothing of; brokers of tests take them
+# the subject of unsigned tokens, which test brokers accept
 BEARER_USER = "carol"
 CREDENTIALS = {PLAIN: (USER, PASSWORD)} | dict.fromkeys((SCRAM_256, SCRAM_512), (SCRAM_USER, SCRAM_PASSWORD))
-# what no capture may hold, wherever it passed
+# secrets that no capture may hold
 SECRETS = (PASSWORD.encode(), SCRAM_PASSWORD.encode())
 
 
 def makes_a_user(cluster: KafkaCluster, bootstrap: str) -> None:
-    """Logged in with PLAIN; the new user's credentials pass the proxy. Every node knows them at the end."""
+    """Logs in with PLAIN; the new user's credentials pass the proxy. At the end, every node knows the user."""
     admin = AdminClient(_confluent(bootstrap, PLAIN))
-    for mechanism in SCRAM_MECHANISMS:  # brokers take one for a user and request
+    for mechanism in SCRAM_MECHANISMS:  # brokers accept one change for each user and request
         made = UserScramCredentialUpsertion(SCRAM_USER, ScramCredentialInfo(mechanism, 4096), SCRAM_PASSWORD.encode())
         for future in admin.alter_user_scram_credentials([made]).values():
             future.result(PATIENCE)
@@ -56,7 +56,7 @@ def confluent_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
 
 
 def confluent_is_refused(bootstrap: str, mechanism: str) -> None:
-    """With another password than the user's."""
+    """Logs in with a wrong password."""
     told: list[object] = []
     wrong = {"sasl.password": "no-such-password", "error_cb": told.append}
     producer = Producer(_confluent(bootstrap, mechanism) | wrong)
@@ -90,7 +90,7 @@ def java_logs_in(cluster: KafkaCluster, bootstrap: str, topic: str, mechanism: s
 
 
 def confluent_stays_logged_in(bootstrap: str, topic: str, mechanism: str, is_enough: Callable[[], object]) -> None:
-    """Goes on producing over connections that brokers want logged in again and again."""
+    """Keeps producing over connections that must log in again and again."""
     lost: list[object] = []
     producer = Producer(_confluent(bootstrap, mechanism) | {"error_cb": lost.append})
 
@@ -106,7 +106,7 @@ def confluent_stays_logged_in(bootstrap: str, topic: str, mechanism: str, is_eno
 def java_stays_logged_in(
     cluster: KafkaCluster, bootstrap: str, topic: str, mechanism: str, folder: Path, is_enough: Callable[[], object]
 ) -> None:
-    """The same, ten records a second."""
+    """Does the same with Java, ten records a second."""
     config = _java(mechanism, folder)
     where = ["--bootstrap-server", bootstrap, "--topic", topic, "--command-config", str(config)]
     command = cluster.console_command("kafka-verifiable-producer", *where, "--throughput", "10", "--acks", "-1")
@@ -136,7 +136,7 @@ class _ForKafkaPython(KafkaPythonsTokenProvider):
 
 
 def unsigned_token() -> str:
-    """A JWT without a signature (RFC 7519), good for an hour."""
+    """A JWT without a signature (RFC 7519), valid for an hour."""
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": BEARER_USER, "iat": now, "exp": now + 3600})
     return ".".join([*(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), ""])
@@ -152,7 +152,7 @@ def _confluent(bootstrap: str, mechanism: str) -> dict[str, str]:
 
 
 def _java(mechanism: str, folder: Path) -> Path:
-    """A file of settings."""
+    """Writes a file of settings."""
     module = {
         PLAIN: "plain.PlainLoginModule",
         SCRAM_256: "scram.ScramLoginModule",

@@ -1,8 +1,7 @@
-"""Clients that do it wrong for a while, and the same clients mended, each in a thread of its own: of confluent-kafka,
-and of kafka-python where only that does it wrong.
+"""Clients that misbehave for a while, and corrected ones, each in a thread: from confluent-kafka, else kafka-python.
 
 Each does one thing that a rule of `recorder.analysis.findings` looks for. None depends on the machine's speed: they
-wait between their steps, and the thresholds that go with them (THRESHOLDS) are far below what they reach.
+wait between their steps, and their thresholds (THRESHOLDS) are far below what they reach.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Clients of a cluster whose brokers advertise one and the same address; and of one whose brokers have one each.
+"""Clients of a cluster whose brokers all advertise the same address; and of one whose brokers have one each.
 
-The clients do nothing wrong: it is the brokers' `advertised.listeners` that is mended.
+The clients are correct: the brokers' `advertised.listeners` is corrected.
 """
 
 from __future__ import annotations

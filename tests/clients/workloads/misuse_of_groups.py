@@ -1,6 +1,6 @@
-"""Members of groups that do it wrong for a while, and the same members mended: as `misuse` has them.
+"""Members of groups that misbehave for a while, and corrected ones, as in `misuse`.
 
-Each reads a topic of its own, to which one producer sends records in batches all the while.
+Each reads a topic of its own, to which one producer keeps sending records in batches.
 """
 
 from __future__ import annotations

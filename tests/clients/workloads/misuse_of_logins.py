@@ -1,6 +1,6 @@
-"""Clients that log in and do it wrong, and the same clients mended: as `misuse` has them.
+"""Clients that log in and misbehave, and corrected ones, as in `misuse`.
 
-They work on brokers with an authorizer, which want each login renewed every five seconds.
+Their brokers have an authorizer, and require each login to be renewed every five seconds.
 """
 
 from __future__ import annotations

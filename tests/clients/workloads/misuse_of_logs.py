@@ -1,4 +1,4 @@
-"""Clients that misuse logs, transactions and quotas for a while, and the same clients mended: as `misuse` has them."""
+"""Clients that misuse logs, transactions and quotas for a while, and corrected ones, as in `misuse`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers without patience before a broker that stands still again and again, and the same producers mended."""
+"""Producers with short timeouts before a broker that pauses again and again, and corrected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More consumers than their broker has slots for fetch sessions; and as many of a broker that has enough."""
+"""More consumers than their broker has slots for fetch sessions; and as many with a broker that has enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that come with Kafka: those that measure speed, and those that its own system tests are made of."""
+"""Kafka's own programs: the performance tests, and those of its system tests."""
 
 import csv
 import json

@@ -1,7 +1,7 @@
-"""The least work, for a broker of any age: records with each codec, to a topic that the broker makes, and back.
+"""The least work, for a broker of any age: records with each codec, to a topic that the broker creates, and back.
 
-Each function takes a bootstrap address, the broker's release and the codecs; it asserts that its client reads what it
-wrote, as a group's member where the broker has those, and returns the values. Offsets are kept by brokers since 0.8.2.
+Each function takes a bootstrap address, the broker's release and the codecs. It asserts that its client reads what it
+wrote, as a group's member if the broker has groups, and returns the values. Brokers store offsets since 0.8.2.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""samsa at work, on Jython 2.7: `samsa_client.py SAMSA_FOLDER PORT...`.
+"""Runs samsa on Jython 2.7: `samsa_client.py SAMSA_FOLDER PORT...`.
 
-Every one of its calls, with each port on loopback in turn; a line of JSON each: what was called, with which arguments,
-and what it gave. Its source is not touched. But Jython's `struct.Struct` can't be subclassed, packs into no bytearray
-and takes no keywords, as CPython's does: `Struct` here is what samsa finds in its stead.
+It makes each of samsa's calls with each port on loopback, and prints a line of JSON each: the call, its arguments, its
+result. samsa's source is unchanged. But Jython's `struct.Struct` can't be subclassed, packs into no bytearray and takes
+no keywords, unlike CPython's: samsa gets the `Struct` of this module instead.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Each client produces and reads again, over TLS or not, with a certificate or not, logged in or not."""
+"""Each client produces and reads back: with or without TLS, a certificate, a login."""
 
 from __future__ import annotations
 

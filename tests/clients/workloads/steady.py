@@ -1,10 +1,10 @@
-"""Five clients that write and read without a pause while something happens to brokers or proxy.
+"""Five clients that keep writing and reading while brokers or the proxy change.
 
 All write to one topic, each value once, and all read it whole, each in a group of its own. The producers are
-idempotent: the log has each value exactly once. That is their guarantee as long as they keep their number; librdkafka
-takes a new one when a leader that moves has refused some of what it had under way, and may send again, under that
-number, what was written (a leader says "not mine any more" of records that it has written and that the next one has).
-Consumers see every value; which ones twice is up to their offsets.
+idempotent, so the log has each value exactly once, as long as they keep their producer id. librdkafka takes a new id
+when a moving leader has refused part of its open requests, and may then send written records again under that id: a
+leader says NOT_LEADER of records that it has written and the next leader has. Consumers see every value; their offsets
+decide which ones they see twice.
 """
 
 import asyncio
@@ -299,7 +299,7 @@ class Kcat(Programs):
     """kcat, whose delivery reports are its exit code."""
 
     name = "kcat"
-    # it reads blocks of a KiB, and a record not before its block is full
+    # kcat reads blocks of a KiB, and delivers a record only when its block is full
     KEY_BYTES, BETWEEN = 2048, "|"
 
     def start(self) -> None:
@@ -315,7 +315,7 @@ class Kcat(Programs):
         return [*self._kcat(), "-q", "-u", "-X", "auto.offset.reset=earliest", "-G", self.group, self.topic]
 
     def _kcat(self) -> list[str]:
-        """It goes on when all brokers are down."""
+        """kcat keeps running when all brokers are down."""
         return ["kcat", "-F", "/dev/null", "-b", self.bootstrap, "-E", "-X", "reconnect.backoff.max.ms=1000"]
 
     def _write(self) -> None:
@@ -327,7 +327,7 @@ class Kcat(Programs):
                 self.enough.wait(PACE)
 
     def values(self, line: str) -> Iterator[str]:
-        # it tells its group's assignments and its brokers' ends too
+        # it also prints its group's assignments and its brokers' failures
         sender, _, number = line.rpartition(".")
         if number.isdigit() and sender in {client.name for client in CLIENTS}:
             yield line
@@ -351,7 +351,7 @@ REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 
 class Turn(NamedTuple):
-    """From one number of a producer to the next one, a broker takes nothing twice."""
+    """A producer's id and epoch, within which no broker stores a value twice."""
 
     producer_id: int
     producer_epoch: int
@@ -364,7 +364,7 @@ class Steady:
         self.clients, self.topic = clients, topic
 
     def wait_for_more(self) -> None:
-        """Until every consumer has read something from every producer that was sent after now."""
+        """Waits until every consumer has read a value from every producer that was sent after this call."""
         known = Counter({client.name: len(client.sent) for client in self.clients})
         for client in self.clients:
             client.look()
@@ -387,7 +387,7 @@ class Steady:
         return "; ".join(filter(None, (client.trouble() for client in self.clients))) or None
 
     def finish(self, cluster: KafkaCluster) -> None:
-        """End the producers; every consumer sees all, and the log has all of it once."""
+        """Ends the producers; then every consumer has seen all values, and the log has each once."""
         for client in self.clients:
             client.finish_sending()
         acknowledged = {value for client in self.clients for value in client.acknowledged}
@@ -403,7 +403,7 @@ class Steady:
 
 @contextmanager
 def steady(cluster: KafkaCluster, bootstrap: str, folder: Path) -> Iterator[Steady]:
-    """All clients, at work once each has read from each. At the end everything is accounted for (`Steady.finish`)."""
+    """Runs all clients; yields once each has read from each. At the end all values are checked (`Steady.finish`)."""
     topic = fresh("steady")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     wanted = NewTopic(topic, PARTITIONS, replica_assignment=REPLICAS, config={"min.insync.replicas": "2"})
@@ -423,7 +423,7 @@ def steady(cluster: KafkaCluster, bootstrap: str, folder: Path) -> Iterator[Stea
 
 
 def _kept(cluster: KafkaCluster, topic: str) -> dict[str, list[Turn]]:
-    """Each value in the topic's log, as the leaders have it on disk, with the turns in which it was sent."""
+    """Returns each value in the topic's log, as the leaders have it on disk, with the turns in which it was sent."""
     found: dict[str, list[Turn]] = {}
     for partition in range(PARTITIONS):
         leader = cluster.nodes[cluster.leader(topic, partition)]

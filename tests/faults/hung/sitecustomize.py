@@ -1,7 +1,7 @@
-"""A disk that hangs: Python imports this by itself at the start of a process that has this folder in its PYTHONPATH.
+"""A disk that hangs: Python imports this module at the start of a process with this folder in its PYTHONPATH.
 
-Once there is a FIFO where WIRETAP_TESTS_HUNG says, whoever writes to the log is in a call to the kernel that does not
-return: nobody ever opens the other end.
+Once there is a FIFO at WIRETAP_TESTS_HUNG, a write to the log is a system call that does not return, because nobody
+ever opens the FIFO's other end.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Settings with little in them, and what is wrong with others."""
+"""Minimal settings of clusters, and the error of wrong ones."""
 
 from typing import Any
 
@@ -17,6 +17,6 @@ def cluster(*upstream: Address, listen: Address = LISTEN, **others: Any) -> Clus
 
 
 def wrong(error: pytest.ExceptionInfo[BadSetting]) -> tuple[str, ...]:
-    """The lines, each of which shows something right."""
+    """Returns the error lines, each of which must show a correction."""
     assert all("\n" not in line and "right would be" in line for line in error.value.lines)
     return error.value.lines

@@ -1,4 +1,4 @@
-"""A cluster of Kafka 0.7: what its settings may say."""
+"""Tests of the settings that a cluster of Kafka 0.7 may have."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -120,7 +120,7 @@ DEMANDS = st.lists(st.lists(PLACES, min_size=1, max_size=3), max_size=6).map(
 
 
 def meets(one: Demand, other: Demand) -> bool:
-    """The obvious way."""
+    """The obvious way to compare."""
     return any(
         {*here.ports} & {*there.ports} and (here.host == there.host or {here.host, there.host} & WILDCARDS)
         for here in one.places

@@ -1,4 +1,4 @@
-"""What may be set about TLS, and what must not be."""
+"""Tests of the TLS settings: allowed and refused combinations."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_key_without_a_certificate_is_none(tmp_path):
     ],
 )
 def test_a_certificate_that_anyone_may_use_must_be_asked_for_by_name(tmp_path, listener):
-    """Else whoever reaches the listener is to brokers whom the proxy's certificate names."""
+    """Otherwise, any client that reaches the listener would act on brokers as the proxy's certificate."""
     shown = listener + 'tls.upstream.certificate = "c.pem"\n'
     (line,) = wrong(tmp_path, shown)
     assert "clusters.main.tls.upstream.anyone_may_use_it = true" in line
@@ -157,7 +157,7 @@ def test_passwords_of_keys_are_not_shown(tmp_path):
     assert "(hidden)" in shown
 
 
-# what may be regretted
+# risks
 
 TAKEN = {
     "tls": 'listen = "0.0.0.0:19092"\nadvertise = "p.example.org"\ntls.upstream.on = true',

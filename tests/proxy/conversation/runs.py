@@ -1,4 +1,4 @@
-"""Conversations fed with the chunks of a schedule, and what that brought."""
+"""Feeds conversations with the chunks of a schedule, and collects the results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.proxy.conversation.script import Chunk
 
 
 class Run:
-    """What feeding chunks to a conversation brought, collected."""
+    """The collected results of feeding chunks to a conversation."""
 
     def __init__(self, talk: Conversation) -> None:
         self.talk = talk
@@ -33,7 +33,7 @@ class Run:
         return [exchange.number for _, step in self.steps for exchange in step.one_way]
 
     def frames(self, from_client: bool) -> list[bytes]:
-        """Marked frames, joined from their pieces."""
+        """Returns marked frames, joined from their pieces."""
         frames: list[bytes] = []
         for side, step in self.steps:
             for mark in step.marks if side is from_client else ():
@@ -45,7 +45,7 @@ class Run:
 
 
 def rest_of(offsets: tuple[int, int], chunks: list[Chunk]) -> list[Chunk]:
-    """The chunks without what lies before the offsets."""
+    """Returns the chunks without the bytes before the offsets."""
     left = {True: offsets[0], False: offsets[1]}
     rest = []
     for chunk in chunks:

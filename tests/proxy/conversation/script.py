@@ -1,6 +1,6 @@
-"""Conversations for tests: frames built by hand with `struct`, and schedules that cut them into chunks anywhere.
+"""Builds conversations for tests: frames made by hand with `struct`, and schedules that cut them anywhere.
 
-Apart from the code under test: nothing here uses `proxy.wire`.
+Nothing here uses the tested code or `proxy.wire`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def framed(frame: bytes) -> bytes:
 def request(
     key: int, version: int, correlation_id: int, body: bytes = b"", client_id: bytes | None = b"tests"
 ) -> bytes:
-    """A request with its length: head v1, which begins every head v2 as well."""
+    """Returns a request with its length and head v1, with which every head v2 begins."""
     name = struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id
     return framed(struct.pack(">hhi", key, version, correlation_id) + name + body)
 
@@ -34,7 +34,7 @@ def response(correlation_id: int, body: bytes = b"") -> bytes:
 
 
 def produce(version: int, correlation_id: int, acks: int, client_id: bytes = b"tests", tail: bytes = b"") -> bytes:
-    """A Produce request up to its acks, and anything behind."""
+    """Returns a Produce request up to its acks, followed by any bytes."""
     tags = b"\0" if version >= 9 else b""
     transactional = b"" if version < 3 else (b"\0" if version >= 9 else b"\xff\xff")
     return request(0, version, correlation_id, tags + transactional + struct.pack(">h", acks) + tail, client_id)
@@ -42,7 +42,7 @@ def produce(version: int, correlation_id: int, acks: int, client_id: bytes = b"t
 
 @dataclass(frozen=True)
 class Asked:
-    """One exchange of a script: the request, and the response, None where none will come."""
+    """One exchange of a script: the request, and the response (None if there is none)."""
 
     request: bytes
     response: bytes | None
@@ -64,7 +64,7 @@ class Script:
         return b"".join(asked.response for asked in self.exchanges if asked.response is not None)
 
     def answerable(self, arrived: int) -> int:
-        """How many bytes of responses a broker can have sent when `arrived` bytes of requests are complete."""
+        """Returns how many bytes of responses a broker may have sent when `arrived` bytes of requests are complete."""
         asked_end = answered = 0
         for asked in self.exchanges:
             asked_end += len(asked.request)
@@ -95,7 +95,7 @@ scripts = st.lists(exchanges(), max_size=8).map(Script)
 
 @dataclass(frozen=True)
 class Chunk:
-    """Bytes that arrive from the client, or else from the broker, at a time of their own."""
+    """Bytes that arrive from the client or from the broker, at their own time."""
 
     from_client: bool
     data: bytes
@@ -104,7 +104,7 @@ class Chunk:
 
 @st.composite
 def schedules(draw: st.DrawFn, script: Script) -> list[Chunk]:
-    """The script's bytes cut anywhere, in an order that a broker could keep: no answer before its question."""
+    """Cuts the script's bytes anywhere, in an order that a broker can keep: no response before its request."""
     sizes = draw(st.lists(st.integers(1, 120), min_size=1, max_size=12))
     return list(_cut(script, cycle(sizes), draw(st.randoms(use_true_random=False)).random))
 

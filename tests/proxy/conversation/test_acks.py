@@ -1,4 +1,4 @@
-"""Where the acks of a Produce request stand, in every version."""
+"""Tests of finding the acks of a Produce request, in each version."""
 
 from __future__ import annotations
 

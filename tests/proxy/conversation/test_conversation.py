@@ -1,4 +1,4 @@
-"""Any conversation, cut anywhere: nothing is changed, nothing is lost, and everything is told apart."""
+"""Tests of any conversation, cut anywhere: no byte is changed or lost, and each frame is recognised."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.proxy.conversation.script import (
 
 
 def expected(script: Script) -> list[tuple[int, int, int, int, int, int]]:
-    """The slow, obvious twin: what must be finished at the end, in order."""
+    """The slow, obvious twin: the exchanges that must be finished at the end, in order."""
     return [
         (number, asked.key, asked.version, asked.correlation_id, len(asked.request) - 4, len(asked.response) - 4)
         for number, asked in enumerate(script.exchanges)
@@ -61,9 +61,9 @@ def test_fed_whole_or_byte_by_byte_comes_to_the_same(script: Script) -> None:
 
 
 class InTurns(Run):
-    """The same, with as few frames in a step as `most` says: what is left is fed again.
+    """A conversation with at most `most` frames in a step: the rest of the bytes is fed again.
 
-    `reported`: what a relay reports to the recorder, by `from_client`: each chunk without what its step has left.
+    `reported`: the chunks that a relay reports to the recorder, by `from_client`, without the bytes that a step leaves.
     """
 
     def __init__(self, routes: Routes, most: int) -> None:
@@ -165,7 +165,7 @@ def test_a_search_that_can_pay_for_nothing_leaves_no_byte_of_an_earlier_chunk(he
 
 
 class Reusing(Run):
-    """The same, with every exchange that is over given back once it has been noted down."""
+    """A conversation that gets back every finished exchange once it has been noted."""
 
     def feed(self, chunks: list[Chunk]) -> Reusing:
         self.noted: list[tuple[object, ...]] = []

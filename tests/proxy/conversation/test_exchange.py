@@ -1,4 +1,4 @@
-"""What an exchange took, by the one function that says so."""
+"""Tests of an exchange's timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialect of 0.7: any traffic, cut anywhere, passes unchanged, and each response goes to the oldest who waits."""
+"""Tests of the dialect of 0.7, cut anywhere: bytes pass unchanged, and a response goes to the oldest open request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.proxy.wire.kafka07.clients import FRAMES
 PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS = range(5)
 NAMES = ["0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce", "0.7/offsets"]
 NEVER_ANSWERED = (PRODUCE, MULTIPRODUCE)
-# What the calls of old clients are named, the ones that contain others' names first, and what they send.
+# the calls of old clients (a name that contains another one comes first), and what they send
 CALLS = {
     "multisend": "multiproduce",
     "multifetch": "multifetch",
@@ -205,15 +205,15 @@ def test_a_response_that_nobody_waits_for_ends_it() -> None:
 def test_nothing_is_a_secret_where_there_are_no_logins() -> None:
     one = talk()
     assert not one.login.pending
-    # what begins a Kerberos login elsewhere
+    # in Kafka's dialect, these bytes begin a Kerberos login
     assert not one.requests(framed(b"\x60" + bytes(20)), 10).verdicts
     assert not one.login.token_owed
 
 
 def test_numbers_of_both_dialects_never_meet() -> None:
-    """What is counted and recorded is kept by the routes' words."""
+    """Metrics and recordings use the numbers in the routes."""
     one, other = Conversation(Routes()), talk()
-    # both would be 1: version 1 of the API 0, and the type 1
+    # both would be 1: version 1 of API 0, and type 1
     one.requests(produce(1, 7, acks=1), 10)
     other.requests(request(FETCH), 10)
     assert one.in_flight[0].route.api_and_version != other.in_flight[0].route.api_and_version

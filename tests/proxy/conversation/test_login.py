@@ -1,4 +1,4 @@
-"""Logins with bare tokens, as each mechanism has them, cut anywhere."""
+"""Tests of logins with bare tokens, by mechanism, cut anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def handshake(mechanism: str, correlation_id: int = 1, version: int = 0) -> byte
 
 SHAKEN = response(1, b"\0\0\0\0\0\0")
 NEXT, ANSWER = request(HEARTBEAT, 3, 2), response(2)
-# what is said, by whom, until the first request behind the login is answered
+# the frames of both sides, until the first request after the login is answered
 LOGINS = {
     "PLAIN": [(CLIENT, b"\0user\0secret"), (BROKER, b"")],
     "SCRAM-SHA-256": [(CLIENT, b"n,,n=u"), (BROKER, b"r=1,s=2"), (CLIENT, b"c=biws,p=3"), (BROKER, b"v=4")],
@@ -41,7 +41,7 @@ LOGINS = {
 
 @dataclass
 class Heard:
-    """What a conversation made of it, token and frame."""
+    """The tokens and frames that a conversation recognised."""
 
     talk: Conversation
     marks: list[tuple[Direction, FrameKind, bytes]] = field(default_factory=list)
@@ -94,7 +94,7 @@ def test_between_a_token_and_the_servers_one_is_owed(mechanism: str) -> None:
     for side, data in said(mechanism):
         heard.hear(side, data, 1)
         owed.append(heard.talk.login.token_owed)
-    # the handshake and its answer first, a request and its answer last
+    # the handshake and its response come first, a request and its response last
     assert owed == [False, False, *(side is CLIENT for side, _ in LOGINS[mechanism]), False, False]
 
 
@@ -117,7 +117,7 @@ def test_what_comes_too_early_is_no_token_that_is_owed_after_the_login() -> None
 
 @pytest.mark.parametrize("mechanism", LOGINS)
 def test_who_reads_a_recording_follows_the_verdicts_and_needs_no_tokens(mechanism: str) -> None:
-    """As the compactor does: told what starts where, it comes to the same frames from masked bytes."""
+    """Like the compactor, it finds the same frames in masked bytes, because it is told where tokens begin."""
     proxy = Heard(Conversation(Routes.everything()))
     reader = Heard(Conversation(Routes.everything(), decides=False))
     for side, data in said(mechanism):
@@ -201,7 +201,7 @@ def test_with_another_handshake_a_login_is_under_way_again(version: int) -> None
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("mechanism", LOGINS)
 def test_a_refused_handshake_is_followed_by_frames(mechanism: str, size: int) -> None:
-    """A broker without SASL says ILLEGAL_SASL_STATE, and answers what comes next as ever."""
+    """A broker without SASL answers ILLEGAL_SASL_STATE, and then answers requests as usual."""
     heard = Heard(Conversation(Routes.everything()))
     refused = response(1, b"\0\x22\0\0\0\0")
     script = [(CLIENT, handshake(mechanism)), (BROKER, refused), (CLIENT, NEXT), (BROKER, ANSWER)]

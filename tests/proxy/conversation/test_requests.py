@@ -1,4 +1,4 @@
-"""The client's side, where it is not plain."""
+"""Tests of special cases among a client's frames."""
 
 from __future__ import annotations
 

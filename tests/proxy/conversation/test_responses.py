@@ -1,4 +1,4 @@
-"""The broker's side, where it is not plain."""
+"""Tests of special cases among a broker's frames."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_response_stands_where_its_step_says_or_before_it() -> None:
     assert [step.data[e.response_at :][:12] for e in step.finished] == [response(0, b"body"), response(1, b"body")]
     step = talk.responses(data[34:40], 30)
     assert [e.response_at for e in step.finished] == [-10]
-    # its head is held back until it is whole
+    # its head is held until it is whole
     step = talk.responses(data[40:], 40)
     assert [step.data[e.response_at :] for e in step.finished] == [response(3, b"body")]
 
@@ -109,9 +109,9 @@ def test_an_early_answer_is_paired_with_the_request_that_is_still_arriving() -> 
 
 @pytest.fixture
 def given_up(monkeypatch: pytest.MonkeyPatch) -> Conversation:
-    """One whose broker was asked too much that is opaque, and answered nothing."""
+    """A conversation whose broker got too many opaque requests, and answered none of them."""
     monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
-    # a login is over: what nobody can read is no secret for that alone
+    # the login is over, so unreadable bytes are no secret
     talk = asked(request(HEARTBEAT, 3, 99))
     talk.responses(response(99), 15)
     talk.requests(b"".join(request(VENDOR, 0, number) for number in range(4)), 20)
@@ -141,7 +141,7 @@ def test_what_is_known_is_paired_behind_what_was_given_up(given_up: Conversation
     assert step.cause is None
     assert not given_up.in_flight
     given_up.requests(request(HEARTBEAT, 3, 12), 60)
-    # a length that none may have ends it still
+    # an invalid length still ends the connection
     assert given_up.responses(struct.pack(">ii", 1001, 12), 70).cause is Cause.BAD_LENGTH
 
 

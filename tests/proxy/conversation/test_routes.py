@@ -1,4 +1,4 @@
-"""What is done with which frames."""
+"""Tests of how frames are treated, by API and version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both directions of a connection share, and what a whole token does to it."""
+"""Tests of the state that both directions of a connection share, and of a whole token's effect on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLIENT, BROKER = Direction.REQUEST, Direction.RESPONSE
 
 
 def within_login(mechanism: str) -> SharedState:
-    """A connection in the middle of a login of this mechanism, its next frames at 50 and 30."""
+    """A connection within a login of this mechanism, whose next frames begin at 50 and 30."""
     state = SharedState(Routes.everything(), FrameLimits(), Login(decides=True))
     for direction in (CLIENT, BROKER):
         state.login.begin(direction, 0, mechanism, Step(b"", 0))

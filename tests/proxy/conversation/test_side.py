@@ -1,4 +1,4 @@
-"""A direction's place in its stream: what has arrived, what of the open frame is missing, where the next one starts."""
+"""Tests of a direction's position in its stream: the bytes so far, the open frame's missing bytes, the next frame."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_what_has_arrived_and_what_is_missing_add_up_to_the_next_boundary(cut: i
     side = fed((FRAME * 3)[:cut]).requests_side
     assert side.arrived == cut
     into = cut % len(FRAME)
-    # of a length that isn't whole itself, only the length is known to be missing
+    # while the length itself is incomplete, only its missing bytes are known
     expected = 0 if not into else 4 - into if into < 4 else len(FRAME) - into
     assert side.missing == expected
     if side.bytes_left:

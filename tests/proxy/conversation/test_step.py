@@ -1,4 +1,4 @@
-"""What leaves after a step: its bytes, with edits where somebody made them."""
+"""Tests of the bytes that leave after a step, with edits."""
 
 from __future__ import annotations
 

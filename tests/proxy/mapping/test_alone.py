@@ -1,4 +1,4 @@
-"""A broker whose clients are told of no other."""
+"""Tests of a single broker, whose clients are told of no other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Names made of node ids, and a proxy that stands for some nodes while others stand for the rest."""
+"""Tests of names made from node ids, and of several proxies that share a cluster's nodes."""
 
 from typing import Any
 

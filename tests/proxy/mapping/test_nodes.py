@@ -1,4 +1,4 @@
-"""Nodes, which hosts can be dialled, and which listeners can't be open beside each other."""
+"""Tests of nodes, of hosts that can be dialled, and of listeners that exclude each other."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where a node is listened on, what clients are told, and which settings are refused."""
+"""Tests of each node's listener and advertised address, and of refused settings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Exchanges as the conversation hands them over, for the tests of this room."""
+"""Builds exchanges as the conversation reports them, for tests of metrics."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ ASKED_NS = 1_000_000
 
 
 def exchange(api_key=HEARTBEAT, version=4, *, latency_ns=100 * MICROSECOND, transfer_ns=0, request=30, response=12):
-    """A finished exchange: its request was complete at `ASKED_NS`."""
+    """A finished exchange, whose request was complete at `ASKED_NS`."""
     made = unanswered(api_key, version, request=request)
     made.response_first_ns = ASKED_NS + latency_ns
     made.response_last_ns = made.response_first_ns + transfer_ns
@@ -32,7 +32,7 @@ def unanswered(api_key=HEARTBEAT, version=4, *, request=30):
 
 
 def laid_out(exchanges: Sequence[Exchange]) -> bytes:
-    """The exchanges' responses, one behind the other, all zeros."""
+    """Returns the exchanges' responses one after the other, all zeros."""
     data = bytearray()
     for one in exchanges:
         one.response_at = len(data)
@@ -46,12 +46,12 @@ def finish(traffic: Traffic, *exchanges: Exchange, sent_ns: int = 0) -> None:
 
 
 def failed(code: int) -> bytes:
-    """A Heartbeat's response, version 4, of the size that `exchange` has."""
+    """Returns a Heartbeat's response, version 4, of the size in `exchange`."""
     return framed(bytes(9) + code.to_bytes(2, "big", signed=True) + b"\0")
 
 
 def at_once(*exchanges: Exchange) -> list[Exchange]:
-    """The exchanges as those of one burst: each has the very times of the first."""
+    """Returns the exchanges as one burst: all have the times of the first."""
     for one in exchanges:
         for name in ("request_last_ns", "response_first_ns", "response_last_ns", "previous_last_ns"):
             setattr(one, name, getattr(exchanges[0], name))

@@ -1,4 +1,4 @@
-"""What Prometheus would see."""
+"""Reads the metrics page as Prometheus does."""
 
 from collections.abc import Sequence
 
@@ -13,18 +13,18 @@ PREFIX = "kafka_wiretap_"
 
 
 def one(traffic: Traffic, nodes: Sequence[NodeListener] = (), name: str = "main") -> list[ClusterNumbers]:
-    """The numbers of a proxy that stands for one cluster."""
+    """The numbers of a proxy with one cluster."""
     return [ClusterNumbers(name, traffic, lambda: nodes)]
 
 
 def families(registry: CollectorRegistry):
-    """The families of a scrape, parsed from its text, without those of the process."""
+    """Returns a scrape's families, parsed from its text, without those of the process."""
     text = generate_latest(registry).decode()
     return [family for family in text_string_to_metric_families(text) if family.name.startswith(PREFIX)]
 
 
 def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset], float]:
-    """(name without its prefix, labels) -> value."""
+    """Returns (name without its prefix, labels) -> value."""
     return {
         (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
         for family in families(registry)
@@ -33,7 +33,7 @@ def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset], float]:
 
 
 class Scrape:
-    """The samples of one cluster, without its label, and those that have none."""
+    """The samples of one cluster, without its label, and those without a cluster."""
 
     def __init__(self, registry: CollectorRegistry, cluster: str = "main") -> None:
         self.samples = {

@@ -1,10 +1,10 @@
-"""The time series of a metric, as queries name them."""
+"""Finds a metric's time series by name, as queries do."""
 
 from proxy.metrics.table import Metric, MetricType
 
 
 def sample_names(metric: Metric) -> dict[str, frozenset[str]]:
-    """The time series that a family is queried by, each with its labels."""
+    """Returns the time series that queries of a family use, each with its labels."""
     labels = frozenset(metric.labels)
     if metric.kind is not MetricType.HISTOGRAM:
         return {metric.name: labels}

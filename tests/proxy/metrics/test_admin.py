@@ -132,7 +132,7 @@ def test_scrapes_are_not_logged(server: Server, capfd: pytest.CaptureFixture[str
 
 
 def said(server: Server, data: bytes) -> bytes:
-    """What a peer hears that says this and ends."""
+    """Sends this and ends; returns the answer."""
     with socket.create_connection((server.host, server.port), 10) as sock:
         sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)
@@ -155,7 +155,7 @@ GARBAGE += [b"GET /livez HTTP/1.1\r\n" + b"a: b\r\n" * 9000]
 
 @pytest.mark.parametrize("data", GARBAGE)
 def test_garbage_is_refused_without_a_word(server: Server, data: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    # what is unread when a connection is closed resets it
+    # unread bytes at a close reset the connection
     with suppress(OSError):
         said(server, data)
     assert get(server, "/livez") == (200, "alive\n")
@@ -178,7 +178,7 @@ def test_a_peer_that_resets_its_connection_is_no_fault(
 def test_a_request_that_takes_too_long_is_given_up(
     server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also one that comes byte by byte: each would be in time."""
+    """This includes a request that comes byte by byte, each byte in time."""
     monkeypatch.setattr(admin, "PATIENCE_SECONDS", 0.2)
     with socket.create_connection((server.host, server.port), 0.01) as sock:
         assert wait_for(lambda: _is_closed_on(sock), "the end of the connection")
@@ -186,7 +186,7 @@ def test_a_request_that_takes_too_long_is_given_up(
 
 
 def _is_closed_on(sock: socket.socket) -> bool:
-    """Whether it is, a byte later."""
+    """True if the server has closed the connection, one byte later."""
     try:
         sock.sendall(b"a")
         return sock.recv(1) == b""
@@ -204,7 +204,7 @@ def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypa
     assert threading.active_count() <= before + admin.MAX_CONNECTIONS
     for sock in holders:
         sock.close()
-    # their threads end when they have seen it
+    # their threads end when they notice it
     wait_for(lambda: asked(server), "a place")
 
 

@@ -1,4 +1,4 @@
-"""Errors that responses name, by API; and what was not read, by its reason."""
+"""Tests of counting errors in responses by API, and unread responses by reason."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def answer(key: int, version: int, number: int, **values: Any) -> bytes:
 
 
 def counted(requests: Sequence[bytes], responses: Sequence[bytes], talk: Conversation | None = None) -> Traffic:
-    """What is counted of requests, and of responses to them, each of which is a chunk."""
+    """Returns the counts of requests, and of responses to them, each of which is a chunk."""
     talk, traffic = talk or Conversation(Routes()), Traffic()
     split_responses = SplitResponses(talk.responses_side)
     talk.requests(b"".join(requests), 1)
@@ -47,7 +47,7 @@ def test_a_burst_in_which_some_fail_names_their_errors() -> None:
 
 
 def test_answers_between_others_are_read_where_they_stand() -> None:
-    """Of one size with those around them, but not beside them."""
+    """They have the size of the others, but are not next to them."""
     asked = [request(HEARTBEAT, 4, 0), request(HEARTBEAT, 3, 1), request(HEARTBEAT, 4, 2)]
     codes = [0, 27, 25]
     burst = b"".join(answer(HEARTBEAT, 4 - n % 2, n, error_code=code) for n, code in enumerate(codes))
@@ -58,7 +58,7 @@ def test_answers_between_others_are_read_where_they_stand() -> None:
 
 
 def test_answers_that_are_alike_are_read_where_they_stand_with_other_bytes_between() -> None:
-    """Such as an answer to an opaque request that was given up."""
+    """The other bytes are, for example, a response to an opaque request that was given up."""
     burst, traffic = at_once(exchange(), exchange()), Traffic()
     data = failed(25) + framed(b"given up") + failed(27)
     burst[1].response_at = len(data) - len(failed(27))

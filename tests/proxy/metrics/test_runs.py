@@ -1,4 +1,4 @@
-"""Which exchanges are counted together; that it makes no difference: `test_traffic.py`."""
+"""Tests of which exchanges are counted together. `test_traffic.py` tests that this makes no difference."""
 
 from proxy.metrics.runs import runs
 from tests.proxy.metrics.exchanges import exchange

@@ -1,4 +1,4 @@
-"""Errors are the same however the broker's bytes are cut into chunks."""
+"""Tests that errors are counted the same however the broker's bytes are cut into chunks."""
 
 from collections import Counter
 from random import Random
@@ -19,7 +19,7 @@ from tests.proxy.conversation.script import VENDOR, framed, request, response
 from tests.proxy.wire.probing import cut
 from tests.strategies import must_codec, values_of
 
-# of a fixed place, of an array, behind large values, in tags; opaque
+# error codes at a fixed position, in an array, after large values, in tags; an opaque response
 ASKED = [(HEARTBEAT, 0), (HEARTBEAT, 4), (LEAVE_GROUP, 5), (FETCH, 17), (CREATE_TOPICS, 7), (VENDOR, 0)]
 
 

@@ -101,7 +101,7 @@ sizes = st.integers(8, 1 << 27) | st.sampled_from([edge + more for edge in SIZE_
 
 @given(st.lists(st.tuples(sizes, sizes), min_size=1))
 def test_a_size_falls_into_the_first_bucket_that_holds_it(pairs: list[tuple[int, int]]) -> None:
-    """Of exchanges that were answered at once, one by one, and of requests that are never answered."""
+    """Takes exchanges that were answered at once, one by one, and requests that get no response."""
     traffic = Traffic()
     done, burst = (
         [exchange(UNKNOWN_API, request=request, response=response) for request, response in pairs] for _ in range(2)
@@ -151,9 +151,9 @@ SIZES = st.sampled_from([30, 30, 30, 31, 99])
 
 @st.composite
 def neighbours(draw: st.DrawFn) -> tuple[list[Exchange], bytes]:
-    """Exchanges of which each differs from the one before it in at most one thing, besides its sizes and its error.
+    """Exchanges that each differ from the previous one in at most one value, apart from sizes and error.
 
-    And their responses, some of which are no such messages.
+    Also their responses, some of which are invalid.
     """
     facts: dict[str, object] = {name: time * 10**12 for name, time in TIMES.items()}
     exchanges = []

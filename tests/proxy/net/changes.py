@@ -1,4 +1,4 @@
-"""Changes that note what becomes of them."""
+"""Changes that record whether they were applied or undone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proxy.net.change import Change
 
 
 class Noted:
-    """What somebody else was told to change."""
+    """A change that notes whether it was applied or undone."""
 
     def __init__(self, fault: str = "") -> None:
         self.said: list[str] = []

@@ -1,4 +1,4 @@
-"""A broker for tests: it tells its cluster's nodes and answers everything else with a pong, or does as it is told."""
+"""A scripted broker: it names its cluster's nodes, and answers everything else with a pong unless told otherwise."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.proxy.net.peers import HOST, PATIENCE, Peer
 
 Answer = Callable[[int, int, int], Awaitable[bytes | None]]
 
-# a request and the broker's answer to it
+# a request, and the broker's response to it
 PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 
 
 class Broker:
-    """Listens once `start` was called.
+    """A broker that listens once `start` was called.
 
     Args:
-        nodes: what it tells of its cluster; None: itself, as node 1.
+        nodes: the cluster's nodes in its responses; None: itself, as node 1.
         newest_metadata: the newest version that it offers.
     """
 
@@ -38,14 +38,14 @@ class Broker:
         # (api key, version) of each request, and the frames themselves
         self.asked: list[tuple[int, int]] = []
         self.frames: list[bytes] = []
-        # in all, and those that are open now
+        # connections in all, and the open ones
         self.connections = self.open = 0
-        # answers anything else than the two questions; None closes the connection
+        # answers all but ApiVersions and Metadata; None closes the connection
         self.answer: Answer = self.pong
         self.speaks = True
-        # tells its nodes to nobody, as where brokers ask for a login
+        # names its nodes to nobody, like brokers that require a login
         self.is_reticent = False
-        # knows no ApiVersions and closes the connection, as brokers before 0.10
+        # knows no ApiVersions and closes the connection, like brokers before 0.10
         self.is_old = False
         self.address = Address(HOST, 0)
         self._scope = trio.CancelScope()
@@ -120,13 +120,13 @@ async def _exactly(stream: trio.SocketStream, size: int) -> bytes | None:
 
 
 async def ping(client: Peer) -> None:
-    """The client asks, and is answered."""
+    """Sends a request and receives its response."""
     await client.say(PING)
     await client.hears(PONG)
 
 
 async def asked(broker: Broker, key: int) -> None:
-    """Returns once the broker has been asked this."""
+    """Returns once the broker has received this request."""
     with trio.fail_after(PATIENCE):
         while key not in [key for key, _ in broker.asked]:
             await wait_all_tasks_blocked(0.005)

@@ -1,4 +1,4 @@
-"""What tests with sockets share: a broker, and a clock."""
+"""Fixtures for tests with sockets: a broker, and a clock."""
 
 import math
 from typing import Any
@@ -10,19 +10,19 @@ from trio.testing import MockClock
 from tests.proxy.conversation.script import response
 from tests.proxy.net.cluster import Broker
 
-# real seconds in which nothing happens before time jumps: what the kernel has not delivered yet is no silence
+# real seconds without events before time jumps: bytes that the kernel has yet to deliver are no silence
 SILENCE = 0.02
 
 
 @pytest.fixture
 def jumping_clock() -> MockClock:
-    """Jumps while threads work too: for tests in which they hang."""
+    """A clock that jumps even while threads work, for tests in which they hang."""
     return MockClock(autojump_threshold=SILENCE)
 
 
 @pytest.fixture
 def autojump_clock(monkeypatch: pytest.MonkeyPatch) -> MockClock:
-    """Stands while a thread works: a busy machine may let it begin late."""
+    """A clock that stands still while a thread works, because a busy machine may start it late."""
     clock = MockClock(autojump_threshold=SILENCE)
     in_thread, working = trio.to_thread.run_sync, 0
 

@@ -1,4 +1,4 @@
-"""Frames that tests send through a relay, and ends of it that do as they are told."""
+"""Frames to send through a relay, and scripted ends of it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.proxy.rewrite.responses import CORRELATION_ID
 
 NEWER = api_versions.newest_known() + 1
 
-# sizes of sockets' buffers where a test wants them to be soon full
+# sizes of sockets' buffers that are soon full
 SMALL = 64 * 1024
 
 
 def ask(key: int, version: int, correlation_id: int = CORRELATION_ID) -> bytes:
-    """A whole request of that API, every field at its default; a Produce that wants an answer."""
+    """Returns a whole request of that API with default fields; a Produce that expects a response."""
     values = {"acks": 1} if key == PRODUCE else {}
     return framed(catalog.encode_request(key, version, correlation_id, "tests", values))
 
@@ -44,12 +44,12 @@ def api_versions_newer(correlation_id: int) -> bytes:
 
 
 def not_now(stream: Any, pieces: Any) -> Any:
-    """Instead of `Stream.send_now`: all of it has to wait."""
+    """Replaces `Stream.send_now` so that all bytes must wait."""
     return pieces
 
 
 class Sink:
-    """A stream that tells instead of sending, and sends nothing at once."""
+    """A stream that collects the bytes instead of sending them, and sends nothing at once."""
 
     def __init__(self, stream: Any, tell: Any) -> None:
         self._stream, self.send = stream, tell
@@ -72,7 +72,7 @@ def say_now(peer: Peer, data: bytes) -> int:
 
 
 async def said_until_stuck(peer: Peer, data: bytes) -> int:
-    """How much of it is taken while nobody at the other end reads."""
+    """Sends until the other end, which nobody reads, takes no more; returns how much it took."""
     taken, idle = 0, 0
     while idle < 5:
         now = say_now(peer, data[taken : taken + MIB])

@@ -1,6 +1,6 @@
-"""The two ends of a relay, for the tests of this folder: sockets on loopback that do what a script tells them.
+"""The two ends of a relay: scripted sockets on loopback.
 
-Nothing here uses the code under test, so that a mistake can't hide behind its twin.
+Nothing here uses the tested code, so a fault can't hide behind its twin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A whole proxy within a test: started, and stopped by the signal that a user would send."""
+"""Runs a whole proxy within a test; stops it by the signal that a user would send."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Running:
 
     @property
     def cluster(self) -> Cluster:
-        """The only one, or the first."""
+        """The only cluster, or the first."""
         return self.proxy.clusters[0]
 
     def of(self, name: str) -> Cluster:
@@ -44,7 +44,7 @@ class Running:
         return Peer(await trio.open_tcp_stream(at.host, at.port))
 
     async def nodes(self, *numbers: int, cluster: str = MAIN) -> None:
-        """Returns once these are listened for."""
+        """Returns once the proxy listens for these nodes."""
         with trio.fail_after(PATIENCE):
             while not {*numbers} <= {row.node_id for row in self.of(cluster).nodes.listeners()}:
                 await wait_all_tasks_blocked(0.005)
@@ -58,7 +58,7 @@ class Running:
         signal.raise_signal(signal.SIGTERM)
 
     async def read_again(self) -> None:
-        """SIGHUP; returns once settings have been read, and are in effect or are not."""
+        """Sends SIGHUP; returns once settings have been read, and applied or refused."""
         over = trio.Event()
         self.proxy._systemd.ready = over.set
         signal.raise_signal(signal.SIGHUP)
@@ -71,7 +71,7 @@ class Running:
         assert self.code == code
 
     def closes(self) -> dict[str, int]:
-        """Closed connections by cause."""
+        """Returns the numbers of closed connections by cause."""
         return {cause.value: count for cause, count in self.cluster.traffic.closes.items() if count}
 
 
@@ -83,7 +83,7 @@ async def proxying(
     reload: Reload | None = None,
     **others: Any,
 ) -> AsyncIterator[Running]:
-    """A proxy that accepts connections within `with`. `others`: what is not a cluster's."""
+    """Runs a proxy during the `with` block. `others`: settings outside of clusters."""
     watcher, ready = watcher or Watcher(), trio.Event()
     running: Running
 
@@ -106,7 +106,7 @@ async def proxying(
 
 
 async def closed(proxy: Running, count: int = 1) -> dict[str, int]:
-    """The causes, once so many connections have ended."""
+    """Returns the causes, once so many connections have ended."""
     with trio.fail_after(PATIENCE):
         while sum(proxy.closes().values()) < count:
             await wait_all_tasks_blocked(0.005)
@@ -114,5 +114,5 @@ async def closed(proxy: Running, count: int = 1) -> dict[str, int]:
 
 
 def stopped(*where: Any) -> None:
-    """Stops the proxy as soon as it says where it listens."""
+    """Stops the proxy as soon as it has logged its listeners."""
     signal.raise_signal(signal.SIGTERM)

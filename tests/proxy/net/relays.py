@@ -1,4 +1,4 @@
-"""A relay between a client and a broker that are the test's, with everything it needs around it."""
+"""Builds a relay between a scripted client and a scripted broker, with all that it needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
 
 ANY = Address(HOST, 0)
 NONE: Mapping[int, Any] = {}
-# where brokers of these tests say that they are: nobody dials it
+# the address that brokers give in these tests: nobody dials it
 UPSTREAM = "up-1.invalid"
 
 
@@ -44,7 +44,7 @@ def settings(
     remembered: Mapping[int, int] = NONE,
     **others: Any,
 ) -> ClusterSettings:
-    """Settings of a cluster on ports that are free."""
+    """Returns settings of a cluster on free ports."""
     return ClusterSettings(
         upstream or (BROKER,),
         listen,
@@ -57,18 +57,18 @@ def settings(
 
 
 def whole(*clusters: ClusterSettings, **others: Any) -> ProxySettings:
-    """Settings of a proxy that stands for these."""
+    """Returns settings of a proxy with these clusters."""
     return ProxySettings(clusters, **others)
 
 
 class Watcher:
-    """An observer that notes everything, and does what it is told when bytes arrive."""
+    """An observer that notes everything, and runs a scripted action when bytes arrive."""
 
     def __init__(self, on_arrival: Callable[[Direction, bytes], None] = lambda direction, chunk: None) -> None:
         self.full = False
         self.failed = 0
         self.unwritten = 0
-        # who is to be told of room
+        # callbacks for when there is space
         self.waiting: list[Callable[[], None]] = []
         self.on_arrival = on_arrival
         self.events: list[tuple[Any, ...]] = []
@@ -104,7 +104,7 @@ class Watcher:
         self.waiting.append(call)
 
     def make_room(self) -> None:
-        """The recorder takes more now, and says so in a thread of its own."""
+        """Makes the recorder take more, and reports so in a thread of its own."""
         self.full = False
         waiting, self.waiting = self.waiting, []
         thread = threading.Thread(target=lambda: [call() for call in waiting])
@@ -126,7 +126,7 @@ class Watcher:
 
 @dataclass
 class Listeners:
-    """What `Nodes` opens: kept open, and accepted on by nobody."""
+    """The listeners that `Nodes` opens: they stay open, but nothing accepts on them."""
 
     opened: dict[int, trio.SocketListener] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Relaying:
     fault: BaseException | None = None
 
     async def ends_with(self, *causes: Cause) -> None:
-        """It ends, for one of these causes."""
+        """Asserts that the connection ends for one of these causes."""
         with trio.fail_after(PATIENCE):
             await self.finished.wait()
         if self.fault is not None:
@@ -181,7 +181,7 @@ async def relaying(
     held: HeldBytes | None = None,
     **others: Any,
 ) -> AsyncIterator[Relaying]:
-    """A relay that runs within `with`. `buffers`: sizes of the sockets', which bound what stays in them."""
+    """Runs a relay during the `with` block. `buffers`: sizes of the sockets' buffers, which bound the bytes in them."""
     watcher = watcher or Watcher()
     chosen = settings(advertise=advertise, **others)
     listeners = Listeners()
@@ -207,6 +207,6 @@ async def relaying(
 
 
 def listens(port: int) -> bool:
-    """Whether somebody accepts connections there now. Blocks for a moment."""
+    """True if connections there are accepted now. Blocks for a moment."""
     with socket.socket() as sock:
         return sock.connect_ex((HOST, port)) == 0

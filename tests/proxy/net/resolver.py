@@ -1,4 +1,4 @@
-"""The system's resolver, as far as names of these tests go: it hangs where they want it to."""
+"""Replaces the system's resolver for test names, whose lookups hang on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.proxy.net.peers import HOST, PATIENCE
 
 
 class SystemResolver:
-    """`hangs….invalid` hangs until `go_on` is set, `nobody….invalid` is not known; any other name is this machine."""
+    """A resolver: `hangs….invalid` hangs until `go_on` is set, `nobody….invalid` is unknown, other names are local."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -38,7 +38,7 @@ class SystemResolver:
 
 @contextmanager
 def system_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[SystemResolver]:
-    """Within, everything in this process that asks for a name asks this one."""
+    """Replaces the resolver of this process within the block."""
     system = SystemResolver()
     monkeypatch.setattr(socket, "getaddrinfo", system.getaddrinfo)
     try:

@@ -46,7 +46,7 @@ async def test_what_a_stop_has_to_do_is_done_without_a_thread():
 
 
 async def test_threads_that_hang_keep_nobody_else_from_one(nursery):
-    """trio's own are 40 for all."""
+    """trio has only 40 threads for all."""
     goes_on = threading.Event()
     for _ in range(50):
         nursery.start_soon(in_thread, goes_on.wait)

@@ -13,7 +13,7 @@ from tests.proxy.net.threads import no_threads
 
 
 class Child:
-    """A process that ends after the seconds that it is given, one for each start; then never."""
+    """A process that ends after the given seconds, one number for each start; after these, it never ends."""
 
     def __init__(self, *lives: float) -> None:
         self.lives = list(lives)

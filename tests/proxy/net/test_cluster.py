@@ -1,4 +1,4 @@
-"""A cluster among others, and what the proxy does with which frames."""
+"""Tests of one cluster among others, and of the routes of its frames."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.proxy.rewrite.responses import read
 
 @pytest.fixture
 async def brokers(nursery: trio.Nursery) -> tuple[Broker, Broker]:
-    """Of two clusters, both node 1; each answers with its name."""
+    """The brokers of two clusters, both node 1; each answers with its name."""
     east, west = Broker(), Broker()
     for broker, name in ((east, b"east"), (west, b"west")):
         await broker.start(nursery)
@@ -126,7 +126,7 @@ async def test_a_proxy_is_ready_when_each_cluster_has_been_reached(brokers: tupl
 
 
 async def test_a_port_that_the_kernel_picked_is_none_of_another_clusters_range(brokers, monkeypatch):
-    """East needs a free port; the first that the kernel offers is one that west keeps for its nodes."""
+    """East needs a free port. The first one that the kernel offers is one that west keeps for its nodes."""
     reserved = bind(Address(HOST, 0))
     port = reserved.getsockname()[1]
     reserved.close()
@@ -178,11 +178,11 @@ def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
     } == LINGER_AT_CLIENT
 
 
-# who is let in
+# which clients are accepted
 
 
 async def ended(proxy: Running, *causes: Cause) -> None:
-    """Returns once connections have ended for these causes, each for one."""
+    """Returns once a connection has ended for each of these causes."""
     expected = {cause.value: causes.count(cause) for cause in causes}
     with trio.fail_after(PATIENCE):
         while sum(proxy.closes().values()) < len(causes):
@@ -264,7 +264,7 @@ async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_n
 async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their_client_has_gone(monkeypatch):
     monkeypatch.setattr(Upstreams, "keep_discovering", lambda self: trio.sleep_forever())
     with socket.socket() as listener:
-        # a broker with little room: the rest waits in the proxy's socket
+        # a broker with a small buffer: the rest waits in the proxy's socket
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         listener.bind((HOST, 0))
         listener.listen()
@@ -279,7 +279,7 @@ async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their
                     await wait_all_tasks_blocked(0.005)
             client.reset()
             await wait_all_tasks_blocked(0.02)
-            # an answer on its way, which nobody reads any more
+            # a response in flight, which nobody reads any more
             await broker.say(PONG)
             await wait_all_tasks_blocked(0.02)
             assert await broker.hear_all() == asked
@@ -345,7 +345,7 @@ async def test_without_a_header_nobody_is_let_in_and_no_broker_dialled(broker: B
 
 
 async def _end_of(client: Peer) -> bytes:
-    """What comes before the end, which may be a reset."""
+    """Returns the bytes before the end, which may be a reset."""
     try:
         return await client.hear_all()
     except trio.BrokenResourceError:
@@ -356,7 +356,7 @@ async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(bro
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=0.05)) as proxy:
         client = await proxy.client()
         await client.say(header(ProxyHeader.TWO, ENDPOINTS)[:-1])
-        # on a busy machine the time is over before what it says has come
+        # on a busy machine, the time is over before the bytes have arrived
         assert await _end_of(client) == b""
         await ended(proxy, Cause.BAD_PROXY_HEADER)
 
@@ -433,7 +433,7 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
 
 @pytest.fixture
 async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientEndpoints | None, bytes]]]:
-    """What stands in front of a broker and reads headers: its address, the headers, and what came behind them."""
+    """A broker behind a program that reads headers: its address, the headers, and the bytes after them."""
     came: list[tuple[ClientEndpoints | None, bytes]] = []
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -459,12 +459,12 @@ async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHe
         await client.say(*([header(ProxyHeader.ONE, ENDPOINTS)] if accepts else []), PING)
         await client.hears_the_end()
         own = ClientEndpoints(Address(*client.stream.socket.getsockname()), proxy.listening)
-    # the proxy's own question names nobody
+    # the proxy's own query has no client
     assert {endpoints for endpoints, _ in came} == {None, ENDPOINTS if accepts else own}
     assert {behind for endpoints, behind in came if endpoints} == {PING}
 
 
-# which frames are what
+# the routes of frames
 
 
 def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():

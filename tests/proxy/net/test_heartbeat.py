@@ -17,7 +17,7 @@ async def test_a_loop_that_is_stuck_is_not(monkeypatch: pytest.MonkeyPatch):
     probe = Heartbeat().probe
     prober = threading.Thread(target=lambda: found.append(probe()))
     prober.start()
-    # the loop does nothing else until it has been found stuck
+    # the loop is blocked until the prober finds it stuck
     prober.join()
     assert found == [(False, "the event loop has not answered for 0.02 s")]
     assert await trio.to_thread.run_sync(probe) == (True, "alive")

@@ -1,4 +1,4 @@
-"""Whatever a peer does wrong ends its own connection for a cause of its own, and leaves no stack trace."""
+"""Tests of misbehaving peers: each ends its own connection with its own cause, and leaves no stack trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings
 from tests.proxy.net.tls_peers import Certificates, TlsPeer, certificates, client_context
 
-# for who means no harm, behind all that
+# a correct client's request after the misbehaviour, and its response
 LAST, ANSWERED = request(HEARTBEAT, 3, 99), response(99, b"pong")
 NAMED = {"mapping": MappingKind.SNI, "advertise": "kafka-{node_id}.test:9092", "bootstrap_name": "kafka.test"}
 
@@ -43,13 +43,13 @@ class Scene(NamedTuple):
         return await self.proxy.client()
 
     async def named(self, name: str) -> TlsPeer:
-        """A client that asks for this name, and takes whoever answers."""
+        """A client that requests this server name, and accepts any certificate."""
         at, context = self.proxy.listening, client_context(self.signed.ca)
         context.check_hostname = False
         return TlsPeer(await trio.open_tcp_stream(at.host, at.port), context, asks_for=name)
 
     def answers(self, make: Callable[[int], bytes | None]) -> None:
-        """The broker answers requests that are not the last one like this, by their correlation ids."""
+        """The broker answers requests other than the last one with these bytes, by their correlation ids."""
 
         async def answer(key: int, version: int, number: int) -> bytes | None:
             return ANSWERED if number == 99 else make(number)
@@ -61,7 +61,7 @@ Misdeed = Callable[[Scene], Awaitable[None]]
 
 
 async def says(scene: Scene, *frames: bytes) -> None:
-    """And hears no answer, but the end."""
+    """Sends this, and receives only the end."""
     client = await scene.client()
     with suppress(trio.BrokenResourceError):
         await client.say(*frames)
@@ -150,7 +150,7 @@ async def says_nothing(scene: Scene) -> None:
 
 
 async def answer_never_ends(scene: Scene) -> None:
-    """It keeps the room that others wait for."""
+    """The response keeps the space that others wait for."""
     large = [{"key": "k", "error_message": "x" * 30_000, "node_id": 1, "host": HOST, "port": 1}] * 12
 
     def answer(number: int) -> bytes:
@@ -193,7 +193,7 @@ async def one_too_many(scene: Scene) -> None:
     client.close()
 
 
-# what is done, and the settings under which it is a misdeed
+# misbehaviours, and the settings under which they are detected
 MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.CLIENT_CLOSED: (client_closes, {}),
     Cause.CLIENT_RESET: (client_resets, {}),
@@ -216,10 +216,10 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.BAD_PROXY_HEADER: (length_is_bad, {"accept_proxy": True}),
     Cause.UNTRUSTED: (length_is_bad, {"accept_proxy": True, "trusted": NETWORKS.read(["192.0.2.0/24"])}),
 }
-# the operator's, and what must not be
+# causes of the operator, and one that must not occur
 NO_PEERS = {Cause.DRAINED, Cause.DRAIN_DEADLINE, Cause.PROXY_FAULT}
 OF_ALL = ("held_in_all", "stalled_seconds")
-# on one proxy with others; a machine's loss is played for all that is read meanwhile
+# several run on one proxy; a lost machine affects everything that is read meanwhile
 LOST = (Cause.CLIENT_LOST, Cause.BROKER_LOST)
 PLAIN = [cause for cause, (_, how) in MISDEEDS.items() if not how and cause not in LOST]
 

@@ -54,7 +54,7 @@ async def test_wrong_settings_change_nothing(broker, caplog):
 
 
 async def test_what_one_cluster_can_not_have_changes_nothing_in_any(broker, caplog):
-    """The first one's new listener is prepared when the second one refuses; it is closed again."""
+    """The first cluster's new listener is ready when the second one refuses; it is closed again."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         at = Address(*free.getsockname())
@@ -108,12 +108,12 @@ async def test_a_fault_while_settings_are_put_into_effect_leaves_all_of_the_old_
         if where == "taken":
             assert [event[1] for event in watcher.seen("chosen")] == ["new", "as before"]
         await ping(await proxy.client(1))
-        # and they may be read another time
+        # and the settings may be read again
         await proxy.read_again()
 
 
 async def test_a_file_that_hangs_stops_nothing_but_what_waits_for_it(broker, caplog, monkeypatch):
-    """As a FIFO that nobody writes into, or a disk that is gone. SIGHUP comes again meanwhile, and SIGTERM."""
+    """The file may be a FIFO without a writer, or on a disk that is gone. SIGHUP comes again meanwhile, and SIGTERM."""
     monkeypatch.setattr(reloading, "READ_SECONDS", 0.05)
     hangs, released, reads = threading.Event(), threading.Event(), 0
 
@@ -131,7 +131,7 @@ async def test_a_file_that_hangs_stops_nothing_but_what_waits_for_it(broker, cap
         said = reasons(caplog, "settings stay as they are")
         assert len(said) == 2
         assert all("they can't be read within" in line for line in said)
-        # the second one waited for the first: there is one thread that hangs
+        # the second one waited for the first: only one thread hangs
         assert reads == 1
         signal.raise_signal(signal.SIGHUP)
         proxy.stop()

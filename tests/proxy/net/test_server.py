@@ -22,7 +22,7 @@ from tests.proxy.net.proxies import closed, proxying
 from tests.proxy.net.relays import settings, whole
 from tests.proxy.rewrite.responses import read
 
-# the main job
+# relaying
 
 
 async def test_a_client_reaches_the_cluster_through_the_bootstrap_listener(broker):
@@ -121,7 +121,7 @@ async def test_a_client_of_a_node_that_nobody_knows_is_closed(broker):
 
 @pytest.fixture
 def ports() -> Iterator[dict[int, int]]:
-    """Nodes' ports that nobody else takes while no proxy listens on them."""
+    """Yields ports of nodes that no other process takes while no proxy listens on them."""
     with reserved_range((HOST,), 3) as first:
         yield {1: first + 2, 2: first, 3: first + 1}
 

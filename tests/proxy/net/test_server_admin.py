@@ -1,4 +1,4 @@
-"""What a running proxy says of itself: metrics, readiness, the service manager."""
+"""Tests of a running proxy's reports: metrics, readiness, the service manager."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_the_admin_page_says_when_the_event_loop_is_stuck(broker):
         assert proxy.metrics is not None
         asked = socket.create_connection((proxy.metrics.host, proxy.metrics.port), PATIENCE)
         asked.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
-        # the loop waits for the page, and does nothing else
+        # the loop is blocked until the page is read
         answer = asked.makefile("rb").read()
         asked.close()
         assert b" 503 " in answer.splitlines()[0]
@@ -134,7 +134,7 @@ async def test_a_broker_of_0_7_is_ready_without_a_question_and_no_node_is_listen
         assert proxy.watcher.seen("node") == []
         client = await proxy.client()
         await client.say(frame)
-        # this broker answers what it does not know with a pong, which is an answer by its place
+        # this broker answers unknown requests with a pong, which counts as a response by its order
         await client.hears(response(0, b"pong"))
         client.close()
         assert proxy.cluster.nodes.listeners() == []

@@ -1,4 +1,4 @@
-"""Faults of connections, clients and recorders, each of which ends no more than it must."""
+"""Tests of faults of connections, clients and recorders: each ends no more than it must."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_recorder_that_fails_at_the_end_of_a_connection_ends_nothing_els
 
 
 class Acceptor:
-    """A listener's socket that fails as often as it is told, and then accepts."""
+    """A listener's socket whose accept fails so often, and then works."""
 
     def __init__(self, sock: trio.socket.SocketType, failures: list[int]) -> None:
         self._sock, self.failures = sock, failures

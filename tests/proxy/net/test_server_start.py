@@ -1,4 +1,4 @@
-"""How a proxy starts: settings that turn out wrong, what wins, what the machine allows."""
+"""Tests of the proxy's start: wrong settings, their precedence, limits of the machine."""
 
 from __future__ import annotations
 

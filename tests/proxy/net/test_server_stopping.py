@@ -1,4 +1,4 @@
-"""How a whole proxy stops: what is in flight finishes, what hangs is left, what is cut off is said."""
+"""Tests of stopping a proxy: open exchanges finish, hanging ones are abandoned, cut ones are logged."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_second_signal_ends_the_wait_and_what_is_cut_off_is_said(broker,
 
 
 async def test_two_signals_at_the_same_moment_let_the_recording_end_in_order(broker):
-    """As a terminal and a service manager may send them."""
+    """A terminal and a service manager may send them together."""
     async with proxying(settings(broker.address)) as proxy:
         proxy.stop()
         proxy.stop()
@@ -112,7 +112,7 @@ async def test_two_signals_at_the_same_moment_let_the_recording_end_in_order(bro
 
 @pytest.fixture
 def hung_disk() -> Iterator[Watcher]:
-    """A recorder that never ends, with something to write."""
+    """A recorder that never ends, with unwritten entries."""
     released = threading.Event()
     watcher = Watcher()
     watcher.close = released.wait

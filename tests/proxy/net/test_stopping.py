@@ -37,7 +37,7 @@ def test_what_is_asked_for_twice_by_two_is_one_stop():
     assert urgency_of(stop) == [True, True, True]
 
 
-# the recorder's last words
+# the end of the recorder
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longe
 
     async def ask() -> None:
         await wait_all_tasks_blocked()
-        # said before, by another
+        # another thread has stopped it before
         stop.ask(Urgency.DRAIN)
         await trio.sleep(1)
         stop.ask()
@@ -97,7 +97,7 @@ async def test_without_threads_a_recorder_is_closed_all_the_same():
 
 
 async def test_threads_that_hang_on_other_disks_do_not_keep_the_recorder_from_its_last_words(nursery, hang):
-    """As many state files as trio has threads for all."""
+    """As many state files hang as trio has threads in all."""
     hanging = SimpleNamespace(_state_writer=SimpleNamespace(close=hang))
     for _ in range(41):
         nursery.start_soon(Nodes.close_state, hanging)
@@ -122,7 +122,7 @@ async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
 
 @pytest.fixture
 def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The codes of exits that were not made, because the test goes on."""
+    """Collects the codes of exits; the test goes on."""
     codes: list[int] = []
     monkeypatch.setattr(stopping.os, "_exit", codes.append)
     yield codes
@@ -138,7 +138,7 @@ def last_resort(exits: list[int]) -> Iterator[LastResort]:
 
 
 def has_ended(last_resort: LastResort) -> bool:
-    """Whether it has, once it had time to."""
+    """True if it has ended, after some time."""
     assert last_resort._thread is not None
     last_resort._thread.join(PATIENCE)
     return not last_resort._thread.is_alive()

@@ -16,7 +16,7 @@ from proxy.net.systemd import Systemd
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
-    """A service manager's socket, and how it names it."""
+    """A service manager's socket, and its name for it."""
     name = "@" + secrets.token_hex(8) if request.param == "abstract" else str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind("\0" + name[1:] if name.startswith("@") else name)

@@ -1,4 +1,4 @@
-"""Whole proxies with TLS on one side, on the other, on both; and what comes to a port that is not meant for it."""
+"""Tests of whole proxies with TLS on either side or both, and of other traffic to their ports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TlsBroker(Broker):
 
 
 class MuteBroker(Broker):
-    """Answers nothing. `heard`: what it was told on each connection that has ended."""
+    """A broker that never answers. `heard`: the bytes of each connection that has ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ async def plain(nursery: trio.Nursery) -> Broker:
 
 @pytest.fixture
 async def secure(nursery: trio.Nursery, signed: Certificates) -> TlsBroker:
-    """It asks for a certificate."""
+    """A broker that requires a certificate."""
     broker = TlsBroker(broker_context(signed.broker, signed.ca))
     await broker.start(nursery)
     return broker
@@ -127,7 +127,7 @@ async def test_tls_is_no_matter_of_the_dialect(secure, signed):
 
 
 async def test_brokers_speak_tls_and_clients_do_not(secure, signed):
-    """The proxy's own question goes over TLS too."""
+    """The proxy's own query uses TLS too."""
     async with proxying(settings(secure.address, upstream_tls=shown(signed))) as proxy:
         await proxy.nodes(1)
         for node_id in (None, 1):
@@ -164,7 +164,7 @@ async def test_frames_longer_than_records_pass_both_ways(secure, signed):
 
 
 async def test_the_broker_learns_of_a_clients_end_at_once_and_behind_what_it_sent(signed, nursery):
-    """Nobody waits for what the broker still owes; a plaintext client's end would be kept back for 30 s."""
+    """The end is not held until the broker has answered; a plaintext client's end would be held for 30 s."""
     broker = MuteBroker()
     await broker.start(nursery)
     async with proxying(settings(broker.address, tls=ListenerTls(signed.proxy))) as proxy:
@@ -220,7 +220,7 @@ async def test_connections_live_on_while_certificates_change(plain, tmp_path):
 
 
 async def test_other_files_are_taken_for_new_connections_when_settings_are_read_again(plain, tmp_path):
-    """Certificates of both sides: the old CA's clients and brokers are strangers then."""
+    """Certificates of both sides change: clients and brokers of the old CA are then refused."""
     (tmp_path / "other").mkdir()
     signed, other = certificates(tmp_path), certificates(tmp_path / "other")
     secure = TlsBroker(broker_context(signed.broker, signed.ca))
@@ -265,7 +265,7 @@ async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path
 
 
 async def test_a_name_that_there_is_not_does_not_end_the_proxy_when_settings_are_read_again(nursery, signed, caplog):
-    """A broker says that its number is -7; then SIGHUP."""
+    """A broker has the node id -7; then SIGHUP comes."""
     broker = Broker()
     await broker.start(nursery)
     broker.nodes = [Node(-7, HOST, 9)]
@@ -285,7 +285,7 @@ async def test_a_name_that_there_is_not_does_not_end_the_proxy_when_settings_are
         assert reasons(caplog, "settings stay as they are") == []
 
 
-# who is not let in
+# refused clients
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ NAMELESS = "the client asks for no name (SNI), so nobody knows which node it wan
 
 @pytest.fixture(scope="module")
 def wild(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """The proxy's is good for all of its names."""
+    """A proxy with a certificate for all of its names."""
     folder = tmp_path_factory.mktemp("wild")
     ca = Authority(folder)
     pem = ca.signs("proxy", "kafka.test", *(f"kafka-{number}.test" for number in range(10)), "other.test").path
@@ -464,7 +464,7 @@ async def test_a_balancers_header_comes_before_tls(plain, signed, version):
     chosen = settings(plain.address, tls=ListenerTls(signed.proxy), accept_proxy=True)
     async with proxying(chosen) as proxy:
         sock = (await proxy.client()).stream
-        # the header and TLS' first bytes in one packet
+        # the header and the first bytes of TLS in one packet
         client = TlsPeer(sock, client_context(signed.ca), asks_for=HOST)
         held = HeldBack(sock, header(version, endpoints))
         client.stream.transport_stream = held
@@ -474,7 +474,7 @@ async def test_a_balancers_header_comes_before_tls(plain, signed, version):
 
 
 class HeldBack(trio.abc.HalfCloseableStream):
-    """A stream whose first bytes have others in front of them."""
+    """A stream with other bytes before its first ones."""
 
     def __init__(self, below: trio.SocketStream, first: bytes) -> None:
         self._below, self._first = below, first
@@ -508,7 +508,7 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
     came: list[ClientEndpoints | None] = []
 
     class Behind(TlsBroker):
-        """What ends TLS behind a balancer that reads headers."""
+        """A balancer that ends TLS and reads headers."""
 
         async def _connection(self, stream: trio.SocketStream) -> None:
             reader = HeaderReader()

@@ -1,4 +1,4 @@
-"""A machine that gives no more threads."""
+"""A machine that refuses new threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _refuse(thread: threading.Thread) -> None:
 
 @contextmanager
 def no_threads() -> Iterator[None]:
-    """Within, no thread can be started, and trio has none left over."""
+    """Within the block, no thread can be started, and trio has no idle one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", _refuse)
         patch.setattr(trios, "THREAD_CACHE", trios.ThreadCache())

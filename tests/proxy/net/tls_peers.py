@@ -1,4 +1,4 @@
-"""Peers that speak TLS with trio's own stream, and certificates for both sides; none of the code under test."""
+"""Peers that speak TLS with trio's own stream, and certificates for both sides; none of the tested code."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class TlsPeer(Peer):
         self.stream = trio.SSLStream(sock, context, server_side=server, server_hostname=asks_for, https_compatible=True)
 
     async def ends(self) -> None:
-        """Says TLS' own end, and nothing of TCP's."""
-        # trio's own way to say it waits for the other side's end too
+        """Sends TLS's end, but not TCP's."""
+        # trio's own method would also wait for the other side's end
         with suppress(ssl.SSLWantReadError):
             self.stream._ssl_object.unwrap()
         await self.says_what_is_left()
 
     async def says_what_is_left(self) -> None:
-        """Trio's stream keeps the alert to itself when a handshake fails."""
+        """Sends what trio's stream keeps to itself: the alert of a failed handshake."""
         with suppress(trio.BrokenResourceError):
             await self.below.send_all(self.stream._outgoing.read())
 
@@ -45,7 +45,7 @@ class TlsPeer(Peer):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """A CA and what it has signed."""
+    """A CA, and the certificates that it has signed."""
 
     ca: Authority
     proxy: Path
@@ -76,14 +76,14 @@ def broker_context(certificate: Path, client_ca: Authority | None = None) -> ssl
 
 
 def listening(tls: ListenerTls) -> LiveCredentials:
-    """What a listener with these settings speaks TLS with."""
+    """Returns the TLS context of a listener with these settings."""
     found = cluster_tls(settings(tls=tls)).listener
     assert found is not None
     return found
 
 
 def dialling(tls: UpstreamTls) -> LiveCredentials:
-    """Likewise, towards brokers."""
+    """Returns the TLS context towards brokers."""
     found = cluster_tls(settings(upstream_tls=tls)).upstream
     assert found is not None
     return found
@@ -143,12 +143,12 @@ class Split:
         return split
 
     async def took(self) -> bytes:
-        """What the client has sent."""
+        """Returns the client's bytes."""
         await wait_all_tasks_blocked(0.005)
         return bytes(await self.to_client.receive_some())
 
     async def gives(self, data: bytes) -> None:
-        """Hands it on to the proxy."""
+        """Passes the bytes on to the proxy."""
         await self.to_proxy.send_all(data)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Kafka's own classes, for the tests of this folder."""
+"""Provides Kafka's own classes."""
 
 from tests.java.kafka_json import kafka_json
 

@@ -1,7 +1,7 @@
-"""Brokers that hand a partition round, in Fetch responses made by the test: a consumer shows what it read.
+"""Brokers that pass a partition's leadership on, in scripted Fetch responses, to see what a consumer reads of them.
 
-It dials the new leader at once if it could read where that is; else it asks the old one again, and for metadata.
-Threads on loopback, and as few apis as librdkafka takes.
+If the consumer could read the new leader's address, it dials the new leader at once. Otherwise it asks the old leader
+again, and for metadata. The brokers run in threads on loopback, with the few APIs that librdkafka needs.
 """
 
 import socket
@@ -19,7 +19,7 @@ from proxy.wire.keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 # librdkafka fetches batches of format 2 only where producing them is offered, too.
 OFFERED = {PRODUCE: (0, 9), FETCH: (4, 16), LIST_OFFSETS: (0, 5), METADATA: (0, 12), API_VERSIONS: (0, 3)}
 
-# So many that the partition comes back to a broker only after librdkafka has done with its last stay there.
+# So many that librdkafka has closed its last connection to a broker when the partition comes back to it.
 NODES = range(1, 9)
 TOPIC, TOPIC_ID = "t", b"topic-id".ljust(16)
 NOT_LEADER_OR_FOLLOWER = 6
@@ -29,10 +29,10 @@ Respond = Callable[[int, int, Address, dict[str, Any]], bytes]
 
 
 class MovingLeader:
-    """Within `with`: listening; node 1 leads first. A Fetch from the leader is answered with a move to the next node.
+    """Within `with` it listens; node 1 leads first. It answers a Fetch to the leader with a move to the next node.
 
-    `unread`: the moves, from 0 on, after which metadata was asked for. After `steps` moves, `done` is set and the next
-    Fetch waits for ever.
+    `unread`: the moves, from 0 on, after which the client requested metadata. After `steps` moves, `done` is set, and
+    the next Fetch waits for ever.
     """
 
     def __init__(self, steps: int, respond: Respond) -> None:

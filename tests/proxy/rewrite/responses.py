@@ -1,4 +1,4 @@
-"""Responses that name brokers, for the tests of this folder: the fields that matter, everything else at its default."""
+"""Builds responses that name brokers: the relevant fields, and defaults for all others."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ CARRYING = [
 ]  # fmt: skip
 WALKED = [(key, version) for key, version in CARRYING if key in (78, 79) or (key == 1 and version >= 16)]
 
-# Hosts that stand nowhere else: each node's own, so that a mix-up is seen.
+# Hosts that occur nowhere else: each node has its own, so a mix-up shows.
 hosts = st.one_of(
     st.builds(lambda node, size: f"up-{node}-{'u' * size}.invalid", st.integers(0, 99), st.integers(0, 300)),
     st.just("ünïcode.invalid"),
@@ -42,7 +42,7 @@ def labelled(case: tuple[int, int]) -> str:
 
 
 def holds_one(key: int, version: int) -> bool:
-    """FindCoordinator below 4 names one node, in the body itself."""
+    """True for FindCoordinator below version 4, which names one node, in the body itself."""
     return key == FIND_COORDINATOR and version < 4
 
 
@@ -53,7 +53,7 @@ def values(
     rack: str | None = None,
     tags: Mapping[int, bytes] | None = None,
 ) -> dict[str, Any]:
-    """The body that names these nodes. Each has the rack; each, and the body, have the unknown tagged fields."""
+    """Returns the body that names these nodes, each with the rack. Nodes and body have the unknown tagged fields."""
     row = next(row for row in ADDRESSES if row.api_key == key and version in row.versions)
     more: dict[str, Any] = {"_tags": dict(tags)} if tags and apis.is_flexible(key, version) else {}
     entries = [{row.node_id: node.node_id, "host": node.host, "port": node.port} for node in nodes]
@@ -64,7 +64,7 @@ def values(
 
 
 def response(key: int, version: int, body: Mapping[str, Any]) -> bytes:
-    """The frame behind its length."""
+    """Returns the frame after its length."""
     return catalog.encode_response(key, version, CORRELATION_ID, body)
 
 

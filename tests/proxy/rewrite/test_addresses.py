@@ -1,4 +1,4 @@
-"""Which responses are rewritten, which bytes change, and which stay."""
+"""Tests of which responses are rewritten, which bytes change, and which stay."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ from tests.proxy.rewrite.responses import (
 )
 from tests.sweeps import examples
 
-# Run for every api and version, which differ little.
+# Runs for every api and version, which differ little.
 few_each = examples(30)
 
 ONE = Node(1, "upstream-1.invalid", 9092)
@@ -102,7 +102,7 @@ def test_only_responses_with_records_in_front_are_walked() -> None:
     assert not is_walked(1, 15)
 
 
-# how a field that holds an address, or a part of one, is called
+# names of fields that hold an address, or a part of one
 LOOKS_LIKE_ONE = re.compile(r"(.*_)?(host|hostname|port|endpoint|address|addresse|listener|url)s?(_name|_filter)?")
 
 
@@ -152,7 +152,7 @@ def address_like(message: Message, version: int) -> Iterator[str]:
 
 
 def paths(fields: tuple[Field, ...], version: int | None = None, above: str = "") -> Iterator[str]:
-    """Of all fields, tagged ones too; those of one version, or of any."""
+    """Yields the paths of all fields, tagged ones too, in one version or in any."""
     for field in fields:
         if version is None or version in field.versions:
             yield above + field.name

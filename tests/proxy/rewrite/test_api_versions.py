@@ -1,4 +1,4 @@
-"""What clients are told of the broker's apis and versions."""
+"""Tests of the broker's APIs and versions as clients are told them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The tail of a streamed response gets new addresses and keeps its length, whatever the difference."""
+"""Tests of streamed responses: the tail gets new addresses and keeps its length, for any difference."""
 
 import io
 import logging
@@ -37,22 +37,22 @@ from tests.sweeps import examples
 
 Case = tuple[int, int]
 each_case = pytest.mark.parametrize("case", WALKED, ids=labelled)
-# Run for every api and version, which differ little.
+# Runs for every api and version, which differ little.
 few_each = examples(30)
 each_api = pytest.mark.parametrize("case", [(1, 18), (78, 2), (79, 2)], ids=labelled)
 
-# The advertised host is longer (below 0) or shorter by so many bytes, and whole tails by that.
+# By how many bytes an advertised host is shorter (below 0: longer), and so a whole tail.
 LIMIT = 20_000
 ALL = range(-LIMIT, LIMIT + 1)
-# The small ones, those around which a size takes a byte more, and the ends.
+# Small differences, those at which a size takes another byte, and the extremes.
 SOME = [-LIMIT, -16_385, -129, *range(-20, 21), *range(120, 141), *range(16_370, 16_400), LIMIT]
 
-# Nothing else in these frames looks like the upstream's hosts, or like its port.
+# Nothing else in these frames equals the upstream's hosts or its port.
 UPSTREAM, UPSTREAM_PORT = "U", 0x5AFE5AFE
 SHORTEST = Address("p", 9)
-# of a tail that it can't read librdkafka asks for metadata every time; of others now and then, on a busy machine
+# librdkafka requests metadata after every tail that it can't read; after others only now and then, on a busy machine
 TRIES = 5
-# while librdkafka connects to each node for the first time, it asks for metadata of its own accord (one time in five)
+# on its first connection to each node, librdkafka sometimes requests metadata by itself (one time in five)
 FIRST_ROUNDS = [0] * 3 * len(NODES)
 
 
@@ -65,7 +65,7 @@ def longer(by: int) -> Address:
 
 
 def split(case: Case, frame: bytes) -> tuple[bytes, bytes]:
-    """The frame up to its tail, and the tail."""
+    """Returns the frame up to its tail, and the tail."""
     at = catalog.walk_response(*case, tail_field(case[0])).feed(frame)
     assert at is not None
     return frame[:at], frame[at:]
@@ -79,7 +79,7 @@ def rewritten(case: Case, frame: bytes, advertised: Callable[[int], Address]) ->
 
 
 class Differing(NamedTuple):
-    """A frame, its body, and addresses with which the frame would become shorter by exactly some difference."""
+    """A frame, its body, and addresses that shorten the frame by exactly some difference."""
 
     frame: bytes
     body: dict[str, Any]
@@ -107,7 +107,7 @@ def with_longer_count(case: Case, frame: bytes) -> bytes:
 
 
 def outcomes(case: Case, differences: Iterable[int]) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
-    """For each difference: the rewritten frame, and the body that a client should read, unknown tags aside."""
+    """For each difference: the rewritten frame, and the body that a client should read, without unknown tags."""
     for difference in differences:
         frame, body, there = Differing.by(case, difference)
         expected = replaced_slowly(body, there) if difference >= 0 else body | {"node_endpoints": []}
@@ -244,8 +244,8 @@ def check_with_java(kafka_json: KafkaJson, case: Case, differences: Iterable[int
 
 
 def unread_by_librdkafka(differences: Sequence[int]) -> list[int]:
-    """Each response moves a partition to another broker; its tail says where to. Those that it asked metadata about."""
-    # one more at the end: before it has read that, it must have asked about the one before
+    """Returns the moves after which librdkafka requested metadata. Each response's tail names a new leader."""
+    # one more at the end: before its response, librdkafka must have requested metadata about the one before
     moves = [*FIRST_ROUNDS, *differences, 0]
 
     def respond(step: int, leader: int, address: Address, fields: dict[str, Any]) -> bytes:
@@ -263,7 +263,7 @@ def unread_by_librdkafka(differences: Sequence[int]) -> list[int]:
 def consuming(bootstrap: Address, complaints: TextIO) -> Iterator[None]:
     logger = logging.Logger("librdkafka")
     logger.addHandler(logging.StreamHandler(complaints))
-    # Asking the old leader again is what shows an unread tail; waiting before that would only take time.
+    # A second query of the old leader shows an unread tail; waiting before it would only take time.
     settings = {"bootstrap.servers": str(bootstrap), "group.id": "g", "fetch.error.backoff.ms": 1}
     consumer = Consumer(settings, logger=logger)
     consumer.assign([TopicPartition(TOPIC, 0, 0)])

@@ -1,4 +1,4 @@
-"""What a file of settings may have for a value."""
+"""Generates the values that a settings file may hold."""
 
 from hypothesis import strategies as st
 

@@ -43,7 +43,7 @@ def test_everything_that_is_wrong_is_said_and_is_exit_code_2(wrong):
 
 
 def test_what_is_wrong_in_different_ways_is_said_in_one_go(tmp_path):
-    """A key that there isn't, a port that two want, and a file that is not there."""
+    """The errors are an unknown key, a port of two clusters, and a missing file."""
     text = "".join(
         f'[clusters.{name}]\nupstream = "{name}:1"\nlisten = "127.0.0.1:1100"\n{more}\n'
         for name, more in (("east", f'tls.certificate = "{tmp_path}/east.pem"'), ("west", "node_prots = 2000"))

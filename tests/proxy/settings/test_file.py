@@ -29,7 +29,7 @@ def reason(path: Path, *, again: bool = False) -> str:
 
 
 def test_a_file_is_read_at_the_start_and_again_also_behind_links(path, tmp_path):
-    """As Kubernetes mounts it: a link into a folder that is itself a link, replaced as a whole."""
+    """Kubernetes mounts it like this: a link into a folder that is itself a link, replaced as a whole."""
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "wiretap.toml").write_text(TEXT)
     (tmp_path / "data").symlink_to("one")

@@ -1,4 +1,4 @@
-"""Settings of any nesting, number and size: the outcome is settings, or a list of sentences."""
+"""Tests of settings of any nesting, number and size: the result is settings, or a list of error lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLACES = [(*place, *key) for place, section in SECTIONS for key in keys_of(secti
 
 
 def many(text: str) -> st.SearchStrategy[str]:
-    """A few of it, or thousands."""
+    """A few of these values, or thousands."""
     return st.sampled_from([1, 2, 19, 20, 400, 4300, 5000]).map(lambda count: text * count)
 
 

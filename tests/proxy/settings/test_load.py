@@ -66,7 +66,7 @@ only.listeners = ["*:19092"]
 only.client_ids = ["a", "b*"]
 only.principals = ["!c"]
 """
-# another right value where the example is the default
+# other valid values of keys whose example is the default
 OTHERS: dict[str, Any] = {
     "drain": "3s",
     "held": "1MiB",
@@ -85,7 +85,7 @@ OTHERS: dict[str, Any] = {
     "segment_age": "3s",
     "compactor": False,
 }
-# what a key has no meaning without
+# settings without which a key has no meaning
 WITH = {
     "trusted": "proxy_protocol.accept = true\n",
     "others": 'proxy_protocol.accept = true\nproxy_protocol.trusted = "10.0.0.0/8"\n',
@@ -183,12 +183,12 @@ def test_a_file_says_everything(tmp_path):
 
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.source_kind is not SourceKind.FILE]
-    # those that are for other mappings
+    # keys of other mappings
     assert left == ["own_node", "bootstrap_name"]
 
 
 def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:
-    """The place and another value than holds without; as the key's table has it."""
+    """Returns the key's place, and a value that differs from the one without the key."""
     key = field.key
     raw = OTHERS.get(key.name, key.example)
     assert field.is_required or key.name_kind is not None or key.kind.read(raw) != field.default
@@ -196,7 +196,7 @@ def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:
 
 
 def without(place: KeyPath) -> str:
-    """A file without this key."""
+    """Returns a file without this key."""
     text = BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else WITH.get(place[-1], ""))
     return "\n".join(line for line in text.splitlines() if not line.startswith(place[-1] + " ")) + "\n"
 
@@ -213,7 +213,7 @@ def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, fi
 
 
 def _nested(text: str, place: KeyPath) -> str:
-    """TOML takes a table's keys at one place only: the table's other keys with dots, too."""
+    """TOML has a table's keys at one place only, so the table's other keys with dots come here, too."""
     table = ""
     keys = []
     for line in text.splitlines():
@@ -233,7 +233,7 @@ def test_each_key_is_read_by_the_program(place, field):
 
 @cache
 def _outside_of_settings() -> list[str]:
-    """The program's modules, but for those that only pass settings on."""
+    """Returns the program's modules, without those that only pass settings on."""
     folders = [Path(str(package.__file__)).parent for package in (proxy, recorder)]
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return [path.read_text() for path in files if not {"settings", "schema"} & {*path.parts}]
@@ -241,7 +241,7 @@ def _outside_of_settings() -> list[str]:
 
 @cache
 def _attributes(source: str) -> set[str]:
-    """The attributes that a module reads of anything."""
+    """Returns the names of all attributes that a module reads."""
     return {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
 
 

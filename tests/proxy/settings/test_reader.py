@@ -28,7 +28,7 @@ class Pond:
 
 
 def source(tables: tuple[str, ...] = (), **values: Any) -> Source:
-    """`source(life__fish=3)`: as a file says it."""
+    """`source(life__fish=3)` is a file with this value."""
     given = {("pond", *name.split("__")): Given(raw, SourceKind.FILE, "f") for name, raw in values.items()}
     above = {place[:size] for place in given for size in range(1, len(place))}
     return Source(given, frozenset(above | {tuple(table.split(".")) for table in tables}))

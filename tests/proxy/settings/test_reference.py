@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_page_is_what_the_code_says():
-    """If not: `kafka-wiretap config reference > docs/settings.md`."""
+    """`kafka-wiretap config reference > docs/settings.md` updates the page."""
     assert (ROOT / "docs" / "settings.md").read_text() == reference()
 
 

@@ -93,14 +93,14 @@ def test_a_cluster_that_is_new_waits_with_all_its_keys(settings):
 
 
 def test_what_does_not_fit_to_what_stays_is_said(settings):
-    """The new node stands where the old listener still is."""
+    """The new node has the address of the old listener, which stays."""
     new = settings(BASIC.replace("19092", "29092") + '51 = "127.0.0.1:19092"\n')
     with pytest.raises(BadSetting, match="--node 51"):
         reloaded(settings(BASIC), new)
 
 
 def secured(ca: Authority, **files: str) -> str:
-    """Settings with TLS on both sides, with files of these names."""
+    """Settings with TLS on both sides, and files of these names."""
     said = {"certificate": "one", "upstream.ca": "ca", "upstream.server_name": "kafka"} | files
     for name in said.values():
         if name != "ca":

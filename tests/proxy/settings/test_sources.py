@@ -112,7 +112,7 @@ def test_with_several_clusters_a_flag_can_not_say_which():
     source = flag_source({"upstream": "a:1", "node": ("1=a:1",), "drain": "3"}, below)
     assert [line.split(" speaks")[0] for line in source.error_lines] == ["--upstream", "--node"]
     assert "KAFKA_WIRETAP_CLUSTERS__EAST__UPSTREAM" in source.error_lines[0]
-    # what can be understood is
+    # valid entries are used
     assert raw(source) == {"drain": "3"}
 
 

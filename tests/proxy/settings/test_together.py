@@ -1,4 +1,4 @@
-"""Mistakes of every phase, any of them together: each is found, once, and none is made up."""
+"""Tests of several errors from all phases together: each is reported once, and no other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RIGHT = {
 
 
 class Mistake(NamedTuple):
-    """What is written instead (None: nothing), and how the line begins that says what is wrong."""
+    """A mistake: the wrong text (None: a line is missing), and the beginning of its error line."""
 
     instead: Mapping[str, str | None]
     line: str
@@ -99,7 +99,7 @@ MISTAKES = {
     "a variable": Mistake({}, "KAFKA_WIRETAP_DRIAN is no setting", environment={"KAFKA_WIRETAP_DRIAN": "3"}),
     "a flag": Mistake({}, "--advertise speaks of one cluster", flags={"advertise": "a"}),
 }
-# those that are made at the same place
+# mistakes at the same place, which exclude each other
 APART = ({"a broker", "a key that is missing"}, {"a number", "ports to be told"})
 
 
@@ -147,6 +147,6 @@ def test_names_that_clients_are_to_dial_are_missed_whatever_the_listener_is(mapp
 
 
 def test_three_rounds_of_one_file_are_one(tmp_path):
-    """Two clusters on one port, one of them a wildcard, and a slip of the pen."""
+    """Two clusters use one port, one of them by a wildcard, and a key is misspelt."""
     wrong = lines(["a wildcard", "a port of another cluster's", "a name of a key"])
     assert len(wrong) == 3

@@ -1,4 +1,4 @@
-"""Contexts made of files that are missing, wrong, and changed."""
+"""Tests of TLS contexts from files that are missing, wrong or changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listener(tls: ListenerTls) -> Credentials:
 
 
 def looked_at(made: Credentials) -> ssl.SSLContext:
-    """The context for a connection that begins now."""
+    """Returns the context of a new connection."""
     made.refresh()
     return made.context
 
@@ -45,7 +45,7 @@ def refused(**sides: ListenerTls | UpstreamTls) -> str:
 
 
 def split(ca: Authority, folder: Path, name: str, password: bytes | None = None) -> tuple[Path, Path]:
-    """A certificate and its key in files of their own."""
+    """Writes a certificate and its key into files of their own."""
     both = ca.signs(name).path.read_bytes()
     key = serialization.load_pem_private_key(both, None)
     kept = serialization.NoEncryption() if password is None else serialization.BestAvailableEncryption(password)
@@ -77,7 +77,7 @@ def test_each_file_is_named_with_its_own_setting(tmp_path, ca):
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path, ca):
-    """A pipe can't be read twice, and nobody may ever write into it."""
+    """A pipe can't be read twice, and may never get a writer."""
     pipe, good = tmp_path / "pipe.pem", ca.signs("good").path
     os.mkfifo(pipe)
     assert f'orders.tls.certificate = "{pipe}" can\'t be used (it is no regular file)' in refused(tls=ListenerTls(pipe))

@@ -1,4 +1,4 @@
-"""Subjects as Java's X500Principal has them, which Kafka's principals are."""
+"""Tests of subjects: they are those of Java's X500Principal, as Kafka's principals are."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_garbage_raises_nothing(data):
 
 @pytest.mark.real
 def test_subjects_are_javas(tmp_path: Path):
-    """One JVM for all examples: they are drawn first."""
+    """The examples are drawn first, so one JVM serves all."""
     drawn = []
 
     @examples(300, database=None)

@@ -1,4 +1,4 @@
-"""What people type becomes a value, or a sentence that says what is wrong with it. See test_names.py, too."""
+"""Tests of arguments as people type them: a value, or a sentence about the error. See test_names.py, too."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Bytes that stand in no frame."""
+"""Tests of decoding bytes outside of frames."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A frame's body as a tree, and what is said where there is none."""
+"""Tests of a frame's body as a tree, and of frames without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-wiretap wire` as somebody calls it."""
+"""Tests of `kafka-wiretap wire` from the command line."""
 
 import json
 import os

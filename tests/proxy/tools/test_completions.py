@@ -1,4 +1,4 @@
-"""What a shell is offered behind `kafka-wiretap wire`, asked as a shell asks it."""
+"""Tests of shell completion for `kafka-wiretap wire`."""
 
 from __future__ import annotations
 

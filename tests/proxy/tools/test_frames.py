@@ -1,4 +1,4 @@
-"""Bytes as people have them become frames."""
+"""Tests of reading frames from bytes in the forms that people have."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_a_frame_may_have_its_length_or_not_and_others_behind_it() -> None:
 
 
 def test_a_head_that_looks_like_a_length_is_still_a_head() -> None:
-    """The correlation id is the number of bytes behind it; the key and version of a Produce request are, too."""
+    """The correlation id equals the number of bytes after it, and so do key and version of a Produce request."""
     body = catalog.encode_response(METADATA, 1, 0, {})[4:]
     frame = len(body).to_bytes(4, "big") + body
     (found,) = told(frame, Asked((METADATA, 1)))
@@ -133,7 +133,7 @@ def test_requests_of_0_7_are_found_behind_their_lengths(requests: list[kafka07.R
 
 
 @given(REQUESTS)
-@example(kafka07.Produce("xx", 4, b""))  # a topic and a partition that read as lengths, up to the end
+@example(kafka07.Produce("xx", 4, b""))  # topic and partition could be lengths that reach to the end
 def test_a_request_of_0_7_needs_no_length(request: kafka07.Request) -> None:
     (found,) = told(kafka07.encode_request(request), OLD)
     assert found["body"] == request_tree(request, 10)

@@ -1,4 +1,4 @@
-"""Trees as JSON: what `json` itself would write, as much of it as there may be."""
+"""Tests of trees as JSON: the text of `json` itself, up to the budget."""
 
 import base64
 import json
@@ -79,7 +79,7 @@ def test_what_there_is_when_the_text_ends_is_json_and_a_beginning(tree: Any, mos
     for indent in (None, 2):
         text = written(outer, most, indent=indent)
         assert begins(json.loads(text), outer)
-        # brackets, what stands between, and the lines on which they close are not counted
+        # brackets, separators, and the lines of closing brackets are not counted
         nested = [line for line in text.splitlines() if line.strip(" ,") in ("{}", "[]", "}", "]")]
         assert len(text) - sum(map(len, nested)) <= most + 4 * (text.count(",") + text.count("{") + text.count("[") + 1)
 

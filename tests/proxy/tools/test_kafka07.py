@@ -1,4 +1,4 @@
-"""What 0.7's requests and responses look like to people."""
+"""Tests of 0.7's requests and responses as text."""
 
 import json
 
@@ -98,7 +98,7 @@ def test_where_a_fetch_was_cut_is_said():
 
 @pytest.mark.parametrize("start", [0, 12, 2**40])
 def test_what_was_fetched_is_told_where_the_log_has_it(start):
-    """Each takes 12 bytes: 4 of length, magic, attributes, 4 of checksum, and 2."""
+    """Each message takes 12 bytes: 4 of length, magic, attributes, 4 of checksum, and 2."""
     data = messages.message_set([b"aa", b"bb"]) + messages.compressed(messages.message_set([b"cc"]), Compression.GZIP)
     tree = response_tree(kafka07.FetchResponse(0, data), 9, kafka07.Fetch("t", 0, start, 1000))
     places = [(one["offset"], one["next_offset"]) for one in tree["messages"]]

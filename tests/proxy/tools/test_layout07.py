@@ -1,4 +1,4 @@
-"""The fields of 0.7's messages as people see them. That they are the codec's: tests/proxy/wire/kafka07."""
+"""Tests of the fields of 0.7's messages as text. tests/proxy/wire/kafka07 compares them with the codec."""
 
 from proxy.tools.layout07 import as_json, as_text, kinds
 from proxy.wire.kafka07 import RequestType

@@ -1,4 +1,4 @@
-"""The catalog as a table."""
+"""Tests of the catalog as a table."""
 
 from proxy.tools.listing import (
     PLACES,

@@ -1,4 +1,4 @@
-"""People type names as they like."""
+"""Tests of the spellings of names that people may type."""
 
 import pytest
 

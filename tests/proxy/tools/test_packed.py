@@ -1,4 +1,4 @@
-"""Record batches as people see them."""
+"""Tests of record batches as text."""
 
 import tracemalloc
 from typing import Any
@@ -56,7 +56,7 @@ def test_a_record_of_a_log_that_is_none_stays_bytes_and_says_why() -> None:
 
 
 def test_no_more_is_unfolded_than_is_told() -> None:
-    """Of the first batch its beginning, of those behind it nothing."""
+    """Only the beginning of the first batch is unfolded, and nothing of the later ones."""
     value = b"v" * 10_000
     one = records.write_batch([records.Record(n, value=value) for n in range(1000)], codec=records.Compression.ZSTD)
     for most, unfolded in ((0, 0), (5, 1 << 20)):

@@ -1,4 +1,4 @@
-"""docs/apis.md is what the catalog says."""
+"""Tests that docs/apis.md matches the catalog."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Values as lines of text: what was cut says so. Lines of trees: test_show.py."""
+"""Tests of values as lines of text, with a mark where they are cut. Lines of trees: test_show.py."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""A message at one version as a table, as JSON, and as the source that was written for it."""
+"""Tests of a message at one version as a table, as JSON, and as its generated source."""
 
 import json
 

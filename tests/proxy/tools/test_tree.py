@@ -1,4 +1,4 @@
-"""Values become a tree for people: ids are text, what is hidden is named as such, what is packed is opened."""
+"""Tests of values as trees: ids become text, masked values are named as such, packed ones are opened."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ OPEN, MASKED = Shown(), Shown(mask=True)
 
 
 def tree(kind: MessageKind, key: int, version: int, values: dict[str, Any], shown: Shown = OPEN) -> dict[str, Any]:
-    """The tree of what these values are once they have been on the wire."""
+    """Returns the tree of these values after a pass over the wire."""
     codec = must_codec(kind, key, version)
     return message_tree(codec.message, version, codec.decode(codec.encode(values))[0], shown)
 
@@ -52,7 +52,7 @@ def test_hidden_values_are_nowhere_in_the_tree(drawn: tuple[catalog.Codec, dict[
     decoded, _ = codec.decode(codec.encode(values))
     shown = message_tree(codec.message, codec.version, decoded, MASKED)
     assert list(shown) == list(decoded)
-    # no setting is called as those that these values name
+    # no setting has a name from these values
     for path in catalog.secrets(codec.message.kind, codec.message.key, codec.version):
         assert all(value is None or isinstance(value, Masked) or len(value) == 0 for value in _at(shown, path))
 
@@ -124,7 +124,7 @@ def test_a_forwarded_request_is_opened_with_its_own_secrets_masked() -> None:
 
 
 def produced(batch: bytes, topic: str = "t") -> dict[str, Any]:
-    """A Produce request with these records."""
+    """Returns a Produce request with these records."""
     return {"topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]}
 
 

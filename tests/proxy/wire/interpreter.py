@@ -1,6 +1,6 @@
 """The slow, obvious twin of the compiled functions: reads and writes a message field by field, from the schema.
 
-Shares nothing with the compiler but the schema's values: lengths, varints, tags and versions are worked out here again.
+It shares only the schema's values with the compiler. Lengths, varints, tags and versions are coded here again.
 """
 
 import struct
@@ -25,7 +25,7 @@ def default_of(field: Field, version: int) -> Any:
 
 
 class Reader:
-    """Reads one body. `spans` has (path, value, start, end) of every field, as it is met."""
+    """Reads one body. `spans` has (path, value, start, end) of every field, in order."""
 
     def __init__(self, message: Message, version: int, buf: bytes, at: int = 0):
         self.message, self.version, self.buf, self.at = message, version, buf, at
@@ -45,7 +45,7 @@ class Reader:
         return struct.unpack(">" + code, self.take(struct.calcsize(">" + code)))[0]
 
     def integer(self, type_: str) -> int:
-        """An integer in groups of 7 bits, by the name of its type."""
+        """Reads an integer in groups of 7 bits, by the name of its type."""
         bits = int(type_[-2:])
         value = self.varint({16: 3, 32: 5, 64: 10}[bits])
         assert value < 2**bits, "too many bits"
@@ -116,9 +116,7 @@ class Reader:
 
 
 class Writer:
-    """`width`: every varint takes at least so many bytes. `eager`: tagged fields that hold their default are written
-    too.
-    """
+    """Writes one body. `width`: the fewest bytes of a varint. `eager`: tagged fields are written even with defaults."""
 
     def __init__(self, message: Message, version: int, *, width: int = 1, eager: bool = False):
         self.message, self.version = message, version
@@ -168,7 +166,7 @@ class Writer:
         return self.varint(size + 1) if self.flexible else struct.pack(">" + code, size)
 
     def integer(self, type_: str, value: int) -> bytes:
-        """An integer in groups of 7 bits, by the name of its type."""
+        """Writes an integer in groups of 7 bits, by the name of its type."""
         bits = int(type_[-2:])
         assert -(2 ** (bits - 1)) <= value < 2 ** (bits - 1), "out of range"
         zigzag = 2 * value if value >= 0 else -2 * value - 1

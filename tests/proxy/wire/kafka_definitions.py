@@ -1,8 +1,7 @@
-"""Kafka's own message definitions, from the `kafka-clients` jar, in the terms of this project's language.
+"""Reads Kafka's own message definitions from the `kafka-clients` jar, in the terms of this project's language.
 
-The JSON lies in the jar under `common/message/`; it is read at test time and never kept. One version of one message
-becomes a flat tuple of what is on the wire, so that both sides can be compared with `==` whatever way they were
-written.
+The JSON is in the jar under `common/message/`. It is read when the tests run, and never stored. One version of a
+message becomes a flat tuple of its fields on the wire, so both sides can be compared with `==`.
 """
 
 import json
@@ -18,7 +17,7 @@ from proxy.wire.language import FIXED_TYPES, SIZED_TYPES, Field, Message
 Definition = Mapping[str, Any]
 OPEN_END = 32768
 
-# Apis and fields that Kafka has renamed since, fields by message, name and type: the catalog uses the newest name.
+# Renamed APIs and fields (by message, name and type): the catalog uses the newest name.
 RENAMED_APIS = {"ListClientMetricsResources": "ListConfigResources"}
 RENAMED = {
     ("TxnOffsetCommitRequest", "generation_id", "int32"): "generation_id_or_member_epoch",
@@ -32,7 +31,7 @@ RENAMED = {
 
 
 class OnTheWire(NamedTuple):
-    """A field of one version; `inner` are those of its struct."""
+    """A field of one version; `inner`: the fields of its struct."""
 
     name: str
     type: str
@@ -43,7 +42,7 @@ class OnTheWire(NamedTuple):
 
 
 def definitions(jar: Path) -> dict[tuple[int, MessageKind], Definition]:
-    """(api key, kind) -> definition, of a kafka-clients jar."""
+    """Returns (api key, kind) -> definition, from a kafka-clients jar."""
     found: dict[tuple[int, MessageKind], Definition] = {}
     with ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -68,19 +67,19 @@ def snake_case(name: str) -> str:
 
 
 def api_name(definition: Definition) -> str:
-    """The newest name of the api."""
+    """Returns the newest name of the api."""
     name = re.sub(r"(Request|Response)$", "", definition["name"])
     return RENAMED_APIS.get(name, name)
 
 
 def field_name(definition: Definition, one: Definition) -> str:
-    """The newest name of the field, as the catalog writes it."""
+    """Returns the newest name of the field, in the catalog's spelling."""
     name = snake_case(one["name"])
     return RENAMED.get((definition["name"], name, one["type"]), name)
 
 
 def fields_of(definition: Definition, version: int, above: Definition | None = None) -> list[Definition]:
-    """Kafka's fields of that version: of the message, or of the struct that the field `above` holds."""
+    """Returns Kafka's fields of that version: of the message, or of the struct in the field `above`."""
     written = definition["fields"]
     if above:
         structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
@@ -91,7 +90,7 @@ def fields_of(definition: Definition, version: int, above: Definition | None = N
 def walk(
     definition: Definition, version: int, above: Definition | None = None, path: str = ""
 ) -> Iterator[tuple[str, Definition]]:
-    """Every field of that version, with its path in the catalog's names."""
+    """Yields every field of that version, with its path in the catalog's names."""
     for one in fields_of(definition, version, above):
         here = path + field_name(definition, one)
         yield here, one
@@ -99,7 +98,7 @@ def walk(
 
 
 def theirs(definition: Definition, version: int, above: Definition | None = None) -> tuple[OnTheWire, ...]:
-    """Kafka's fields of that version."""
+    """Returns Kafka's fields of that version."""
 
     def field(one: Definition) -> OnTheWire:
         array, element = one["type"].startswith("[]"), one["type"].removeprefix("[]")
@@ -118,7 +117,7 @@ def theirs(definition: Definition, version: int, above: Definition | None = None
 
 
 def ours(message: Message, version: int) -> tuple[OnTheWire, ...]:
-    """The catalog's fields of that version."""
+    """Returns the catalog's fields of that version."""
 
     def fields(written: tuple[Field, ...]) -> tuple[OnTheWire, ...]:
         return tuple(field(one) for one in written if version in one.versions)
@@ -138,7 +137,7 @@ def ours(message: Message, version: int) -> tuple[OnTheWire, ...]:
 
 
 def default_value(element: str, written: Any) -> Any:
-    """A default as a value; Kafka writes them as strings, numbers or booleans, decimal or hexadecimal."""
+    """Returns a default as a value; Kafka writes defaults as strings, numbers or booleans, decimal or hexadecimal."""
     if written == "null":
         return None
     zeros: dict[str, Any] = {"[]": (), "struct": (), "string": "", "bytes": b"", "records": b""}

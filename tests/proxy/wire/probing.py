@@ -1,4 +1,4 @@
-"""Responses as frames, and what a probe finds of them, whole and in pieces."""
+"""Builds responses as frames, and collects a probe's findings on them, whole and in pieces."""
 
 from collections.abc import Iterable
 from random import Random
@@ -21,7 +21,7 @@ def probe_of(key: int, version: int | None) -> ErrorProbe:
 
 
 def frame_of(codec: Codec, body: bytes, tags: bytes = b"\0") -> bytes:
-    """A whole response, its length in front. `tags`: the header's, where it has some."""
+    """Returns a whole response with its length. `tags`: the header's, if it has any."""
     head = write_response_head(codec.message.key or 0, codec.version, 7)
     return framed((head[:-1] + tags if len(head) > 4 else head) + body)
 
@@ -34,11 +34,11 @@ def in_pieces(probe: ErrorProbe, pieces: Iterable[bytes]) -> FoundErrors:
 
 
 def cut(data: bytes, random: Random) -> list[bytes]:
-    """In pieces, some of them empty."""
+    """Cuts bytes into pieces, some of them empty."""
     places = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 9)))
     return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
 
 
 def found_whole(probe: ErrorProbe, frame: bytes) -> FoundErrors:
-    """Among other bytes, which are no concern of a probe's."""
+    """Returns a probe's findings in a frame that lies among other bytes."""
     return probe.find(b"before" + frame + b"\xff\x7f" * 400, len("before"), len(frame))

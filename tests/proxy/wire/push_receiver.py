@@ -12,7 +12,7 @@ from proxy import wire
 from proxy.wire.error_codes import UNSUPPORTED_VERSION
 from proxy.wire.keys import API_VERSIONS, FETCH, GET_TELEMETRY_SUBSCRIPTIONS, METADATA, PRODUCE, PUSH_TELEMETRY
 
-# the oldest and the newest versions that it has; clients want Produce and Fetch to be there
+# the oldest and the newest versions that it offers; clients require Produce and Fetch
 OFFERED = {
     PRODUCE: (3, 9),
     FETCH: (4, 12),
@@ -83,7 +83,7 @@ class PushReceiver:
 
 
 def _frame(stream: BinaryIO) -> bytes:
-    """Empty at the end."""
+    """Returns the next frame; empty at the end."""
     size = stream.read(4)
     return stream.read(int.from_bytes(size)) if len(size) == 4 else b""
 

@@ -1,4 +1,4 @@
-"""Allowances: what is taken, and what is refused from then on."""
+"""Tests of allowances: taking bytes, and refusing all further ones once exceeded."""
 
 import pytest
 

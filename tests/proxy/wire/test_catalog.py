@@ -1,4 +1,4 @@
-"""The room's entry: codecs, whole frames, secrets."""
+"""Tests of the package's functions: codecs, whole frames, secrets."""
 
 import copy
 import pickle
@@ -64,7 +64,7 @@ def test_a_response_is_written_and_read_with_its_head() -> None:
     assert values["finalized_features_epoch"] == -1
 
 
-# what a broker of 2.8 and one of 0.10 answer to version 5: the one api that it names, or none
+# responses of brokers of 2.8 and 0.10 to version 5: with the one supported api, or none
 @pytest.mark.parametrize("named", [b"\0\x12\0\0\0\x03", b""])
 @pytest.mark.parametrize("version", [3, 5, 99])
 def test_a_refused_question_for_versions_is_answered_as_in_version_0(named: bytes, version: int) -> None:
@@ -127,7 +127,7 @@ NO_KEYS = [("Metadata", TypeError), (True, TypeError), (3.0, TypeError), (None, 
 
 @pytest.mark.parametrize(("number", "error"), [*NO_KEYS, (-32769, Malformed)])
 def test_what_can_be_no_key_or_version_is_an_error(number: Any, error: type[Exception]) -> None:
-    """Also one that equals a key: what was asked before makes no difference."""
+    """Also a value that equals a key: earlier calls make no difference."""
     assert catalog.codec("request", 1, 1) is not None
     for ask in (
         lambda: catalog.codec("request", number, 1),

@@ -1,4 +1,4 @@
-"""The two dialects by their names, which settings, logs and captures hold."""
+"""Tests of the names of the two dialects, which settings, logs and captures hold."""
 
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c

@@ -1,9 +1,9 @@
-"""The catalog says what Kafka's own definitions say: an alarm for the day on which they part.
+"""Tests that the catalog agrees with Kafka's own definitions: an alarm for the day on which they differ.
 
-Compared are four releases of `kafka-clients`: the last one with ZooKeeper's apis and the old floors, the last one with
-the early-access share groups, the one that the brokers of these tests run, and the newest one on Maven Central when
-this was written. Together they have every version that the catalog has. What a still newer release brings is listed by
-name among the warnings of the run: a world that moves on is no failure.
+Four releases of `kafka-clients` are compared: the last one with ZooKeeper's apis and the old minimum versions, the last
+one with the early-access share groups, the one that the brokers of these tests run, and the newest one on Maven Central
+when this was written. Together they have every version of the catalog. The news of a still newer release are warnings
+of the run, by name: they are no failure.
 """
 
 import subprocess
@@ -53,13 +53,13 @@ ENTITIES = {
     "producerId": "producer_id",
     "transactionalId": "transactional_id",
 }
-# What Kafka's definitions leave unsaid, though the field next to it or the same one elsewhere has the entity type.
+# Fields that Kafka's definitions leave unmarked, though an equal or neighbouring field has the entity type.
 ALSO_MARKED = {
-    # the id that the controller knows the replica by, as in DescribeQuorum and Vote
+    # the controller's id of the replica, as in DescribeQuorum and Vote
     ("AddRaftVoterRequest", "voter_id"): "node_id",
     ("RemoveRaftVoterRequest", "voter_id"): "node_id",
     ("UpdateRaftVoterRequest", "voter_id"): "node_id",
-    # the node that the client means to talk to
+    # the node that the client wants to reach
     ("ApiVersionsRequest", "node_id"): "node_id",
     # as in Fetch and Produce
     ("ShareFetchResponse", "responses.partitions.current_leader.leader_id"): "node_id",
@@ -103,7 +103,7 @@ SECRETS = {
     ("DescribeConfigsResponse", "results.configs.synonyms.value"): "sensitive",
 }
 
-# Where a client of a broker learns whom to dial next.
+# Fields that tell a broker's client where to connect next.
 DIALLED = {
     "ProduceResponse": "node_endpoints",
     "FetchResponse": "node_endpoints",
@@ -126,7 +126,7 @@ def our_message(kind: MessageKind, key: int) -> Message:
 
 
 def every_version(release: str) -> Iterator[tuple[Message, Definition, int]]:
-    """Each version of each message that the release knows, with ours."""
+    """Yields each version of each message that the release knows, with ours."""
     for (key, kind), definition in definitions_of(release).items():
         for version in version_range(definition["validVersions"]):
             yield our_message(kind, key), definition, version
@@ -134,7 +134,7 @@ def every_version(release: str) -> Iterator[tuple[Message, Definition, int]]:
 
 @every_release
 def test_every_field_of_every_version_is_the_same(release: str) -> None:
-    """Name, type, order, versions, nullability, tag and default."""
+    """Compares name, type, order, versions, nullability, tag and default."""
     compared = 0
     for message, definition, version in every_version(release):
         same = ours(message, version) == theirs(definition, version)
@@ -188,7 +188,7 @@ def test_the_layout_kept_of_a_share_groups_summary_has_the_leaders_epoch() -> No
 
 
 def our_marks() -> dict[tuple[str, str], frozenset[str]]:
-    """(message, path) -> marks."""
+    """Returns (message, path) -> marks."""
     found: dict[tuple[str, str], frozenset[str]] = {}
     for key in apis.api_keys():
         for kind in KINDS:
@@ -204,7 +204,7 @@ def our_fields(fields: tuple[Field, ...], above: str = "") -> Iterator[tuple[str
 
 
 def marked_as(marks: frozenset[str]) -> dict[tuple[str, str], str]:
-    """The fields that have one of these marks."""
+    """Returns the fields that have one of these marks."""
     return {where: mark for where, found in our_marks().items() for mark in found & marks}
 
 
@@ -221,7 +221,7 @@ def test_marks_are_kafkas_entity_types() -> None:
 
 
 def test_what_may_be_lost_in_another_version_is_what_the_newest_release_with_the_field_says() -> None:
-    """Topics' names became ignorable when ids came beside them: older releases still say otherwise."""
+    """Topics' names became ignorable when ids were added; older releases still say otherwise."""
     kafkas: dict[tuple[str, str, range], bool] = {}
     for release in RELEASES:
         for message, definition, version in every_version(release):
@@ -257,7 +257,7 @@ def test_addresses_are_those_that_a_client_dials() -> None:
 
 
 def news(kafkas: dict[tuple[int, MessageKind], Definition]) -> list[str]:
-    """What these definitions have that the catalog lacks or has otherwise, by name."""
+    """Returns the names in these definitions that the catalog lacks or has otherwise."""
     found = []
     for (key, kind), definition in sorted(kafkas.items()):
         versions = version_range(definition["validVersions"])
@@ -300,7 +300,7 @@ def test_news_are_told_by_name() -> None:
 
 
 def told_of(newest: Path) -> str:
-    """What to say of the newest jar there is; nothing where it is the pinned one."""
+    """Returns the warning about the newest jar; empty if it is the pinned one."""
     if newest.name == clients_jar(NEWEST).name:
         return ""
     told = "\n".join(news(definitions(newest))) or "it has nothing that the catalog lacks"
@@ -317,7 +317,7 @@ def test_another_release_is_named_with_its_news(tmp_path: Path) -> None:
 
 
 def test_what_a_newer_kafka_brings_is_listed_among_the_warnings(tmp_path: Path) -> None:
-    """Nothing can fail here: the pinned releases are what the catalog has to agree with."""
+    """This test can't fail: the catalog has to agree only with the pinned releases."""
     try:
         told = told_of(copy_clients("RELEASE", tmp_path))
     except (RuntimeError, subprocess.TimeoutExpired) as error:

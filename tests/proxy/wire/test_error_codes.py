@@ -1,4 +1,4 @@
-"""The table of error codes reads as Kafka's own."""
+"""Tests that the table of error codes equals Kafka's own."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_code_newer_than_the_table_keeps_its_number() -> None:
 
 @pytest.mark.real
 def test_names_and_retriability_are_those_of_kafkas_own_enum() -> None:
-    """`Errors` of 4.3.1 has the table's beginning, that of 4.4.0 the whole."""
+    """`Errors` of 4.3.1 has the beginning of the table, that of 4.4.0 all of it."""
     ours = {code: (entry.name, entry.retriable) for code, entry in ERRORS.items()}
     kafkas = kafka_json_of("4.3.1").errors()
     assert ours.items() >= kafkas.items()

@@ -1,4 +1,4 @@
-"""Kafka's sentences about its errors. That they are Kafka's: test_error_codes.py."""
+"""Tests of Kafka's texts of errors. test_error_codes.py compares them with Kafka's own."""
 
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.error_messages import error_message

@@ -1,4 +1,4 @@
-"""Error codes come out of responses, and nothing that is masked passes for an answer."""
+"""Tests of finding error codes in responses; masked bytes never pass for an error code."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_response_that_ends_early_tells_nothing(size: int) -> None:
 
 
 def test_a_refusal_in_the_oldest_layout_is_read_whatever_version_was_asked() -> None:
-    # Kafka answers an ApiVersions request that is too new with error 35 and a body of version 0
+    # Kafka answers a too new ApiVersions request with error 35 and a body of version 0
     refusal = catalog.encode_response(API_VERSIONS, 0, 1, {"error_code": 35, "api_keys": []})
     assert error_codes(refusal, API_VERSIONS, 4) == [35]
 

@@ -1,4 +1,4 @@
-"""What a probe finds of a response is what a full decode holds, as far as the probe looks, however the frame is cut."""
+"""Tests of probes of responses against a full decode, as far as the probe reads, for any cuts of the frame."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ any_response = st.sampled_from(RESPONSES)
 
 
 def codes_in(struct: Struct, values: Mapping[str, Any]) -> Iterator[int]:
-    """All error codes of decoded values, in wire order."""
+    """Yields all error codes of decoded values, in wire order."""
     for slot in struct:
         value = values[slot.name]
         if slot.struct is not None and value is not None:
@@ -38,7 +38,7 @@ def codes_in(struct: Struct, values: Mapping[str, Any]) -> Iterator[int]:
 
 
 def elements_in(value: Any) -> int:
-    """Elements of arrays, and at most one tag for each value: no fewer than a probe counts."""
+    """Counts elements of arrays, and at most one tag for each value: no fewer than a probe counts."""
     if isinstance(value, dict):
         return len(value) + sum(map(elements_in, value.values()))
     if isinstance(value, list):
@@ -97,7 +97,7 @@ def test_damaged_bytes_say_the_same_however_they_are_cut(response: tuple[int, in
 def test_frames_in_a_row_say_together_what_each_says(
     response: tuple[int, int], count: int, mould: list[int], random: Random
 ) -> None:
-    """Each is the mould, mostly, so that many are alike; the function that steps over fields tells what each says."""
+    """Most frames equal the mould, so many are alike. Stepping over each frame's fields gives the expected errors."""
     size = 8 + len(mould)
     frames = [bytes(8) + bytes(mould) for _ in range(count)]
     if random.random() < 0.5:

@@ -1,7 +1,7 @@
-"""Every message in every version: the compiled functions against the slow, obvious twin, on generated values.
+"""Tests of each message in each version: the compiled functions against the slow, obvious twin.
 
-The sweeps take each version once, or those of `swept_versions`, with a few values that are the same every time; the
-properties draw any message and any values.
+The sweeps take each version once, or those of `swept_versions`, with a few fixed values. The properties draw any
+message and any values.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ FEW_BYTES, MANY_BYTES = 80, 3000
 def samples(
     key: int, count: int = FEW, versions: Iterable[int] | None = None
 ) -> Iterator[tuple[Codec, dict[str, Any]]]:
-    """Request and response of each version that a sweep tries, or of these, with `count` values each."""
+    """Draws request and response of each version of a sweep, or of these versions, with `count` values each."""
     for version in swept_versions(key) if versions is None else versions:
         for kind in KINDS:
             codec = must_codec(kind, key, version)
@@ -44,7 +44,7 @@ def samples(
 
 
 def spans_of(codec: Codec, data: bytes) -> dict[str, list[tuple[Any, int, int]]]:
-    """path -> (value, start, end), as the twin finds them."""
+    """Returns path -> (value, start, end), as the twin finds them."""
     reader = Reader(codec.message, codec.version, data)
     reader.read()
     found: dict[str, list[tuple[Any, int, int]]] = defaultdict(list)
@@ -105,7 +105,7 @@ def test_long_varints_and_tags_with_their_default_are_read_too(key: int) -> None
 
 @every_api
 def test_all_paths_at_once_are_projected_as_the_twin_finds_them(key: int) -> None:
-    """Value and span."""
+    """Compares value and span."""
     for codec, values in samples(key, 1):
         data = codec.encode(values)
         expected = spans_of(codec, data)
@@ -147,7 +147,7 @@ def test_the_span_of_every_path_is_what_its_value_encodes_to(key: int) -> None:
 
 
 def field_at(codec: Codec, path: str) -> Field:
-    """The field of that version."""
+    """Returns the field of that version."""
     fields, names = codec.message.fields, path.split(".")
     for name in names:
         (found,) = (one for one in fields if one.name == name and codec.version in one.versions)
@@ -172,7 +172,7 @@ MARK = b"unknown to anybody"
 
 
 def tagged_everywhere(struct: Struct, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with unknown tags in every struct, in no order: the first, the last that there can be, and others."""
+    """Returns the values with unknown tags in every struct, unsorted: the first, the last possible, and others."""
     known = {slot.tag for slot in struct.tagged}
     found = {slot.name: inside(slot, values[slot.name]) for slot in struct}
     tags = {tag: payload for tag, payload in [(0, MARK), (77, b""), (2**32 - 1, b"last")] if tag not in known}
@@ -189,7 +189,7 @@ def inside(slot: Slot, value: Any) -> Any:
 
 @every_api
 def test_a_walk_stops_where_the_projection_says(key: int) -> None:
-    """Fed whole, and byte by byte."""
+    """Feeds the body whole, and byte by byte."""
     for codec, values in samples(key, 1):
         data = b"12345" + codec.encode(values)
         stops = [slot.name for slot in layout(codec.message, codec.version).slots]
@@ -201,7 +201,7 @@ def test_a_walk_stops_where_the_projection_says(key: int) -> None:
 
 
 def fed(walk: Walk, chunks: list[bytes]) -> int | None:
-    """The offset in all chunks together."""
+    """Returns the offset in all chunks together."""
     before = 0
     for chunk in chunks:
         if (found := walk.feed(chunk)) is not None:
@@ -212,7 +212,7 @@ def fed(walk: Walk, chunks: list[bytes]) -> int | None:
 
 @every_api
 def test_every_prefix_of_a_body_is_truncated(key: int) -> None:
-    """Read whole, and projected. Up to the size at which it is only more of the same."""
+    """Reads it whole, and projects it, up to the size from which all prefixes are alike."""
     for codec, values in samples(key, 1):
         data = codec.encode(values)
         for size in range(min(len(data), FEW_BYTES)):
@@ -305,7 +305,7 @@ def test_a_walk_takes_any_pieces(drawn: tuple[Codec, dict[str, Any]], random: Ra
 
 
 def pieces(data: bytes, random: Random) -> list[bytes]:
-    """`data` in pieces, some of them empty."""
+    """Cuts `data` into pieces, some of them empty."""
     cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 9)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
@@ -330,7 +330,7 @@ def walk_through(codec: Codec, data: bytes) -> None:
 
 
 def damage(data: bytes, random: Random) -> bytes:
-    """A few bytes become lengths that can't be, or anything."""
+    """Replaces a few bytes by impossible lengths, or by anything."""
     out = bytearray(data or b"\0")
     for _ in range(random.randint(1, 4)):
         at = random.randrange(len(out))

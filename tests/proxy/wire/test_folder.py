@@ -1,4 +1,4 @@
-"""Where the `.kafka` files come from."""
+"""Tests of where the `.kafka` files come from."""
 
 import json
 import subprocess

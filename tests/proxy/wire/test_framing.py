@@ -1,4 +1,4 @@
-"""Lengths and the word of api key and version, against `struct`'s own reading of them."""
+"""Tests of lengths, and of the integer of api key and version, against `struct`."""
 
 import struct
 

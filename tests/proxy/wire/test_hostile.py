@@ -1,4 +1,4 @@
-"""Bytes that mean harm: nothing but the error family, and memory bounded by what arrived."""
+"""Tests of hostile bytes: they raise only the error family, and the memory is bounded by what arrived."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from proxy.wire.keys import API_VERSIONS, METADATA
 from proxy.wire.primitives import uvarint
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
 
-# A dict of few fields is the largest thing that one byte of an array's element can become.
+# An element of one byte takes most memory as a dict of few fields.
 BYTES_PER_BYTE = 400
 ALLOWANCE = 200_000
 
@@ -55,7 +55,7 @@ def test_a_blob_is_no_message_of_any_kind(blob: bytes) -> None:
 
 
 def test_a_huge_count_costs_no_memory() -> None:
-    """The brokers of a Metadata response say that they are 4 billion, or 2 billion in a classic version."""
+    """A Metadata response claims 4 billion brokers, or 2 billion in a classic version."""
     for version, count in [(12, HUGE_VARINT), (8, b"\x7f\xff\xff\xff")]:
         data = bytes(4) + count + bytes(1000)
         codec = metadata(version)
@@ -108,7 +108,7 @@ def test_only_minus_one_is_null() -> None:
 
 
 def test_a_negative_length_never_leads_a_projection_backwards() -> None:
-    """Stepping over: what is below zero counts as nothing."""
+    """A skipped value with a negative length counts as empty."""
     brokers = b"\0\0\0\1" + bytes(4) + b"\x80\x00" + bytes(4) + b"\xff\xff"
     found = metadata(5).project(("controller_id",))(bytes(4) + brokers + b"\xff\xff" + b"\0\0\0\7", 0)
     assert found == {"controller_id": [(7, 22, 26)]}

@@ -1,4 +1,4 @@
-"""The room as a library: what its page promises."""
+"""Tests of the package as a library: the names that its page lists."""
 
 import doctest
 import subprocess

@@ -1,8 +1,8 @@
-"""Kafka's own Java classes write the same bytes for the same values, and read the same values out of the same bytes.
+"""Tests against Kafka's own Java classes: the same bytes for the same values, in both directions.
 
-Every version that the catalog has, in the release named for it: that of the brokers where it knows the version, newer
-or older ones where it does not. Values go over as JSON, by Kafka's names as its definitions have them. Unknown tagged
-fields have no place in that JSON: that Java keeps them is seen in what it writes after reading.
+Each version of the catalog is compared with a release: that of the brokers if it knows the version, else a newer or
+older one. Values are passed as JSON, by the names in Kafka's definitions. That JSON has no place for unknown tagged
+fields: whether Java keeps them shows in what it writes after reading.
 """
 
 from base64 import b64encode, urlsafe_b64encode
@@ -25,10 +25,10 @@ from tests.strategies import EVERY_MESSAGE, JAVA_TAGS, extremes, must_codec, val
 
 pytestmark = pytest.mark.real
 
-# The first that knows a version answers for it: the brokers', then the newest, the last with ZooKeeper's apis and the
-# old floors, the last with the early-access share groups.
+# The first release that knows a version is compared: that of the brokers, the newest, the last with ZooKeeper's apis
+# and old minimum versions, the last with early-access share groups.
 RELEASES = ("4.3.1", "4.4.0", "3.9.2", "4.0.2")
-# These release's layout is another than the catalog's; see the drift test.
+# These releases have another layout than the catalog; see the drift test.
 ANOTHER_LAYOUT = {("3.9.2", "response", 87, 0), ("4.0.2", "response", 87, 0)}
 FEW, MANY = 2, 25
 
@@ -56,7 +56,7 @@ def knows(release: str, kind: MessageKind, key: int, version: int) -> bool:
 
 
 def cases(key: int, most: int) -> Iterator[Case]:
-    """Every version of the api, in up to `most` releases each."""
+    """Yields every version of the api, in up to `most` releases each."""
     for kind, at, version in EVERY_MESSAGE:
         if at == key:
             releases = [release for release in RELEASES if knows(release, kind, key, version)]
@@ -65,7 +65,7 @@ def cases(key: int, most: int) -> Iterator[Case]:
 
 
 def samples(codec: Codec, count: int) -> Iterator[dict[str, Any]]:
-    """All defaults; everything as large as it goes; then any values."""
+    """Draws all defaults, then everything as large as possible, then any values."""
     yield codec.decode(codec.encode({}))[0]
     yield extremes(codec)
     for seed in range(count):
@@ -73,9 +73,9 @@ def samples(codec: Codec, count: int) -> Iterator[dict[str, Any]]:
 
 
 class Json:
-    """Our values as Kafka's JSON: the names of one version in one release.
+    """Our values as Kafka's JSON, with the names of one version in one release.
 
-    `written`: as Java writes it, without tagged fields that hold their default, and the size of records only.
+    `written`: as Java writes it, without tagged fields with their defaults, and with the size of records only.
     """
 
     def __init__(self, case: Case, *, written: bool):
@@ -106,7 +106,7 @@ class Json:
 
 
 def compare(case: Case, values: dict[str, Any]) -> None:
-    """Both directions. What Java wrote of the values is ours, so reading it back needs no more than our own bytes."""
+    """Compares both directions. Java's bytes for the values are ours, so Java reads back only our own bytes."""
     codec = must_codec(case.kind, case.key, case.version)
     struct, body, known = layout(codec.message, case.version), codec.encode(values), without_unknown_tags(values)
     asked = Json(case, written=False).struct(struct, known)
@@ -145,7 +145,7 @@ def test_header_versions_are_those_of_kafka(release: str) -> None:
 
 
 def test_the_other_layout_of_a_share_groups_summary_is_not_read_as_ours() -> None:
-    """`ReadShareGroupStateSummaryResponse` v0 of 4.0 is four bytes a partition shorter: told from ours by its end."""
+    """`ReadShareGroupStateSummaryResponse` v0 of 4.0 is four bytes shorter for each partition, which its end shows."""
     values = {"results": [{"partitions": [{"partition": 1, "state_epoch": 2, "leader_epoch": 3, "start_offset": 4}]}]}
     body = must_codec("response", 87, 0).encode(values)
     kafka_json_of("4.3.1").decode("response", 87, 0, body)

@@ -1,13 +1,13 @@
-"""kafka-python's classes, read from Kafka's definitions at run time by a codec of their own, agree byte for byte.
+"""Tests against kafka-python's classes, which a codec of its own reads from Kafka's definitions: bytes are equal.
 
-It knows some fifty apis, the old floors among them; all of its versions are compared, in both directions. Where it
-means something else, it is said here:
+kafka-python knows some fifty apis, with old minimum versions. All its versions are compared, in both directions. It
+differs in these points:
 
-- unknown tagged fields are dropped, and a tagged struct that is absent is None; one that it is given is written,
-  default or not: it is given the others only;
-- authorized operations, an int32 on the wire, are often the set of its bits, and None for the lowest int32 (not asked
-  for);
-- the body of an ApiVersions response with an error is read as version 0, as a client must: compared without errors.
+- It drops unknown tagged fields. A tagged struct that is absent is None; a given one is written even with default
+  values, so the tests give it only others.
+- Authorized operations, an int32 on the wire, are often the set of its bits, and None for the lowest int32 (not asked
+  for).
+- It reads the body of an ApiVersions response with an error as version 0, as a client must. The tests give no errors.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from tests.strategies import EVERY_MESSAGE, extremes, must_codec, values_of, wit
 
 ROOMS = (admin, consumer, metadata, producer, sasl)  # importing them defines the classes
 NOT_ASKED_FOR = -(2**31)
-# ours -> its own, where that is another
+# our names -> its names, if they differ
 NAMES = {
     "topic_authorized_operations": "authorized_operations",
     "cluster_authorized_operations": "authorized_operations",
@@ -62,7 +62,7 @@ def name_of(slot: Slot, container: Any) -> str:
 
 
 def ours(struct: Struct, version: int, container: Any) -> dict[str, Any]:
-    """Its values as ours."""
+    """Returns its values as ours."""
     found = {}
     for slot in struct:
         name = name_of(slot, container)
@@ -83,7 +83,7 @@ def _ours(slot: Slot, version: int, field: Any, value: Any) -> Any:
 
 
 def theirs(struct: Struct, version: int, container: Any, values: dict[str, Any]) -> Any:
-    """Our values in its class."""
+    """Returns our values in its class."""
     found = {}
     for slot in struct:
         name, value = name_of(slot, container), values[slot.name]

@@ -12,18 +12,18 @@ ROOT = Path(__file__).parents[3]
 
 
 def own_name(name: str) -> str:
-    """SHARE_FETCH for "ShareFetch"."""
+    """Returns SHARE_FETCH for "ShareFetch"."""
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name).lstrip("_")
 
 
 NAMES = {own_name(name): key for key in apis.api_keys() if (name := apis.api_name(key))}
 
-# most modules bind none of them, and need no parsing
+# most modules define none of them, so they need no parsing
 BOUND = re.compile(rf"\b({'|'.join(NAMES)})\b[^=\n]*=(?!=)")
 
 
 def declared(source: str) -> list[str]:
-    """The names of apis that a module gives numbers to. What stands in a class is another protocol's: 0.7's enum."""
+    """Returns the names of apis that a module defines. Names in a class belong to another protocol: 0.7's enum."""
     if not BOUND.search(source):
         return []
     bound = chain.from_iterable(map(bindings, ast.parse(source).body))

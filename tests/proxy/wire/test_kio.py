@@ -1,9 +1,9 @@
-"""kio, an independent codec generated from Kafka's definitions: the same bytes for the same values, in both directions.
+"""Tests against kio, an independent codec generated from Kafka's definitions: equal bytes, in both directions.
 
-It knows no old floors and none of the newest versions; those it knows are all compared. Its times are datetimes and
-its error codes an enum, hence tame values. Fields are matched by their place, which the drift test compares. What it
-does otherwise: a tagged field that is written though it holds its default is left out when written again, and an
-unknown tagged field ends its reading.
+kio lacks old minimum versions and the newest versions; all versions that it has are compared. Its times are datetimes
+and its error codes an enum, so the tests use values that these can hold. Fields are matched by position, which the
+drift test compares. It differs in two points: it omits a tagged field that was written with its default, and an unknown
+tagged field ends its reading.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ SEEDS = range(3)
 
 
 def kio_entity(kind: MessageKind, key: int, version: int) -> Any:
-    """kio's class of that message; None where it knows none."""
+    """Returns kio's class of that message; None if it has none."""
     try:
         module = load_payload_module(key, version, KINDS[kind])
     except (UnknownAPIKey, UnknownEntity):
@@ -44,7 +44,7 @@ def kio_entity(kind: MessageKind, key: int, version: int) -> Any:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-# kio's type -> its value of ours, and back
+# kio's type -> conversions to our value, and back
 VALUES: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "timedelta_i32": (lambda number: number * MILLISECOND, lambda time: time // MILLISECOND),
     "timedelta_i64": (lambda number: number * MILLISECOND, lambda time: time // MILLISECOND),
@@ -62,12 +62,12 @@ AS_IT_IS = (lambda value: value, lambda value: value)
 
 
 def pairs(fields: tuple[Field, ...], version: int, entity: Any) -> list[tuple[Field, Any]]:
-    """Our fields of that version with kio's."""
+    """Returns our fields of that version with kio's."""
     return list(zip((one for one in fields if version in one.versions), dataclasses.fields(entity), strict=True))
 
 
 def theirs(fields: tuple[Field, ...], version: int, entity: Any, values: Mapping[str, Any]) -> Any:
-    """Our values in kio's class."""
+    """Returns our values in kio's class."""
 
     def one(ours: Field, kios: Any, value: Any) -> Any:
         if ours.fields and value is not None:
@@ -79,7 +79,7 @@ def theirs(fields: tuple[Field, ...], version: int, entity: Any, values: Mapping
 
 
 def ours_of(fields: tuple[Field, ...], version: int, entity: Any) -> dict[str, Any]:
-    """kio's values as ours."""
+    """Returns kio's values as ours."""
 
     def one(ours: Field, kios: Any, value: Any) -> Any:
         if ours.fields and value is not None:
@@ -91,7 +91,7 @@ def ours_of(fields: tuple[Field, ...], version: int, entity: Any) -> dict[str, A
 
 
 def each(one: Callable[..., Any], ours: Field, kios: Any, value: Any, array: type = tuple) -> Any:
-    """The value, or each element of an array that is not null."""
+    """Returns the value, or each element of an array that is not null."""
     if ours.is_array:
         return None if value is None else array(one(ours, kios, element) for element in value)
     return one(ours, kios, value)

@@ -216,7 +216,7 @@ def test_a_wrong_line_is_named(line: int, text: str, reason: str | None) -> None
 
 
 def test_every_file_is_written_the_way_the_page_teaches() -> None:
-    """Names, columns and what stands on one line: the files are read by people first."""
+    """Checks names, columns, and the content of a line: people read the files first."""
     for name in sorted(os.listdir(MESSAGES.path)):
         if name.endswith(".kafka"):
             with open(os.path.join(MESSAGES.path, name), encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What an answer tells of a wait: data that was there stops before the log's end, in every version."""
+"""Tests of waits as responses show them: a response with data before the log's end did not wait, in any version."""
 
 from __future__ import annotations
 

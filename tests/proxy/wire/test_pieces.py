@@ -1,4 +1,4 @@
-"""Buffers one behind the other: the bytes of all, with as few copies as are worth it."""
+"""Tests of joining consecutive buffers with few copies."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def test_pieces_are_all_their_bytes_in_order_and_the_large_ones_are_not_copied(s
     large = [one for each in buffers for one in each if len(one) >= LARGE]
     kept = [one for one in whole.buffers if any(one is each for each in large)]
     assert kept == large or len(whole) < LARGE
-    # what stands between two large ones is one buffer at most
+    # at most one buffer lies between two large ones
     assert len(Pieces([one for each in buffers for one in each]).buffers) <= 2 * len(large) + 1
 
 

@@ -1,4 +1,4 @@
-"""Which settings are plain: those that Kafka's own code knows and does not call passwords."""
+"""Tests of which settings are plain: those that Kafka's code knows and does not mark as passwords."""
 
 import subprocess
 from functools import cache
@@ -22,7 +22,7 @@ CLASSES = (
 
 @cache
 def settings_of(release: str) -> dict[str, str]:
-    """Name and type of each setting of a broker and of a topic."""
+    """Returns name and type of each setting of a broker and of a topic."""
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path(release)]
     command = [jars.java(), *options, str(SOURCE), *CLASSES]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout

@@ -1,4 +1,4 @@
-"""Which release has which versions; `test_drift.py` compares all of them with the releases themselves."""
+"""Tests of each release's versions; `test_drift.py` compares all of them with the releases themselves."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_every_api_stands_once_in_the_catalogs_order() -> None:
 
 
 def test_facts_that_kafkas_upgrade_notes_state() -> None:
-    """KIP-896: 4.0 removed the old versions, ZooKeeper's apis with them."""
+    """KIP-896: 4.0 removed the old versions, and ZooKeeper's apis with them."""
     assert (versions_in("3.9.2", 1), versions_in("4.0.2", 1)) == (range(18), range(4, 18))
     assert (versions_in("3.9.2", 4), versions_in("4.0.2", 4)) == (range(8), range(0))
 

@@ -1,4 +1,4 @@
-"""Former names lead to today's: those of the protocol guide, and those that old releases have in their code."""
+"""Tests of former names: those in the protocol guide, and those in the code of old releases."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.brokers import jars
 from tests.java.jvm import class_path
 
 PROGRAM = Path(__file__).parents[2] / "java" / "KafkaNames.java"
-# as the guide has them, by the numbers that it gives them
+# the names in the guide, with its numbers
 GUIDE_APIS = {"Metadata": 3, "Send": 0, "Fetch": 1, "Offsets": 2, "OffsetCommit": 8, "OffsetFetch": 9}
 GUIDE_APIS |= {"GroupCoordinator": 10, "JoinGroup": 11, "SyncGroup": 14, "Heartbeat": 12, "LeaveGroup": 13}
 GUIDE_APIS |= {"DescribeGroups": 15, "ListGroups": 16, "TopicMetadataRequest": 3, "OffsetRequest": 2}
@@ -23,7 +23,7 @@ GUIDE_ERRORS |= {"InconsistentGroupProtocolCode": 23, "InvalidGroupIdCode": 24, 
 GUIDE_ERRORS |= {"InvalidSessionTimeoutCode": 26, "RebalanceInProgressCode": 27, "InvalidCommitOffsetSizeCode": 28}
 GUIDE_ERRORS |= {"TopicAuthorizationFailedCode": 29, "GroupAuthorizationFailedCode": 30, "NotLeaderForPartition": 6}
 GUIDE_ERRORS |= {"ClusterAuthorizationFailedCode": 31}
-# of ErrorMapping in 0.8: no client was ever told it, and the number has meant another error since
+# from ErrorMapping in 0.8: no client ever got this code, whose number has meant another error since
 NEVER_SENT = ("StaleLeaderEpochCode", 13)
 
 

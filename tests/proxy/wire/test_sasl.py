@@ -1,4 +1,4 @@
-"""Tokens of logins: what they are and whose, and that no secret is ever shown."""
+"""Tests of login tokens: their kind and principal; no secret is ever shown."""
 
 import json
 from base64 import b64encode, urlsafe_b64encode
@@ -19,7 +19,7 @@ from tests.sweeps import examples
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"]
 SENDERS: list[Sender] = ["client", "server"]
 SCRAM_MECHANISMS = st.sampled_from(["SCRAM-SHA-256", "SCRAM-SHA-512"])
-# what no shown text has by chance
+# texts that no shown text contains by chance
 SECRETS = st.text("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=12, max_size=40).map(lambda text: f"Secret{text}")
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
 
@@ -248,7 +248,7 @@ def test_any_bytes_are_a_token(mechanism: str | None, sender: Sender, data: byte
 
 
 def tokens_with(secret: str, name: str) -> list[tuple[str, Sender, bytes]]:
-    """A token of each mechanism with `secret` wherever it has one."""
+    """Returns a token of each mechanism with `secret` wherever it has one."""
     scram_name = name.replace("=", "=3D").replace(",", "=2C")
     claims = jwt({"sub": name, "email": secret})
     return [
@@ -275,7 +275,7 @@ def test_no_secret_is_in_what_is_shown(secret: str, name: str) -> None:
 
 @given(SCRAM_MECHANISMS, NAMES, SECRETS, st.booleans())
 def test_what_other_clients_write_for_scram_is_read(mechanism: str, name: str, secret: str, aio: bool) -> None:
-    """aiokafka escapes names; kafka-python doesn't, so it is asked about names that need none."""
+    """aiokafka escapes names. kafka-python does not, so it gets only names that need no escape."""
     if aio:
         client: Any = ScramAuthenticator(
             loop=None, sasl_plain_password=secret, sasl_plain_username=name, sasl_mechanism=mechanism

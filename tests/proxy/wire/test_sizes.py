@@ -1,4 +1,4 @@
-"""What is reckoned against what is written, by the encoders of the message with those types."""
+"""Tests of calculated sizes against the encoders of messages with these types."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis
 
 
 def written(codec: Codec, values: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
-    """Bytes of the body, and of every path, as encoder and projector have them."""
+    """Returns the bytes of the body, and of every path, by encoder and projector."""
     data = codec.encode(values)
     paths = tuple(field_paths(layout(codec.message, codec.version)))
     spans = codec.project(paths)(data, 0)
@@ -113,7 +113,7 @@ def test_types_that_change_with_the_version_are_counted_in_the_versions_width() 
 
 
 def partition(**lists: list[int]) -> dict[str, Any]:
-    """A partition whose numbers take one byte each in the unsigned encoding."""
+    """Returns a partition whose numbers take one byte each in the unsigned encoding."""
     return {"error_code": 0, "partition_index": 99, "leader_id": 127, "leader_epoch": 5} | lists
 
 
@@ -140,7 +140,7 @@ def test_a_partition_of_metadata_takes_what_the_documents_formulas_say(
 
 
 def at_worst(small: dict[str, Any]) -> dict[str, Any]:
-    """The same partition with numbers that take all bytes they can."""
+    """Returns the partition with numbers that take the most bytes."""
     lists = {name: [2**28 + node for node in value] for name, value in small.items() if isinstance(value, list)}
     return dict.fromkeys(small, -1) | lists
 

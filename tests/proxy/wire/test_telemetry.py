@@ -1,4 +1,4 @@
-"""Payloads of PushTelemetry: built here, and pushed by other clients."""
+"""Tests of payloads of PushTelemetry, built here and pushed by other clients."""
 
 import doctest
 import subprocess
@@ -34,7 +34,7 @@ def attribute(key: str, **value: Any) -> KeyValue:
 
 
 def payload() -> otlp.MetricsData:
-    """One metric of each shape that clients push."""
+    """Returns one metric of each shape that clients push."""
     counted = otlp.NumberDataPoint(
         start_time_unix_nano=1, time_unix_nano=2**63, as_int=0, attributes=[attribute("topic", string_value="t")]
     )
@@ -221,7 +221,7 @@ def test_what_librdkafka_pushes_is_read(compression_type: int) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("compression_type", TYPES)
 def test_what_the_java_client_pushes_is_read(compression_type: int) -> None:
-    """Its snappy is framed, its lz4 made of blocks."""
+    """Java frames snappy, and makes lz4 of blocks."""
     with push_receiver(compression_type) as receiver:
         producer = "org.apache.kafka.tools.ConsoleProducer"
         settings = ["--topic", "t", "--command-property", "enable.idempotence=false"]

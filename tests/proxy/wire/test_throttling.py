@@ -1,4 +1,4 @@
-"""The wait that a response asks for is found where the decoder finds it, or not at all."""
+"""Tests of finding a response's throttle time where the decoder finds it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVERY = [(key, version) for key in apis.api_keys() for version in apis.versions(
 
 
 def test_every_version_that_has_the_field_gives_its_value() -> None:
-    """As the decoder finds it."""
+    """The decoder gives the same value."""
     for key, version in EVERY:
         codec = catalog.codec("response", key, version)
         assert codec is not None

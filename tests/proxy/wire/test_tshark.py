@@ -1,11 +1,10 @@
-"""Wireshark's dissector, written by other people from other sources, reads our frames as we mean them.
+"""Tests against Wireshark's dissector, an independent implementation: it reads our frames as we mean them.
 
-All exchanges stand in one capture file, as one TCP connection to port 9092, and tshark says what it sees. Versions
-newer than its dissector can't be compared: the tables list what that of Wireshark 4.0 reads. It knows none of the apis
-from DescribeClientQuotas (48) on. Left out is what it misreads by itself: before their flexible versions JoinGroup,
-SyncGroup, SaslAuthenticate and half of the delegation tokens' messages; all of CreateTopics, CreatePartitions,
-ElectLeaders and the reassignments of partitions; and the responses of WriteTxnMarkers, DeleteAcls and
-AlterReplicaLogDirs.
+All exchanges are in one capture file, as one TCP connection to port 9092, and tshark prints what it reads. Versions
+newer than its dissector can't be compared: the tables list those that Wireshark 4.0 reads. It knows no api from
+DescribeClientQuotas (48) on. The tests leave out what it misreads: before their flexible versions JoinGroup, SyncGroup,
+SaslAuthenticate and half of the delegation tokens' messages; all of CreateTopics, CreatePartitions, ElectLeaders and
+the reassignments of partitions; and the responses of WriteTxnMarkers, DeleteAcls and AlterReplicaLogDirs.
 """
 
 import struct
@@ -25,7 +24,7 @@ from tests.strategies import KINDS, must_codec, values_of
 
 pytestmark = pytest.mark.real
 
-# api -> versions whose request and response both are read
+# api -> versions whose request and response tshark reads
 DISSECTED = {
     "Produce": range(9),
     "Fetch": range(12),
@@ -68,7 +67,7 @@ DISSECTED = {
     "IncrementalAlterConfigs": range(2),
     "OffsetDelete": range(1),
 }
-# the same for the one or the other alone
+# versions of which tshark reads only one of both
 REQUESTS = {
     "DescribeGroups": range(5),
     "DeleteTopics": range(3),
@@ -86,7 +85,7 @@ RESPONSES = {
 SEEDS = range(4)
 CLIENT_ID, CLIENT_PORT, KAFKA_PORT = "wiretap", 50_000, 9092
 PARTITIONS = ("partition_index", "partition", "index", "partition_indexes", "partitions")
-# what tshark calls a field -> which fields of the message language it means
+# tshark's name of a field -> the fields of the message language with that meaning
 BODY: Mapping[str, Callable[[Field], bool]] = {
     "kafka.topic_name": lambda field: "topic_name" in field.marks,
     "kafka.consumer_group": lambda field: "group_id" in field.marks,
@@ -95,7 +94,7 @@ BODY: Mapping[str, Callable[[Field], bool]] = {
     "kafka.port": lambda field: field.name == "port",
     "kafka.partition_id": lambda field: field.name in PARTITIONS and not field.fields,
 }
-# shown under names of their own
+# fields that tshark shows under other names
 ELSEWHERE = {"forgotten_topics_data", "creations", "acls", "matching_acls"}
 HEAD = ["kafka.api_key", "kafka.request.version", "kafka.response.version", "kafka.correlation_id"]
 SENDER = "kafka.client_id"
@@ -105,7 +104,7 @@ BETWEEN_VALUES = "|"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One of ours: what it was made of, and its bytes behind the length."""
+    """One of our frames: its values, and its bytes after the length."""
 
     kind: MessageKind
     key: int
@@ -120,13 +119,13 @@ class Frame:
         return catalog.encode_response(self.key, self.version, self.correlation_id, self.values)
 
     def body(self) -> dict[str, list[str]]:
-        """What tshark should show of the body: every value in wire order."""
+        """Returns what tshark should show of the body: every value in wire order."""
         found = list(leaves(must_codec(self.kind, self.key, self.version).message.fields, self.values))
         return {name: [str(value) for field, value in found if meant(field)] for name, meant in BODY.items()}
 
 
 def leaves(fields: Iterable[Field], values: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
-    """Every value that is no struct, with its field, in wire order; nulls left out."""
+    """Yields every value that is no struct, with its field, in wire order, without nulls."""
     for field in fields:
         value = values.get(field.name)
         if value is None or field.name in ELSEWHERE:
@@ -139,7 +138,7 @@ def leaves(fields: Iterable[Field], values: Mapping[str, Any]) -> Iterator[tuple
 
 
 def exchanges() -> Iterator[Frame]:
-    """Request and response in turn, each pair with a correlation id of its own."""
+    """Yields request and response in turn, each pair with its own correlation id."""
     correlation_id = 0
     for table in (DISSECTED, REQUESTS, RESPONSES):
         for name, version in ((name, version) for name, versions in table.items() for version in versions):
@@ -170,7 +169,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def _records() -> bytes:
-    """A batch with one record, without key and headers: length, attributes, times, offset, value."""
+    """Returns a batch with one record, without key and headers: length, attributes, times, offset, value."""
     record = b"\0\0\0\x01\x0corange\0"
     record = bytes([2 * len(record)]) + record
     behind_checksum = struct.pack(">hiqqqhii", 0, 0, 1_700_000_000_000, 1_700_000_000_000, -1, -1, -1, 1) + record
@@ -181,7 +180,7 @@ RECORDS = _records()
 
 
 def write_pcap(file: Path, frames: Sequence[Frame]) -> None:
-    """One packet a frame, raw IPv4, with the sequence numbers of one connection."""
+    """Writes one packet for each frame, raw IPv4, with the sequence numbers of one connection."""
     written = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 101)]
     sent = dict.fromkeys(KINDS, 1)
     for number, frame in enumerate(frames):
@@ -198,7 +197,7 @@ def write_pcap(file: Path, frames: Sequence[Frame]) -> None:
 
 
 def dissected(file: Path) -> list[dict[str, list[str]]]:
-    """What tshark tells of each packet: field -> values."""
+    """Returns tshark's output for each packet: field -> values."""
     names = [*HEAD, SENDER, COMPLAINTS, *BODY]
     wanted = [part for name in names for part in ("-e", name)]
     how = ["-d", f"tcp.port=={KAFKA_PORT},kafka", "-T", "fields", "-E", f"aggregator={BETWEEN_VALUES}"]
@@ -210,14 +209,14 @@ def dissected(file: Path) -> list[dict[str, list[str]]]:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Frame, dict[str, list[str]]]]:
-    """Our frames that it can read, and what tshark says of each."""
+    """Returns our frames that it can read, with its output for each."""
     frames, file = list(exchanges()), tmp_path_factory.mktemp("tshark") / "frames.pcap"
     write_pcap(file, frames)
     return [(frame, seen) for frame, seen in zip(frames, dissected(file), strict=True) if readable(frame)]
 
 
 def readable(frame: Frame) -> bool:
-    """Whether the tables have it; of an exchange that has one readable half the other is in the file too."""
+    """True if the tables have the version. If only half of an exchange can be read, the file has the other half too."""
     name = apis.api_name(frame.key) or ""
     alone = REQUESTS if frame.kind == "request" else RESPONSES
     return any(frame.version in table.get(name, ()) for table in (DISSECTED, alone))

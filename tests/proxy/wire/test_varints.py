@@ -1,4 +1,4 @@
-"""Against Kafka's own ByteUtils, kafka-python's and aiokafka's helpers, and at the edges."""
+"""Tests of varints against Kafka's ByteUtils, kafka-python's and aiokafka's helpers, and at the edges."""
 
 import subprocess
 from collections.abc import Callable
@@ -28,7 +28,7 @@ WRITE = {"u": varints.unsigned, "s": varints.signed}
 
 
 def edges(bits: int) -> list[int]:
-    """Around every power of two, in either sign."""
+    """Returns numbers around every power of two, with either sign."""
     powers = [1 << place for place in range(bits)]
     return [value for value in edges_of(powers) if -(1 << bits - 1) <= value < 1 << bits - 1]
 
@@ -38,7 +38,7 @@ def edges_of(powers: list[int]) -> list[int]:
 
 
 def asked(lines: list[str]) -> list[str]:
-    """The helper's answers, one a line."""
+    """Returns the helper's answers, one per line."""
     command = [java(), "-XX:TieredStopAtLevel=1", "-cp", str(kafka_home() / "libs" / "*"), str(HELPER)]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=120)
     return done.stdout.splitlines()
@@ -74,7 +74,7 @@ def test_kafkas_byte_utils_read_the_same_from_any_bytes_but_for_bits_beyond_the_
 
 
 def answer_of(kind: str, bits: int, data: bytes) -> str:
-    """In the helper's words; "wide" for bits beyond the width."""
+    """Returns our answer in the helper's words; "wide" for bits beyond the width."""
     try:
         return "{} {}".format(*READ[kind](bits, data, 0))
     except WireError as error:
@@ -93,7 +93,7 @@ def test_the_signed_encoding_is_that_of_records_in_other_codecs(theirs: object, 
 
 
 def test_the_unsigned_encoding_is_aiokafkas_for_negative_numbers_too() -> None:
-    """It reads the bits as a number from 0 on."""
+    """aiokafka reads the bits as a number from 0 on."""
     for value in edges(32):
         data = varints.unsigned(32, value)
         assert data == UnsignedVarInt32.encode(value)
@@ -110,7 +110,7 @@ def test_a_negative_number_takes_all_bytes_in_the_unsigned_encoding(bits: int) -
 
 
 def groups(data: bytes) -> int:
-    """What groups of 7 bits, the lowest first, say."""
+    """Returns the number in groups of 7 bits, the lowest first."""
     return sum((byte & 127) * 128**place for place, byte in enumerate(data))
 
 

@@ -1,4 +1,4 @@
-"""Exchanges and connections written by hand, as the tables that rules read."""
+"""Builds the tables that rules read from exchanges and connections written by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
-# what exchanges have in common: Heartbeats of one client, answered within 2 ms and without an error
+# values that all exchanges share: Heartbeats of one client, answered within 2 ms and without an error
 EXCHANGE = {
     "session": "s",
     "connection": 1,
@@ -62,7 +62,7 @@ def life(connection: int, opened: float, lasted: float | None, cause: str = "cli
 
 
 def tables_of(spark: SparkSession, exchanges: list[Row], events: Iterable[Row] = (), **others: object) -> Tables:
-    """Tables of these exchanges and events; others as given by name (`offers`, `joins`, ...)."""
+    """Builds the tables from these exchanges and events; other tables are given by name (`offers`, `joins`, ...)."""
     found = Tables(_captured(spark, list(events)), _exchanges(spark, exchanges))
     for name, table in others.items():
         setattr(found, name, table)
@@ -70,7 +70,7 @@ def tables_of(spark: SparkSession, exchanges: list[Row], events: Iterable[Row] =
 
 
 def table_of(spark: SparkSession, declared: Table, rows: list[Row]) -> DataFrame:
-    """The rows as a table with all columns that it declares: what a row does not say is null."""
+    """Builds a table with all columns that it declares; a value that a row lacks is null."""
     schema = pa.schema([(column.name, arrow_type(column.kind)) for column in declared.columns])
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema))
 
@@ -89,6 +89,6 @@ def _exchanges(spark: SparkSession, rows: list[Row]) -> DataFrame:
 
 
 def frame(spark: SparkSession, columns: str, rows: Iterable[Row]) -> DataFrame:
-    """The rows with these columns, in Spark's notation; what a row lacks is null."""
+    """Builds a table with these columns, in Spark's notation; a value that a row lacks is null."""
     names = [column.split()[0].rstrip(":") for column in re.split(r", (?![^<]*>)", columns)]
     return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], columns)

@@ -1,4 +1,4 @@
-"""One Spark session for the run, and rows of a capture written by hand."""
+"""Provides one Spark session for the run, and builds rows of a capture by hand."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.recorder.analysis.by_hand import tables_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
-# what the rows of events have in common
+# values that all rows of events share
 EVENT = {"session": "s", "connection": 1, "at": NOON, "at_ns": 0, "mono_ns": 0, "detail": "{}"}
 
 
-# As for a capture of few rows; plans in full, because tests read them.
+# The settings for a capture of few rows; plans are printed in full, because tests read them.
 SETTINGS = {
     **job.FEW_ROWS,
     "spark.sql.maxMetadataStringLength": "10000",
@@ -53,7 +53,7 @@ def as_for_many_rows(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def request_row() -> Callable[..., Row]:
-    """A request's row: `exchange` and what differs from a Metadata 12 request at noon."""
+    """A request's row: `exchange`, and the values that differ from those of a Metadata 12 request at noon."""
 
     def build(exchange: int, **other: Any) -> Row:
         row = {"session": "s", "connection": 1, "sequence": 2 * exchange, "exchange": exchange, "dialect": "kafka"}
@@ -67,7 +67,7 @@ def request_row() -> Callable[..., Row]:
 
 @pytest.fixture
 def response_row() -> Callable[..., Row]:
-    """A response's row: `exchange`, its bytes, and what differs from a Metadata 12 response 5 ms after noon."""
+    """A response's row: `exchange`, bytes, and values that differ from a Metadata 12 response 5 ms after noon."""
 
     def build(exchange: int, frame: bytes | None = None, **other: Any) -> Row:
         at = NOON + timedelta(seconds=exchange, milliseconds=5)
@@ -89,7 +89,7 @@ def _with_ns(row: Row) -> Row:
 
 @pytest.fixture
 def capture(spark: SparkSession, tmp_path: Path) -> Callable[..., DataFrame]:
-    """The rows as a capture on disk, read back as its frames."""
+    """Writes the rows as a capture on disk, and returns its frames."""
 
     def build(*rows: Row, row_group_size: int = 1000) -> DataFrame:
         write_frames(tmp_path, rows, row_group_size)
@@ -99,7 +99,7 @@ def capture(spark: SparkSession, tmp_path: Path) -> Callable[..., DataFrame]:
 
 
 def write_frames(folder: Path, rows: Sequence[Row], row_group_size: int) -> None:
-    """The rows as a capture's only file of frames."""
+    """Writes the rows as a capture's only file of frames."""
     hour = folder / "frames" / "date=2026-11-21" / "hour=12"
     hour.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist([_with_ns(row) for row in rows], frames_schema())
@@ -108,7 +108,7 @@ def write_frames(folder: Path, rows: Sequence[Row], row_group_size: int) -> None
 
 @pytest.fixture
 def captured(spark: SparkSession, tmp_path: Path) -> Callable[..., Captured]:
-    """The rows as a capture on disk; `events`: rows of events, `settings`: as of `sources.captured`."""
+    """Writes the rows as a capture on disk. `events`: rows of events; `settings`: arguments of `sources.captured`."""
 
     def build(*rows: Row, events: Sequence[Row] = (), row_group_size: int = 1000, **settings: Any) -> Captured:
         return _captured(spark, tmp_path, rows, events, row_group_size, **settings)
@@ -118,7 +118,7 @@ def captured(spark: SparkSession, tmp_path: Path) -> Callable[..., Captured]:
 
 @pytest.fixture(scope="module")
 def captured_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Captured]:
-    """The same, for what all tests of a module look at."""
+    """A capture that all tests of a module share; otherwise like `captured`."""
 
     def build(*rows: Row, events: Sequence[Row] = ()) -> Captured:
         return _captured(spark, tmp_path_factory.mktemp("capture"), rows, events)
@@ -146,5 +146,5 @@ def _captured(
 
 @pytest.fixture(scope="session")
 def tables(spark: SparkSession) -> Callable[..., Tables]:
-    """Tables for rules and sections, of exchanges and events by hand: `by_hand.tables_of`."""
+    """Builds tables for rules and sections from exchanges and events by hand: `by_hand.tables_of`."""
     return partial(tables_of, spark)

@@ -1,6 +1,6 @@
-"""A standalone cluster of Spark as people run one: a Master and Workers, each a process, from PySpark's own jars.
+"""Runs a standalone Spark cluster: a Master and Workers, each a process, from PySpark's own jars.
 
-All on loopback, on ports that the kernel gives. Each process is ended by its own id, and takes its executors with it.
+All listen on loopback, on ports that the kernel chooses. Each process is ended by its id, and ends its executors.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from time import monotonic
 import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
-# A JVM on a machine that is busy with other tests.
+# Seconds for a JVM on a machine that is busy with other tests.
 BEGINS_WITHIN_S = 120
 ENDS_WITHIN_S = 30
 _LOCATED = re.compile(r"Starting Spark master at (spark://\S+)")
-# it would listen at a port that is always the same, for submissions that nobody makes
+# the REST server would listen on a fixed port
 _SETTINGS = "-Dspark.master.rest.enabled=false -Dspark.ui.enabled=false"
 
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2, mib: int = 1024) -> Iterator[str]:
-    """The master's address, once all workers (of one core each) are there."""
+    """Yields the master's address, once all workers (of one core each) have joined."""
     with ExitStack() as cluster:
         log = folder / "master.log"
         master = cluster.enter_context(_process("master.Master", log))
@@ -40,7 +40,7 @@ def standalone(folder: Path, workers: int = 2, mib: int = 1024) -> Iterator[str]
 
 @contextmanager
 def _process(name: str, log: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`spark-class` becomes the JVM, under its own id."""
+    """Starts a process: `spark-class` becomes the JVM, under its own id."""
     own = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": _SETTINGS}
     command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1"]
     # 0: the kernel chooses
@@ -61,7 +61,7 @@ def _process(name: str, log: Path, *options: str) -> Iterator[subprocess.Popen[b
 
 
 def _said(process: subprocess.Popen[bytes], log: Path, what: re.Pattern[str], times: int) -> list[str]:
-    """What a process has written so often, awaited."""
+    """Waits until a process has printed this so often."""
     began = monotonic()
     while len(found := what.findall(log.read_text(errors="replace"))) < times:
         if process.poll() is not None or monotonic() - began > BEGINS_WITHIN_S:
@@ -71,6 +71,6 @@ def _said(process: subprocess.Popen[bytes], log: Path, what: re.Pattern[str], ti
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
-    """Until the process ends, or for a tenth of a second."""
+    """Waits until the process ends, or for a tenth of a second."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(0.1)

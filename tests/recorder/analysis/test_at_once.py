@@ -1,4 +1,4 @@
-"""Questions are asked by several threads; the answers come in the questions' order, or the first error."""
+"""Tests of concurrent questions: answers in the questions' order, or the first error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_as_many_questions_as_there_are_threads_are_asked_at_a_time() -> None:
 
 
 def test_an_error_is_raised_and_no_further_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_once, "THREADS", 1)  # so that no question is under way when the error comes
+    monkeypatch.setattr(at_once, "THREADS", 1)  # so no question is running when the error comes
     asked: list[int] = []
 
     def wrong() -> None:

@@ -1,4 +1,4 @@
-"""Both roads and the data source make the same rows, and a frame that is not read is a row."""
+"""Tests that both roads and the data source make the same rows, with a row for each unread frame."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOON_NS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 10**9
 
 
 def some_frames(seed: int) -> list[dict[str, Any]]:
-    """Requests and answers of several APIs, some of them damaged, masked, cut short or large."""
+    """Requests and responses of several APIs; some are damaged, masked, cut off or large."""
     rng = random.Random(seed)
     made = []
     for number in range(60):
@@ -59,7 +59,7 @@ def some_frames(seed: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def each_way(spark: SparkSession, captured: Build, tmp_path: Path) -> Callable[..., list[list[str]]]:
-    """The rows by each road and by the data source, as text: nulls have no order."""
+    """Returns the rows by each road and by the data source, as text, because nulls can't be sorted."""
 
     def each_way(frames: list[dict[str, Any]], decoder: Any, **settings: Any) -> list[list[str]]:
         found = both(captured, frames, decoder, **settings)
@@ -77,7 +77,7 @@ def moment(ns: int) -> str:
 
 
 def both(captured: Build, frames: list[dict[str, Any]], decoder: Any, **settings: Any) -> list[list[str]]:
-    """The rows by each road."""
+    """Returns the rows by each road."""
     found = []
     for road in (Road.WORKER, Road.JVM):
         capture: Captured = captured(*frames, row_group_size=7, road=road, **settings)
@@ -88,7 +88,7 @@ def both(captured: Build, frames: list[dict[str, Any]], decoder: Any, **settings
 
 @pytest.fixture
 def complete(request_row: Build) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A row as the capture has it, of one of `decode.frames`."""
+    """A frame of `decode.frames` as a capture's row."""
     return lambda row: request_row(0) | row
 
 

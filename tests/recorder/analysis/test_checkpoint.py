@@ -1,4 +1,4 @@
-"""A stream's checkpoint, output and capture belong together; what does not is refused before anything is written."""
+"""Tests of a stream's checkpoint: a capture, output or checkpoint of another stream is refused before any write."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_whose_output_is_gone_is_refused(tmp_path: Path) -> None:
     claimed(tmp_path)
     commits = tmp_path / "checkpoint" / "latency_by_api" / "commits"
     commits.mkdir(parents=True)
-    # Spark has removed those of the first batches
+    # Spark has removed the numbers of the first batches
     (commits / "107").touch()
     with pytest.raises(WrongCheckpoint, match=r"latency_by_api is gone, and .* goes on behind it"):
         claimed(tmp_path)
@@ -120,7 +120,7 @@ def test_a_log_of_sparks_that_is_damaged_is_named(tmp_path: Path, log: str, cont
         claimed(tmp_path)
 
 
-# holds the folders of its arguments until it is killed
+# locks the folders of its arguments until it is killed
 HOLDER = """
 import sys, signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The same answers wherever Spark runs: on threads, on executor processes, on a standalone cluster; by either road."""
+"""Tests that threads, executor processes and a standalone cluster give the same answers, by both roads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 MASTERS = ["local[2]", "local-cluster[2,1,1024]", "standalone"]
 REQUESTS = {"Produce": 100, "Fetch": 100, "Heartbeat": 100, "Metadata": 1}
 SMALL = {"spark.executor.memory": "512m"}
-# prints, in a line for each road, all that analyze answers and the rows of two tables
+# prints, in a line for each road, all answers of `analyze` and the rows of two tables
 PROGRAM = """
 import json, sys
 from dataclasses import asdict
@@ -45,7 +45,7 @@ with job.session(master, extra={"spark.executor.memory": "512m"}) as spark:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture of three hundred exchanges in several row groups, some of which hold errors."""
+    """A capture of three hundred exchanges in several row groups; some of them hold errors."""
     found = tmp_path_factory.mktemp("capture")
     talk, records = Talk(), batch(20)
     rows = []
@@ -72,14 +72,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def expected(folder: Path) -> str:
-    """What one thread answers."""
+    """The answers of one thread."""
     worker, jvm = answers("local[1]", folder)
     assert worker == jvm
     return worker
 
 
 def answers(master: str, folder: Path) -> list[str]:
-    """What a process of its own answers by either road."""
+    """The answers of another process, by either road."""
     (file,) = folder.glob("frames/*/*/*.parquet")
     command = [sys.executable, "-c", PROGRAM, master, str(folder), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -100,7 +100,7 @@ def test_every_master_gives_the_same_answers_by_both_roads(
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """What `kafka-wiretap spark-package` writes."""
+    """The file that `kafka-wiretap spark-package` writes."""
     program = "from recorder.submitting import spark_package; spark_package()"
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "package")], check=True, capture_output=True)
     return tmp_path / "package"
@@ -108,7 +108,7 @@ def package(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("scheme", ["", "file://"], ids=["by its path", "by its URL"])
 def test_spark_submit_runs_the_package_alone(cluster: str, folder: Path, package: Path, scheme: str) -> None:
-    """Neither master nor settings are told to the command: they are those of `spark-submit`."""
+    """The command gets neither master nor settings: it takes those of `spark-submit`."""
     found = submitted(package, cluster, "analyze", f"{scheme}{folder}", "--format", "json")
     assert found.returncode == 0, found.stderr
     assert {row["api"]: row["requests"] for row in json.loads(found.stdout)["latency_by_api"]} == REQUESTS
@@ -116,13 +116,13 @@ def test_spark_submit_runs_the_package_alone(cluster: str, folder: Path, package
 
 
 def test_what_is_wrong_is_said_by_spark_submit_with_the_same_exit_code(cluster: str, package: Path) -> None:
-    """`spark-submit` sends a program's errors to its standard output."""
+    """`spark-submit` copies a program's errors to its standard output."""
     found = submitted(package, cluster, "analyze", str(package / "none"))
     assert (found.returncode, found.stdout) == (2, f"Error: {package / 'none'} does not exist\n")
 
 
 def submitted(package: Path, master: str, *arguments: str) -> Any:
-    """What `spark-submit` says; the project is not on Python's path."""
+    """Returns the output of `spark-submit`; the project is not on Python's path."""
     settings = [part for name, value in SMALL.items() for part in ("--conf", f"{name}={value}")]
     zipped, program = package / "kafka_wiretap.zip", package / "kafka_wiretap_main.py"
     command = [SPARK_HOME / "bin" / "spark-submit", "--master", master, *settings, "--py-files", zipped, program]

@@ -1,4 +1,4 @@
-"""The columns that only the analysis has: their names are in tables that users keep."""
+"""Tests of the analysis's column names, which are in tables that users keep."""
 
 from recorder.analysis import columns
 from recorder.capture.frames import EVENT_COLUMNS, FRAME_COLUMNS

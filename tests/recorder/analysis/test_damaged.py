@@ -1,4 +1,4 @@
-"""What a capture lacks is the same for everybody who reads it."""
+"""Tests that all readers of a capture report the same losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_spark_and_inspect_are_told_the_same_of_a_damaged_session(spark: SparkSe
     for spoil, number in ((delete, numbers[0]), (flip, numbers[2]), (delete, numbers[-1])):
         spoil(recorded.path(number), rng)
     compact(tmp_path)
-    # one row an event: as text, for nulls have no order
+    # one row per event, as text, because nulls can't be sorted
     wanted = sorted(json.dumps([row[name] for name in COLUMNS]) for row in event_rows(tmp_path))
     read = spark.read.parquet(str(tmp_path / c.EVENTS_FOLDER)).select(COLUMNS).collect()
     assert sorted(json.dumps(list(row)) for row in read) == wanted

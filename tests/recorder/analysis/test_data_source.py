@@ -1,4 +1,4 @@
-"""The format `kafka-wiretap`: options, columns, and filters that keep row groups from being read."""
+"""Tests of the format `kafka-wiretap`: options, columns, and filters that skip row groups."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.recorder.analysis.decode.frames import request
 from tests.sweeps import mostly_long
 
 Build = Callable[..., Any]
-# of 20 rows: the first half are heartbeats, the second half ask for metadata
+# of 20 rows, the first half are Heartbeat requests, the second half Metadata requests
 GROUP = 10
 
 
 @pytest.fixture
 def half_destroyed(tmp_path: Path, request_row: Build) -> Path:
-    """A capture of two row groups. Of the first one, nothing but the footer is left."""
+    """A capture of two row groups. Of the first one, only the footer is left."""
     beats = [request_row(number, api="Heartbeat", api_key=12) for number in range(GROUP)]
     asks = [request_row(GROUP + number) | request(3, 12, {}) for number in range(GROUP)]
     write_frames(tmp_path, [*beats, *asks], GROUP)
@@ -103,7 +103,7 @@ def test_a_table_that_needs_joins_is_refused_with_those_that_are_offered(spark: 
 
 
 def _why_a_stream_ends(spark: SparkSession, capture: Path) -> str | None:
-    """What Spark says of a stream of the capture; None if its Python, on a busy machine, took too long to start."""
+    """Returns Spark's error for a stream of the capture; None if its Python took too long to start."""
     frames = spark.readStream.format(NAME).load(str(capture))
     with tempfile.TemporaryDirectory() as checkpoint:
         query = frames.writeStream.format("noop").option("checkpointLocation", checkpoint).start()

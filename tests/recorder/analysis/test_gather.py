@@ -1,4 +1,4 @@
-"""A capture's side of a comparison, as Spark makes it of exchanges that are written by hand."""
+"""Tests of one side of a comparison, which Spark computes from exchanges written by hand."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def test_a_side_has_the_answers_of_analyze_and_the_findings_of_a_report(
     found = facts(captured(*rows, is_tiny=True), "monday", say=told.append)
     assert found.apis == (ApiFacts("Metadata", None, 5, 4, 0, 100, 400, 5.0, 5.0, 5.0),)
     assert (found.capture, found.frames, found.bytes, found.exchanges) == ("monday", 9, 500, 5)
-    # from the first request to the last one, which is not answered
+    # from the first request to the last one, which has no response
     assert found.seconds == 4
     assert found.versions == (VersionFacts("Metadata", 12, 5),)
     assert found.clients.rows == (ClientFacts("app", None, 5),)
-    # their bodies were not kept
+    # the bodies were not recorded
     assert found.read == {"Metadata": 0}
     assert "gaps" in found.findings.quiet
     assert told[-1] == "rules on monday"

@@ -1,4 +1,4 @@
-"""What Spark needs of the machine, asked beforehand."""
+"""Tests of the check for what Spark needs on a machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recorder.terminal import pip_install
 
 
 def fake_java(folder: Path, says: str) -> Path:
-    """A JAVA_HOME whose java answers so."""
+    """A JAVA_HOME whose java prints this version."""
     program = folder / "bin" / "java"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")

@@ -1,4 +1,4 @@
-"""The session's settings, and runs on real executor processes within the memory they are given."""
+"""Tests of the session's settings, and of executor processes that keep within their memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_batches_on_their_way_to_python_are_bounded_in_bytes_and_rows(
 
 
 def write_fetches(folder: Path, response_row: Build, count: int) -> None:
-    """Fetch responses of 1 MB that don't compress, in row groups as the capture bounds them; one in ten is an error."""
+    """Fetch responses of 1 MB that don't compress, in row groups of the capture's size; one in ten is an error."""
     place = folder / "frames" / "date=2026-11-21" / "hour=12"
     place.mkdir(parents=True)
     records = os.urandom(MEGABYTE)

@@ -1,4 +1,4 @@
-"""A kept table is made once, whoever asks first."""
+"""Tests of kept tables: each is computed once, by the first question that needs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recorder.analysis.kept import Kept
 
 
 class Made:
-    """A stand-in for a DataFrame, that counts how often it is worked out."""
+    """A stand-in for a DataFrame that counts how often it is computed."""
 
     def __init__(self) -> None:
         self.times = 0

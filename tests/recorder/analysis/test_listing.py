@@ -1,4 +1,4 @@
-"""docs/tables.md is what the tables declare."""
+"""Tests that docs/tables.md matches the tables' declarations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """If not: `make docs`."""
+    """`make docs` updates the page."""
     assert PAGE.read_text() == "\n".join(page()) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A cluster's master is looked at before Spark starts."""
+"""Tests of the check of a cluster's master before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as files and as lines: a program reads back every value as it was recorded."""
+"""Tests of rows as files and as lines: a program reads back the recorded values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis import output
 
-# what a client may call itself; a spreadsheet takes the first ones for formulas
+# possible client ids; a spreadsheet takes the first ones for formulas
 VALUES = ["=cmd|' /C calc'!A0", "@SUM(1)", "+1", "-1", "\t=1", ' a"b ', '\\"', '","', "a\nb", "a\rb", "\\", "'a"]
 
 

@@ -1,4 +1,4 @@
-"""Filters that are taken from Spark choose the rows that SQL would choose; a filter's time has its files planned."""
+"""Tests of pushed filters: they choose the rows that SQL would choose, and a filter on time limits the files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def filters(draw: st.DrawFn) -> Any:
 
 
 def holds(one: Any, row: dict[str, Any]) -> bool | None:
-    """SQL's answer: None where it is unknown."""
+    """SQL's result; None if it is unknown."""
     name = type(one).__name__
     if name == "Not":
         found = holds(one.child, row)
@@ -76,7 +76,7 @@ def holds(one: Any, row: dict[str, Any]) -> bool | None:
 
 
 def named(row: dict[str, Any]) -> dict[str, Any]:
-    """The row as captures have it: in Kafka's dialect an api's name has its key."""
+    """A row as captures have it: in Kafka's dialect, an api's name has its key."""
     return row | {"api_key": KEYS[row["api"]]} if row["dialect"] == "kafka" and row["api"] in KEYS else row
 
 

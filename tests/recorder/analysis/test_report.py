@@ -1,4 +1,4 @@
-"""Everything that `analyze` asks, in one go, and kept."""
+"""Tests of all answers of `analyze`, and of writing them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, 
 
 
 def test_answers_are_told_by_what_is_asked(spark: SparkSession, folder: str) -> None:
-    """Each column that can be asked by, alone and together."""
+    """Groups by each possible column, alone and together."""
     found = report(sources.captured(spark, folder), Question(("client_id", "api_version", "topic", "software")))
     (row,) = found.latency_by_api
     assert (row["client_id"], row["api_version"], row["topic"], row["software"]) == ("app", 12, None, None)
@@ -133,7 +133,7 @@ def test_answers_are_told_by_what_is_asked(spark: SparkSession, folder: str) -> 
 
 @pytest.fixture
 def two_topics(capture: Build, request_row: Build, tmp_path: Path) -> str:
-    """A Produce request of two topics, and one of one of them, a minute later."""
+    """A Produce request of two topics, and one of one of these topics, a minute later."""
     rows = []
     for number, topics in enumerate((("a", "b"), ("b",))):
         data = [{"name": name, "partition_data": [{"index": 0}]} for name in topics]

@@ -1,4 +1,4 @@
-"""A file that can't be read is left out and named; everything else is answered."""
+"""Tests of unreadable files: they are left out and named, and the question is still answered."""
 
 from __future__ import annotations
 

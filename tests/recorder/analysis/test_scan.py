@@ -1,4 +1,4 @@
-"""Tasks cover each byte of a capture once, and only files whose hours may hold wanted rows are planned."""
+"""Tests of planning: tasks cover each byte once, and only files whose hours may hold wanted rows."""
 
 from __future__ import annotations
 

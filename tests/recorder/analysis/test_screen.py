@@ -1,4 +1,4 @@
-"""The answers as people read them."""
+"""Tests of answers as tables on a terminal."""
 
 from __future__ import annotations
 

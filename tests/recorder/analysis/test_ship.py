@@ -1,4 +1,4 @@
-"""What goes to Spark's executors works there, where there is only the zip."""
+"""Tests of the zip for Spark's executors: its code works without the project's files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
     batch = records.write_batch([records.Record(5, value=b"v")])
     partitions = [{"high_watermark": 6, "records": batch, "aborted_transactions": None}, {"error_code": 6}]
     frame = catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t", "partitions": partitions}]})
-    # -I: neither this folder nor PYTHONPATH is searched
+    # with -I, Python searches neither this folder nor PYTHONPATH
     command = [sys.executable, "-I", "-c", PROGRAM, str(zipped), frame.hex()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
@@ -78,7 +78,7 @@ print([module.__file__ for module in ours if not module.__file__.startswith(sys.
 def test_a_process_that_has_only_the_zip_understands_the_options_of_the_format(
     tmp_path: Path, request_row: Callable[..., Any]
 ) -> None:
-    """As Spark's planning process where the session came by Spark Connect."""
+    """Spark's planning process is in this state if the session came by Spark Connect."""
     write_frames(tmp_path / "capture", [request_row(1)], 1)
     command = [sys.executable, "-I", "-c", SOURCE, str(write_zip(tmp_path / "code.zip")), str(tmp_path / "capture")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Every table by its name has the columns that it declares."""
+"""Tests that each table has the columns that it declares."""
 
 from __future__ import annotations
 

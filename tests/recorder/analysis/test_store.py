@@ -1,4 +1,4 @@
-"""A URL that leads nowhere is refused in a line that says why, before a question is asked."""
+"""Tests of unreachable URLs: one line names the reason, before a question is asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 
 def refused(spark: SparkSession, url: str) -> str:
-    """The line that a URL is refused with."""
+    """Returns the line that refuses a URL."""
     with pytest.raises(click.UsageError) as caught:
         check_found(spark, url, "frames")
     assert "\n" not in caught.value.message

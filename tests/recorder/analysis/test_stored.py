@@ -1,4 +1,4 @@
-"""Captures in an S3 bucket have the tables of the folder that they were copied from."""
+"""Tests that a capture in an S3 bucket has the same tables as the folder it was copied from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ segments = test_streaming.segments
 
 @pytest.fixture
 def capture(tmp_path: Path, request_row: Build, response_row: Build) -> Path:
-    """Frames of many kinds, and heartbeats, whose codes Spark reads by itself."""
+    """Frames of many kinds, and Heartbeats, whose error codes Spark reads by itself."""
     rows = [request_row(0) | row for row in some_frames(7)]
     for number in range(100, 120):
         beat = {"session": "s", "exchange": number, "sequence": 2 * number, "connection": 2}
@@ -71,7 +71,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 @pytest.fixture
 def workers(spark: SparkSession, served: Store) -> Iterator[Store]:
-    """The store is in the surroundings of Spark's Python workers too, as where Spark starts in them."""
+    """Spark's Python workers get the store's settings by environment variables, as Spark itself does."""
     before = dict(spark.sparkContext.environment)
     spark.sparkContext.environment.update(served.environment)
     yield served
@@ -108,7 +108,7 @@ def test_a_bucket_has_the_study_of_encodings_and_the_sample_of_its_folder(
 
 
 def analyzed(place: str, *options: str) -> dict[str, list[str]]:
-    """What `kafka-wiretap analyze` says of a place, but for its notes. Rows of the same weight come in any order."""
+    """Returns the answers of `kafka-wiretap analyze`, without its notes. Rows of equal weight come in any order."""
     command = [sys.executable, "-c", "from recorder.commands import analyze; analyze()", place, "--format", "json"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *options], capture_output=True, text=True, env=environment, check=False)
@@ -143,7 +143,7 @@ def objects(store: Store, folder: str) -> list[str]:
 
 
 def counted(store: Store, table: str, folder: Path) -> str:
-    """Copies those files of a table that its logs name. Returns where."""
+    """Copies the files that a table's logs name. Returns their folder."""
     system, target = store.system(), folder / table
     target.mkdir()
     for log in objects(store, f"bucket/out/{table}/_spark_metadata"):
@@ -155,7 +155,7 @@ def counted(store: Store, table: str, folder: Path) -> str:
 
 @contextmanager
 def in_bucket(store: Store, log: Path, *more: str) -> Iterator[subprocess.Popen[Any]]:
-    """The command; killed behind the block with its JVM, if it still runs."""
+    """Runs the command; at the block's end it is killed with its JVM, if it still runs."""
     places = ["s3a://bucket/kept", "--output", "s3a://bucket/out"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [*test_streaming.COMMAND, *places, *test_streaming.SHORT, *hadoop_aws.options(store), *more]
@@ -190,7 +190,7 @@ def test_a_killed_stream_from_bucket_to_bucket_has_each_window_once_and_as_batch
         assert test_streaming.as_text(streamed) == test_streaming.as_text(found.filter(complete))
 
 
-# a store that is gone is not waited for
+# settings that don't retry an unreachable store
 IMPATIENT = [
     word for name in ("attempts.maximum", "retry.limit") for word in ("--conf", f"spark.hadoop.fs.s3a.{name}=1")
 ]

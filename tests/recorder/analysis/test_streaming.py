@@ -1,4 +1,4 @@
-"""A capture that grows: each window is written once, and is what batch says, whoever was killed meanwhile."""
+"""Tests of streams over growing captures: each window is written once, as a batch computes it, even after a kill."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ pytestmark = pytest.mark.real
 Build = Callable[..., Any]
 HEARTBEAT = {"api_key": 12, "api": "Heartbeat", "api_version": 4}
 WINDOW = "1 minute"
-# exchanges of the capture by hand, one every 7 s, and how long most of their answers take at most
+# exchanges by hand, one every 7 s, and the longest latency of most of them
 EXCHANGES, LATENCIES_MS = 60, (1, 20, 90_000)
 
 
 def beat(number: int, latency_ms: int) -> list[tuple[float, dict[str, Any]]]:
-    """The rows of a heartbeat, each with the second after noon when it arrived; one in five is answered by an error."""
+    """The rows of a heartbeat, each with the second after noon when it arrived; one response in five is an error."""
     frame = catalog.encode_response(12, 4, number, {"error_code": 27 if number % 5 == 0 else 0})
     asked, told = float(number * 7), number * 7 + latency_ms / 1000
     answer = {"frame": frame, "size": len(frame), "stored": len(frame), "latency_ns": latency_ms * 10**6}
@@ -51,8 +51,10 @@ def beat(number: int, latency_ms: int) -> list[tuple[float, dict[str, Any]]]:
 
 @pytest.fixture
 def segments(tmp_path: Path, request_row: Build, response_row: Build) -> list[Path]:
-    """Published files of a capture, one for each minute of arrival, outside of it. Some are asked in one file and
-    answered in another. The last request awaits no answer."""
+    """Published files of a capture, one for each minute of arrival, outside of the capture.
+
+    Some exchanges have their request in one file and their response in another. The last request expects no response.
+    """
     rng = random.Random(5)
     rows: list[tuple[float, dict[str, Any]]] = []
     for number in range(EXCHANGES):
@@ -76,7 +78,7 @@ def publish(files: list[Path], capture: Path) -> None:
     hour = capture / "frames" / "date=2026-11-21" / "hour=12"
     hour.mkdir(parents=True, exist_ok=True)
     for file in files:
-        # as the compactor does it: whole, and then by its name
+        # the compactor does it like this: first the whole file, then its name
         shutil.copy(file, hour / f".{file.name}")
         (hour / f".{file.name}").rename(hour / file.name)
 
@@ -94,7 +96,7 @@ def as_text(found: DataFrame) -> list[str]:
 
 
 def in_batch(spark: SparkSession, capture: Path, window: str) -> dict[str, DataFrame]:
-    """What batch says of the exchanges that are answered, or await no answer."""
+    """A batch's answer about exchanges that have a response, or expect none."""
     files = {kind: [str(file) for file in capture.glob(f"{kind}/*/*/*.parquet")] for kind in ("frames", "events")}
     found = sources.all_exchanges(sources.captured(spark, str(capture), files))
     known = found.filter(F.col("outcome").isin("answered", "by_proxy", "one_way"))
@@ -107,7 +109,7 @@ def test_a_capture_that_grows_has_each_window_once_and_as_batch_has_it(
 ) -> None:
     asked = streamed(tmp_path, watermark="2 minutes", window=WINDOW)
     told: list[Progress] = []
-    # a segment may come before an older one, by less than the watermark
+    # a segment may arrive before an older one, if the difference is less than the watermark
     for part in ([segments[1], segments[0], *segments[2:5]], segments[5:]):
         publish(part, tmp_path / "capture")
         told += run(spark, asked)
@@ -133,17 +135,17 @@ def test_what_comes_when_its_window_is_written_is_counted_and_left_out(
     assert written(spark, tmp_path, "latency_by_api") == before
 
 
-# as users run it; a window is short, so that many are written while things are killed
+# the command as users run it; windows are short, so many are written while processes are killed
 COMMAND = [sys.executable, "-c", "from proxy.cli import main; main()", "stream"]
 SHORT = ["--window", "1s", "--watermark", "30s", "--trigger", "1s", "--master", "local[2]"]
-# Java is neither written nor compiled for so few rows
+# for so few rows, Java code is not generated or compiled
 PLAIN = [
     word for name in ("wholeStage=false", "factoryMode=NO_CODEGEN") for word in ("--conf", f"spark.sql.codegen.{name}")
 ]
 TURNS = 5
-# seconds that only a hang takes: JVMs start on machines that are busy with others
+# seconds that only a hang takes, as JVMs start slowly on a busy machine
 PATIENCE = 900
-# bytes of segments, and some more
+# more than the bytes of a segment
 SEGMENT = 3_000_000
 FLAGS = ("--record-spool", "8MiB", "--record-when-full", "wait")
 BATCH = mixed((5, 5, 5, 5, 300, 20_000), 12)
@@ -151,14 +153,14 @@ BATCH = mixed((5, 5, 5, 5, 300, 20_000), 12)
 
 @contextmanager
 def stream(folder: Path, *more: str) -> Iterator[subprocess.Popen[Any]]:
-    """The command, killed behind the block with its JVM, if it still runs."""
+    """Runs the command; at the block's end it is killed with its JVM, if it still runs."""
     command = [*COMMAND, str(folder / "capture"), "--output", str(folder / "out"), *SHORT, *more]
     child = spawn(command, output=folder / "stream.log", env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT)
     try:
         yield child
     finally:
         if child.poll() is None:
-            # the group is the session that it was started in: the command, its JVM and their workers
+            # the process group has the command, its JVM and their workers
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
 
@@ -207,7 +209,7 @@ def test_a_stream_starts_at_once_when_the_one_before_is_killed(
     with stream(tmp_path, *PLAIN) as first:
         ended = lambda: log.read_text() if first.poll() is not None else None  # noqa: E731
         wait_for(lambda: steps_of(tmp_path) > 0, "a batch", seconds=PATIENCE, hopeless=ended)
-        # the command alone: its JVM ends by itself, a moment later
+        # only the command is killed; its JVM ends by itself a moment later
         first.kill()
         first.wait()
         publish(segments[5:], tmp_path / "capture")
@@ -220,7 +222,7 @@ def test_a_stream_starts_at_once_when_the_one_before_is_killed(
 
 
 def assert_no_second_stream(folder: Path) -> None:
-    """The same command once more ends at once."""
+    """A second run of the same command must end at once."""
     second = subprocess.run(
         [*COMMAND, str(folder / "capture"), "--output", str(folder / "out"), *SHORT],
         capture_output=True,
@@ -240,7 +242,7 @@ def steps_of(folder: Path) -> int:
 
 
 def go_on(load: Load, folder: Path, steps: int) -> None:
-    """Returns when the stream has taken so many steps more; for each of them a segment is filled."""
+    """Returns when the stream has run so many more steps; each takes a new segment."""
     for _ in range(steps):
         until = steps_of(folder) + 1
         load.reach(SEGMENT)
@@ -249,7 +251,7 @@ def go_on(load: Load, folder: Path, steps: int) -> None:
 
 
 def write_a_day_later(capture: Path, row: dict[str, Any]) -> datetime:
-    """A frame that is newer than all others by more than the watermark. Returns its time."""
+    """Writes a frame that is newer than all others by more than the watermark. Returns its time."""
     at = datetime.now(UTC) + timedelta(days=1)
     hour = capture / "frames" / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
     hour.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A whole report: how much it asks of Spark, and that its speed changes no answer."""
+"""Tests of a whole report: how many Spark jobs it takes, and that its optimisations change no answer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from recorder.analysis.together import OF_FINDINGS, OF_REPORT
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
-# Spark's jobs for a report of a small capture: it takes 82. They were 148 when each section read the bodies by
-# itself, and shuffled them, and 85 when a plan held four rules.
+# The most Spark jobs for a report of a small capture, which takes 82. It took 148 when each section read and shuffled
+# the bodies itself, and 85 when a plan held four rules.
 MOST_JOBS = 84
 
 
 @pytest.fixture
 def rows(request_row: Build, response_row: Build) -> list[dict[str, Any]]:
-    """Two clients that ask for Metadata, write and read a topic."""
+    """Two clients that request Metadata, and write and read a topic."""
     batch = records.write_batch([records.Record(0, 1000, value=b"v")])
     partition = {"partition_index": 0, "high_watermark": 1, "records": batch}
     produced = {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
@@ -55,7 +55,7 @@ def jobs_so_far(spark: SparkSession) -> int:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counter[str]]:
-    """How often each table of bodies was made, by the function that makes it: alone, or out of the one pass."""
+    """Counts how often each table of bodies was made, alone or in the shared pass, by the function that makes it."""
     counts: dict[str, Counter[str]] = {"_by_workers": Counter(), "_of_pass": Counter()}
 
     def counting(name: str, make: Callable[..., Any]) -> Callable[..., Any]:

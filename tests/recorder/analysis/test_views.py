@@ -1,4 +1,4 @@
-"""SQL over the tables; what is wrong with a query is one line."""
+"""Tests of SQL over the tables: a wrong query gives one line."""
 
 from __future__ import annotations
 

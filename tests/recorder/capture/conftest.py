@@ -1,4 +1,4 @@
-"""Captures made in a test's own folder."""
+"""Provides captures in a test's own folder."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,20 +12,20 @@ from recorder.capture.tap import Tap, open_tap
 
 @pytest.fixture(autouse=True)
 def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a machine's crash would cost is not tested here, and a sync takes longer than a test."""
+    """No test loses the machine's cache, and a sync takes longer than a test."""
     monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
 
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Folder]:
-    """A session's folder, in which nothing is yet."""
+    """An empty session folder."""
     with Folder.at(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
 def tap_of(tmp_path: Path) -> Iterator[Callable[..., Tap]]:
-    """Opens a tap into `tmp_path`; closed when the test ends."""
+    """Opens a tap into `tmp_path`, which is closed when the test ends."""
     taps: list[Tap] = []
 
     def opened(**settings: object) -> Tap:

@@ -1,6 +1,6 @@
-"""What means harm to whoever records it: floods of frames that take more than their bytes are worth, in pieces that do.
+"""Builds hostile floods: frames that cost the recorder more than their bytes, in small pieces.
 
-`Recorded` is a connection's way through tap and compactor, without a proxy around it and a disk between them.
+`Recorded` takes a connection through tap and compactor, without a proxy or a disk.
 """
 
 import json
@@ -30,7 +30,7 @@ EVERYTHING = RecordSettings()
 
 
 class Recorded:
-    """One connection as proxy and tap take it, and then the compactor."""
+    """One connection through the proxy's conversation and the tap, and then the compactor."""
 
     def __init__(self, settings: RecordSettings = EVERYTHING) -> None:
         self.talk = Conversation(traffic.recording_routes())
@@ -74,7 +74,7 @@ def request(key: int, version: int, number: int, **values: object) -> bytes:
 
 
 def short(key: int, version: int, number: int, body: bytes = b"") -> bytes:
-    """A request of nothing but a head without a client id."""
+    """A request that is only a head, without a client id."""
     head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + number.to_bytes(4, "big") + b"\xff\xff"
     return framed(head + body)
 
@@ -96,7 +96,7 @@ WHOLE, SMALL, BYTES = 1 << 20, 10, 1
 
 
 class Flood(NamedTuple):
-    """So many of something, sent in chunks of `size`; `before`: what the client has sent first."""
+    """`count` pieces, sent in chunks of `size`. `before`: what the client sends first."""
 
     make: Callable[[int], bytes]
     size: int = WHOLE
@@ -105,14 +105,14 @@ class Flood(NamedTuple):
     settings: RecordSettings = EVERYTHING
 
     def sized(self, size: int) -> bytes:
-        """About so many bytes of it."""
+        """Returns about `size` bytes of the flood."""
         one, two = (len(self.make(count)) for count in (1, 2))
         return self.make(max(1, (size - one) // (two - one) + 1))
 
 
 HEARD = short(HEARTBEAT, 0, 1)
 PLAIN = request(SASL_HANDSHAKE, 1, 1, mechanism="PLAIN")
-# of a Produce request, which is not known until its acks have come
+# the head of a Produce request, which is not known until its acks have arrived
 LONG_HEAD = (1 << 16).to_bytes(4, "big") + b"\0\0\0\3\0\0\0\1\x7f\xff"
 FLOODS = {
     "plain": Flood(all_of(lambda number: short(HEARTBEAT, 0, number))),

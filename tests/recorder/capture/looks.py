@@ -1,4 +1,4 @@
-"""What a test sees of a recording: the log's entries, the capture's rows."""
+"""Reads a recording for tests: the log's entries, and the capture's rows."""
 
 import stat
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from recorder.capture.tap import Tap
 
 
 def everything(folder: Path) -> dict[str, object]:
-    """All that is below a folder: files with their bytes, links with where they lead, the rest with its type."""
+    """Returns all that is below a folder: files with their bytes, links with their targets, the rest with its type."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         mode = path.lstat().st_mode
@@ -32,7 +32,7 @@ def session_folder(folder: Path, session: str) -> Path:
 
 
 def segments(folder: Path) -> list[int]:
-    """The numbers of the segments in a session's spool folder; none where it is gone."""
+    """Returns the numbers of the segments in a session's spool folder; none if it is gone."""
     if not folder.exists():
         return []
     with Folder.at(folder) as opened:
@@ -44,7 +44,7 @@ def segment_path(folder: Path, number: int) -> Path:
 
 
 def raw_entries(folder: Path) -> list[Entry]:
-    """All whole entries of a session's spool folder, in order."""
+    """Returns all whole entries of a session's spool folder, in order."""
     found: list[Entry] = []
     with Folder.at(folder) as opened:
         for number in numbers(opened):
@@ -56,7 +56,7 @@ def raw_entries(folder: Path) -> list[Entry]:
 
 
 def log_entries(folder: Path) -> list[Entry]:
-    """Those that tell of the traffic; the others are what a log says of itself."""
+    """Returns the entries about traffic, without those about the log itself."""
     return [entry for entry in raw_entries(folder) if entry.kind not in (EntryKind.INVENTORY, EntryKind.CHECKPOINT)]
 
 
@@ -65,13 +65,13 @@ def log_bytes(folder: Path) -> bytes:
 
 
 def kill(tap: Tap) -> None:
-    """As the end of its process would, once all is written: the locks are gone, and nothing has been said."""
+    """Ends the tap as a killed process does, once all is written: its locks are gone, and it has reported nothing."""
     tap._writer.close()
     tap._lock.release()
 
 
 def take_lock(folder: Path, name: str) -> Lock | None:
-    """One of the locks of a session's spool folder."""
+    """Takes one of the locks of a session's spool folder."""
     with Folder.at(folder) as opened:
         return Lock.take(opened, name)
 
@@ -84,9 +84,9 @@ def rows(
     where: Any = None,
     most: int = DEFAULT_BUDGET,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `frames` or `events`, session by session, each kind of frames in the order of the log.
+    """Yields the rows of `frames` or `events`, by session, each kind of frames in the order of the log.
 
-    `most`: memory for each file.
+    `most`: the reader's memory for each file.
     """
     for file in reader.files(folder, kind):
         for table in reader.row_groups(file, columns, where=where, allowance=Allowance(reader.READING, most)):
@@ -94,7 +94,7 @@ def rows(
 
 
 def frame_rows(folder: Path, connection: int | None = None) -> list[dict[str, Any]]:
-    """Rows of frames, by connection and sequence; spans as tuples."""
+    """Returns rows of frames, by connection and sequence, with spans as tuples."""
     found = [row for row in rows(folder) if connection is None or row[c.CONNECTION] == connection]
     for row in found:
         for name in (c.MASKED, c.OMITTED):
@@ -109,7 +109,7 @@ def event_rows(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
 
 
 def assert_holds(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
-    """Each row has what is wanted of it, in order, and there are no others."""
+    """Asserts that the rows have the wanted values, in order, and that there are no others."""
     got = [{name: row[name] for name in want} for row, want in zip(rows, wanted, strict=False)]
     assert got == wanted[: len(got)]
     assert len(rows) == len(wanted)

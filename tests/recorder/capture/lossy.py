@@ -1,4 +1,4 @@
-"""A capture that lacks something of every kind: gaps, frames and bodies that the settings left out, a dead session."""
+"""Builds a capture with losses of every kind: gaps, frames and bodies left out by the settings, a dead session."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CHOSEN = ("Produce", "Metadata")
 
 @dataclass(frozen=True)
 class Lossy:
-    """The capture's folder, and what an obvious count of what came and what is there says of it."""
+    """The capture's folder, and its losses by a plain count of what arrived and what is stored."""
 
     folder: Path
     missing: Missing
 
 
 def make_lossy(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> Lossy:
-    """Two sessions: one on a bad disk, of chosen APIs and cut bodies, and one whose proxy was killed."""
+    """Makes two sessions: one on a bad disk, with chosen APIs and cut bodies, and one whose proxy was killed."""
     monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
     rng = random.Random(seed)
     talks = some_talks(rng, 3, 120, 300)
@@ -45,7 +45,7 @@ def make_lossy(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> 
 
 
 def _die(folder: Path, rng: random.Random) -> str:
-    """A session that ends with the log's last byte, as when its proxy is killed."""
+    """Ends a session with the log's last byte, as when its proxy is killed."""
     tap = open_tap(folder, RecordSettings())
     talk = traffic.cut(rng, traffic.talk(rng, 9, 5), 500)
     player = Player(tap)

@@ -1,4 +1,4 @@
-"""A small recording, as a proxy and its compactor leave it."""
+"""Builds a small recording, as a proxy and its compactor leave it."""
 
 import random
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.recorder.capture.traffic import Player
 
 
 def two_sessions(folder: Path) -> Path:
-    """Two sessions of some segments each."""
+    """Makes two sessions of some segments each."""
     for seed in range(2):
         rng = random.Random(seed)
         talk = traffic.cut(rng, traffic.talk(rng, seed, 20), 400)

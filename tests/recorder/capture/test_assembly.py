@@ -1,4 +1,4 @@
-"""Entries made into frames again, entry by entry."""
+"""Tests of assembling frames from the log's entries, entry by entry."""
 
 import json
 import random
@@ -23,7 +23,7 @@ METADATA = traffic.call(RNG, traffic.METADATA, 1, "c", 100)
 
 
 class Log:
-    """Entries fed to an assembly; `rows` publishes them and looks."""
+    """Feeds entries to an assembly; `rows` publishes the rows and returns them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -220,7 +220,7 @@ def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_pat
     assert log.rows() == []
     (gap,) = event_rows(tmp_path, "gap")
     assert (gap["cause"], gap["connection"], gap["frames"]) == ("spool_damaged", 1, None)
-    # as far as it has been seen to go
+    # up to the end of the stream that was seen
     assert gap["bytes"] == len(METADATA.request) + 43
 
 
@@ -233,7 +233,7 @@ def test_a_made_answer_to_a_lost_request_is_passed_over(log: Log) -> None:
 
 
 class Numbered(Log):
-    """Entries of several connections, numbered as a writer numbers them; what `lost` names is not fed."""
+    """Entries of several connections, with a writer's numbers; entries named in `lost` are not fed."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -318,7 +318,7 @@ def test_a_record_that_broke_off_goes_on_at_its_next_checkpoint(numbered: Number
     talk.requests(METADATA.request * 2, 1)
     talk.responses((METADATA.answer or b"") * 2, 2)
     for connection in (1, 2):
-        # whoever has lost nothing takes no notice
+        # a reader that has lost nothing ignores the checkpoint
         numbered.checkpoint(connection, talk)
         numbered.call(connection)
         numbered.close(connection)
@@ -409,7 +409,7 @@ def test_what_makes_no_sense_costs_its_connection_and_no_other(numbered: Numbere
 
 
 def test_of_what_was_left_out_no_byte_is_made_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A response of 1 GiB with its first 8 bytes, one amid it and its last one."""
+    """Takes a response of 1 GiB with its first 8 bytes, one in the middle, and the last one."""
     log.feed(EntryKind.BYTES, METADATA.request)
     size = 1 << 30
     answer = size.to_bytes(4, "big") + (METADATA.answer or b"")[4:8]

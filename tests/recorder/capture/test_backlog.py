@@ -1,4 +1,4 @@
-"""What is kept back, against a list that is looked through from its beginning each time."""
+"""Tests of the backlog against a plain list that is searched from its beginning each time."""
 
 import json
 import random
@@ -27,7 +27,7 @@ def items(backlog: Backlog, barriers: tuple[int, int] = EVERYWHERE, holds: tuple
 
 
 class Stream:
-    """The twin: every byte of a direction, and what is to become of it."""
+    """The twin: every byte of a direction, and whether it is masked or left out."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -36,13 +36,13 @@ class Stream:
         self.left_out: set[int] = set()
 
     def grow(self) -> bytes:
-        # no zero among them: what is zero has been masked
+        # without zeros, because masked bytes are zeros
         chunk = bytes(self.rng.randrange(1, 256) for _ in range(self.rng.randrange(1, 12)))
         self.data += chunk
         return chunk
 
     def stretches(self, of: set[int], since: int) -> list[tuple[int, int]]:
-        """A few more, behind those that there are and what has been written."""
+        """Draws a few more stretches, after the earlier ones and after the written bytes."""
         at = max([since, *(one + 1 for one in of)])
         found = []
         while at < len(self.data) and self.rng.random() < 0.6:
@@ -54,7 +54,7 @@ class Stream:
 
 
 def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int]]:
-    """What the items hold of a direction, masked and left out places; every byte at its place."""
+    """The bytes of a direction in the items, at their offsets, with masked and left-out places."""
     stream, masked, left_out = b"", set(), set()
     for kind, side, _, offset, _, data, spans in found:
         if side != direction:
@@ -101,7 +101,7 @@ def test_what_is_masked_and_left_out_is_so_wherever_the_entries_begin_and_end(se
 def looked_through(
     arrived: list[PendingEntry], barriers: tuple[int, int], holds: tuple[bool, bool]
 ) -> tuple[list[int], list[int]]:
-    """The numbers of those that may go, and of those that stay, as one sees who goes through all of them."""
+    """Returns the numbers of the entries that may leave and of those that stay, by a search through all entries."""
     gone, stay, stuck = [], [], False
     for number, kept in enumerate(arrived, 1):
         is_free = kept.kind != EntryKind.BYTES or kept.end <= barriers[kept.direction]

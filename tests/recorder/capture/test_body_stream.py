@@ -1,4 +1,4 @@
-"""Bodies out of pages, one by one: those that Arrow finds there, and of broken pages nothing but damage."""
+"""Tests of bodies read from pages: the same as Arrow's, or an error for broken pages."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from recorder.capture import body_stream
 from recorder.capture.frames import DamagedFileError
 
 MIB = 1 << 20
-# a page of so many bodies of 1 MiB, and what reading it may take
+# a page with this many bodies of 1 MiB, and the most memory that reading it may take
 PAGE_MIB, MAX_TAKEN = 96, 24 * MIB
-# small ones among large ones, so that blocks end anywhere
+# small bodies among large ones, so blocks end anywhere
 BODIES = st.none() | st.binary(max_size=5) | st.integers(0, 3 * body_stream.BLOCK).map(bytes)
 
 
 def stored(bodies: list[bytes | None], *, nullable: bool = True, **how: Any) -> io.BytesIO:
-    """A Parquet file of one row group, with these bodies in its one column."""
+    """Writes a Parquet file of one row group, with these bodies in its one column."""
     file = io.BytesIO()
     schema = pa.schema([pa.field("frame", pa.binary(), nullable)])
     how = {"compression": "zstd", "use_dictionary": False} | how

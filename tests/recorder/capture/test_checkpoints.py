@@ -1,4 +1,4 @@
-"""What the tap says of connections that are open already, for whoever loses a part of the log before."""
+"""Tests of the tap's checkpoints: they describe open connections to a reader that has lost earlier parts of the log."""
 
 import random
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.recorder.capture.traffic import Player, Talk
 
 
 def checkpoints(pages: Pages) -> list[int]:
-    """The connections of which all has been said once more."""
+    """Returns the connections whose checkpoints were written."""
     return [item[CONNECTION] for item in pages.queue if item[KIND] == EntryKind.CHECKPOINT]
 
 
@@ -43,7 +43,7 @@ def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in
         told.append(checkpoints(pages))
         pages.queue.clear()
         pages.segment += 1
-    # those of the first segment were opened in it
+    # the connections of the first segment were opened in it
     assert told == [[], [0, 1], [0, 1, 2], [0, 1, 2]]
 
 

@@ -1,4 +1,4 @@
-"""Names that are claimed, and which of them a broker's answer accepts."""
+"""Tests of claimed principals, and of the responses that accept them."""
 
 from __future__ import annotations
 

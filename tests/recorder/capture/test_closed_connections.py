@@ -1,4 +1,4 @@
-"""The reader's account, held against the writer's."""
+"""Tests of the reader's count of closed connections against the writer's."""
 
 from recorder.capture.closed_connections import ClosedConnections, MissedConnections
 from recorder.capture.inventory import ClosedTotals

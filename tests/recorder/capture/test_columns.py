@@ -1,4 +1,4 @@
-"""Row groups: what was added is what the table holds, and their size is bounded."""
+"""Tests of row groups: they hold the added rows, and their size is bounded."""
 
 import pytest
 from hypothesis import given
@@ -103,7 +103,7 @@ def test_what_is_rare_is_on_its_row_alone() -> None:
     rows = group()
     add(rows, b"first")
     add(rows, b"0123456789")
-    # two spans of it were never kept
+    # two spans of the frame were never kept
     rows.body[-10:] = b"1234789"
     rows.set_rare_values(7, [(2, 3)], [(0, 1), (5, 2)], "why")
     add(rows, b"last")

@@ -1,4 +1,4 @@
-"""Whatever becomes of a log's files: every byte that was recorded is a row, a gap, or said to be gone."""
+"""Tests of damaged logs: every recorded byte becomes a row or a gap, or is reported as lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.recorder.capture.traffic import Chunk, Player, Talk
 from tests.sweeps import mostly_long
 
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
-# of a row: what can't have changed because other rows are missing
+# columns that stay the same even if other rows are missing
 OWN = (
     *("connection", "sequence", "exchange", "dialect", "kind", "made_by", "mono_ns", "first_mono_ns"),
     *("api_key", "api_version", "correlation_id", "frame", "masked", "size", "request_size"),
@@ -40,9 +40,9 @@ OWN = (
 
 @dataclass
 class Recorded:
-    """A session's log as it was written: its entries' places, by segment, and the talks that it holds.
+    """A session's log as it was written: the positions of its entries, by segment, and its talks.
 
-    `own`: what each row has in any case.
+    `own`: the columns of each row that don't depend on other rows.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class Recorded:
         return segment_path(self.spool, segment)
 
     def look(self) -> None:
-        """Takes note of what stands where."""
+        """Notes the position of each entry."""
         for number in segments(self.spool):
             log = self.path(number).read_bytes()
             start = spool.decode_head(log)
@@ -82,10 +82,10 @@ def record(
     is_begun: bool = False,
     has_gaps: bool = False,
 ) -> Recorded:
-    """Talks that begin and end at different times, each chunk written at once.
+    """Records talks that begin and end at different times, each chunk written at once.
 
-    `segment`: bytes of one; `is_begun`: half of them have been compacted while it was written; `has_gaps`: the limit
-    struck now and then.
+    `segment`: the bytes of a segment. `is_begun`: half of them were compacted during the recording. `has_gaps`: the
+    limit was hit now and then.
     """
     tap = open_tap(folder, RecordSettings(segment=segment), "s")
     player = Player(tap)
@@ -112,7 +112,7 @@ def record(
         kill(tap)
     else:
         tap.close()
-    # behind a gap of the tap's, frames are numbered as if those that it cut had ended with it
+    # after a gap of the tap, frames are numbered as if the frames that it cut had ended with it
     own = tuple(name for name in OWN if name != "sequence" or not has_gaps)
     recorded = Recorded(folder, tap.session, made, own)
     recorded.look()
@@ -134,7 +134,7 @@ def details(gap: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-# what becomes of a segment
+# kinds of damage to a segment
 
 
 def delete(path: Path, rng: random.Random) -> None:
@@ -154,7 +154,7 @@ def flip(path: Path, rng: random.Random) -> None:
 
 
 def blank(path: Path, rng: random.Random) -> None:
-    """A sector that comes back as zeros."""
+    """Zeros a sector."""
     log = bytearray(path.read_bytes())
     at = rng.randrange(len(log))
     log[at : at + 512] = bytes(len(log[at : at + 512]))
@@ -166,19 +166,19 @@ DAMAGES = (delete, cut_off, flip, blank)
 
 @dataclass
 class Lost:
-    """What a damage has cost: entries by segment, and bytes of the log."""
+    """The cost of a damage: lost entries by segment, and lost bytes of the log."""
 
     entries: dict[int, list[spool.Entry]] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
 
     def connections(self) -> set[int]:
-        """Those of which something is missing that somebody would miss."""
+        """The connections that lack entries that count."""
         gone = [entry for found in self.entries.values() for entry in found]
         return {entry.connection for entry in gone if entry.connection >= 0 and entry.kind != EntryKind.CHECKPOINT}
 
 
 def lost_of(recorded: Recorded) -> Lost:
-    """What of the log is no longer what it was."""
+    """Compares the log with its undamaged state."""
     lost = Lost()
     for segment, log in recorded.logs.items():
         path = recorded.path(segment)
@@ -195,7 +195,7 @@ def lost_of(recorded: Recorded) -> Lost:
 
 
 def damage(recorded: Recorded, rng: random.Random, count: int, upto: int = 0) -> Lost:
-    """Some segments damaged; the last `upto` ones are spared."""
+    """Damages some segments, but not the last `upto` ones."""
     numbers = segments(recorded.spool)
     for number in rng.sample(numbers[: len(numbers) - upto], min(count, len(numbers) - upto)):
         rng.choice(DAMAGES)(recorded.path(number), rng)
@@ -203,13 +203,13 @@ def damage(recorded: Recorded, rng: random.Random, count: int, upto: int = 0) ->
 
 
 def whole_rows(folder: Path, connection: int | None = None) -> list[dict[str, Any]]:
-    """Without those of frames that a session's end has cut."""
+    """Returns the rows without those of frames that a session's end has cut."""
     rows = frame_rows(folder, connection)
     return [row for row in rows if row["kind"] != "bytes" and not (row["note"] or "").startswith("cut")]
 
 
 def assert_rows_are_what_was_recorded(recorded: Recorded) -> None:
-    """Each row is one of the twin's, to the last field; responses whose requests are lost know no client id."""
+    """Each row equals the twin's in every column, except that responses with a lost request have no client id."""
     rows = whole_rows(recorded.folder)
     assert len({(row["connection"], row["sequence"]) for row in rows}) == len(rows)
     expected = [row for talk in recorded.talks for row in traffic.expected(talk)]
@@ -221,7 +221,7 @@ def assert_rows_are_what_was_recorded(recorded: Recorded) -> None:
 
 
 def assert_all_is_accounted_for(recorded: Recorded) -> None:
-    """Of a session whose end is in its log: rows and gaps add up to what was recorded, and nothing is unknown."""
+    """For a session whose end is in its log: rows and gaps add up to what was recorded, and nothing is unknown."""
     rows, gaps = frame_rows(recorded.folder), event_rows(recorded.folder, "gap")
     elsewhere = {number for gap in gaps for number in details(gap).get("ends_of", ())}
     unknown = [gap for gap in gaps if gap["bytes"] is None and gap["connection"] is not None]
@@ -251,7 +251,7 @@ def assert_others_go_on(recorded: Recorded, lost: Lost) -> None:
 
 
 def assert_what_is_gone_is_said(recorded: Recorded, lost: Lost) -> None:
-    """The bytes of the log, segment by segment."""
+    """The lost bytes of the log are reported by segment."""
     said: dict[int, int] = {}
     for gap in event_rows(recorded.folder, "gap"):
         if "segments" in details(gap):
@@ -260,7 +260,7 @@ def assert_what_is_gone_is_said(recorded: Recorded, lost: Lost) -> None:
             assert not said.keys() & set(range(first, last + 1))
             said |= dict.fromkeys(range(first, last + 1), 0)
             said[first] = details(gap)["log_bytes"]
-    # the end of a segment is told by the next one's head: where that is lost too, what they lack is said of both
+    # the next segment's head tells where a segment ends; if it is lost too, the losses are reported for both
     assert lost.whole <= said.keys() <= lost.entries.keys()
     wanted = 0
     for segment, gone in lost.entries.items():
@@ -270,7 +270,7 @@ def assert_what_is_gone_is_said(recorded: Recorded, lost: Lost) -> None:
 
 
 def assert_no_connection_is_passed_over(recorded: Recorded) -> None:
-    """Of a session whose end may be lost: whoever lacks something has a gap, or was cut off with the session."""
+    """For a session whose end may be lost: each connection with a loss has a gap, or was cut off with the session."""
     gaps = event_rows(recorded.folder, "gap")
     broken = {gap["connection"] for gap in gaps}
     cut_off = {row["connection"] for row in event_rows(recorded.folder, "closed") if row["cause"] == "session_ended"}
@@ -348,7 +348,7 @@ def test_much_damage_anywhere_passes_no_connection_over(seed: int, tmp_path_fact
     check_damage_anywhere(seed, tmp_path_factory.mktemp("capture"))
 
 
-# what becomes of what the compactor itself has written
+# damage to the compactor's own files
 
 
 def remove_state(session: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path:
     assert_rows_are_what_was_recorded(recorded)
     rows = frame_rows(tmp_path)
     assert all(row in rows for row in before)
-    # they go on, and nobody knows how much of each was there before
+    # these connections go on, and the size of their earlier part is unknown
     gaps = [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] is not None]
     assert gaps
     assert {(gap["frames"], gap["bytes"]) for gap in gaps} == {(None, None)}
@@ -435,7 +435,7 @@ def test_a_session_of_which_nothing_is_left_but_its_folder_has_died(tmp_path: Pa
     assert compact(tmp_path).sessions == ("s",)
     (event,) = event_rows(tmp_path)
     assert (event["kind"], event["cause"]) == ("session", "died")
-    # its lock tells when it began
+    # the lock tells when the session began
     assert event["at"].year > 2000
 
 

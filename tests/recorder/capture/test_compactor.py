@@ -1,4 +1,4 @@
-"""The compactor: a capture holds what a naive twin says, whatever the chunks, the segments and the crashes."""
+"""Tests of the compactor against a naive twin, for any chunks, segments and crashes."""
 
 import os
 import random
@@ -39,7 +39,7 @@ from tests.sweeps import examples
 
 TapOf = Callable[..., Tap]
 MIB = 1024 * 1024
-# how often a recording is written to its log before its end, about: so many segments it may have
+# how often a recording is written to its log, about: the most segments that it may have
 FLUSHES = 25
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 
@@ -49,7 +49,7 @@ def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list
 
 
 def record(folder: Path, talks: list[Talk], rng: random.Random, **settings: object) -> str:
-    """Records the talks, mixed, into a session that is closed; returns its name."""
+    """Records the talks, mixed, into a session, and closes it; returns its name."""
     tap = open_tap(folder, RecordSettings(**settings))  # type: ignore[arg-type]
     player = Player(tap)
     for talk in talks:
@@ -64,14 +64,14 @@ def record(folder: Path, talks: list[Talk], rng: random.Random, **settings: obje
             player.close(connection)
             del left[connection]
         if rng.random() < flushed:
-            # what is written at once can't be cut by a segment's end
+            # bytes that are written at once are never cut by a segment's end
             tap.flush()
     tap.close()
     return tap.session
 
 
 def newer_head(number: int) -> bytes:
-    """What stands behind a head's first bytes in a format that is still to come."""
+    """A segment head of a later format."""
     told = number.to_bytes(2, "big") + (2).to_bytes(4, "big") + b"{}"
     return told + crc32c(told, crc32c(b"KWSPOOL\n")).to_bytes(4, "big")
 
@@ -227,7 +227,7 @@ def test_a_killed_proxys_session_ends_where_its_log_does(tap_of: TapOf, tmp_path
     for chunk in talk.chunks[:-1]:
         player.play(0, chunk)
     kill(tap)
-    # its last write was cut short
+    # the last write was cut short
     (segment,) = segments(session_folder(tmp_path, tap.session))
     path = segment_path(session_folder(tmp_path, tap.session), segment)
     os.truncate(path, path.stat().st_size - 1)
@@ -280,7 +280,7 @@ def play_stream(player: Player, direction: int, stream: bytes, size: int, at_ns:
 def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_through(
     tap_of: TapOf, tmp_path: Path
 ) -> None:
-    """A Produce request of 101 MiB; what follows is framed as ever. It crosses segments, so a state has to keep it."""
+    """Takes a Produce request of 101 MiB, and a frame after it. It crosses segments, so a state has to keep it."""
     rng = random.Random(1)
     records = b"a batch, and many like it; " * (101 * MIB // 27)
     values = {
@@ -311,7 +311,7 @@ def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_throu
 @pytest.mark.parametrize("dialect", Dialect)
 @pytest.mark.parametrize("direction", [0, 1], ids=["request", "response"])
 def test_frames_that_the_proxy_does_not_let_through_are_none(tap_of: TapOf, tmp_path, dialect, direction: int) -> None:
-    """Whatever the default: below it here."""
+    """Here the limit is below the default."""
     if dialect is Dialect.KAFKA_07:
         asked, answered = b"\0\1", b"\0\0"
     else:
@@ -328,7 +328,7 @@ def test_frames_that_the_proxy_does_not_let_through_are_none(tap_of: TapOf, tmp_
     compact(tmp_path)
     rows = frame_rows(tmp_path)
     assert [row["note"] for row in rows] == [None] * 3 + ["bad_length"]
-    # secrets may stand in what nobody can read: of that only the length is kept
+    # unreadable bytes may hold secrets, so only their length is kept
     head = 12 if dialect is Dialect.KAFKA_07 else 0
     left = traffic.framed(frames[direction][1])
     assert (rows[-1]["kind"], rows[-1]["frame"]) == ("bytes", left[:head] + bytes(len(left) - head))
@@ -419,7 +419,7 @@ def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path, monkeypatc
     status = read_status(tap._folder)
     assert status is not None
     assert status.frames >= done.frames == len(frame_rows(tmp_path))
-    # it has read the newest segment too, but made nothing of it yet
+    # the compactor has read the newest segment too, but has made no rows of it yet
     folder = tap._folder.path
     assert status.segment == segments(folder)[-1]
     assert status.position == segment_path(folder, status.segment).stat().st_size
@@ -455,7 +455,7 @@ def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_um
         tap = open_tap(tmp_path, RecordSettings(segment=2_000))
         for connection in (1, 2):
             Player(tap).all_of([traffic.cut(rng, traffic.talk(rng, connection, 40), 400)])
-            # what is written at once is one segment: a second one begins with a state
+            # bytes that are written at once are one segment; the second one begins with a state
             tap.flush()
         assert compact(tmp_path).live == (tap.session,)
         folder = session_folder(tmp_path, tap.session)

@@ -1,4 +1,4 @@
-"""What a connection's recording holds back, masks and lets go."""
+"""Tests of one connection's recording: which bytes it keeps back, masks and releases."""
 
 import json
 import random
@@ -25,7 +25,7 @@ REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 
 
 class Recording:
-    """A line fed as the tap feeds it; every chunk takes the slow way."""
+    """A connection recorder fed as by the tap, except that every chunk takes the slow way."""
 
     def __init__(self, dialect: Dialect = Dialect.KAFKA) -> None:
         self.talk = Conversation(traffic.recording_routes(dialect))
@@ -48,7 +48,7 @@ class Recording:
         self.items += self.line.finish()
 
     def stream(self, direction: Direction) -> bytes:
-        """The bytes written of a direction; every one at its place."""
+        """The written bytes of a direction, at their offsets."""
         found = b""
         for kind, side, _, offset, _, data, _ in self.items:
             if kind in OF_STREAMS and side == direction:
@@ -57,7 +57,7 @@ class Recording:
         return found
 
     def play(self, script: list[tuple[Direction, bytes]], size: int) -> None:
-        """Feeds it in chunks of that size."""
+        """Feeds the connection in chunks of that size."""
         for direction, data in script:
             for at in range(0, len(data), size):
                 self.feed(direction, data[at : at + size])
@@ -66,12 +66,12 @@ class Recording:
         return [item for item in self.items if item[KIND] == EntryKind.LOGIN]
 
     def principals(self) -> list[str]:
-        """Who was noted to have logged in."""
+        """The principals whose logins were noted."""
         told = (json.loads(entry[DATA]) for entry in self.logins())
         return [facts["principal"] for facts in told if "principal" in facts]
 
     def written_before_principal(self, direction: Direction) -> int:
-        """The stream offset behind the bytes that stand in the log before the first name."""
+        """The stream offset after the bytes that were written before the first principal."""
         first = next(
             n for n, item in enumerate(self.items) if item[KIND] == EntryKind.LOGIN and b"principal" in item[DATA]
         )
@@ -176,7 +176,7 @@ def test_the_first_answer_to_a_login_of_two_steps_accepts_nobody() -> None:
 
 
 def test_a_bearer_token_that_is_refused_with_a_token_names_nobody() -> None:
-    """RFC 7628: the broker's reason comes without an error, and the error when the client has read it."""
+    """RFC 7628: the broker's reason comes without an error code, and the error after the client has read it."""
     claims = urlsafe_b64encode(b'{"sub":"carol"}').decode().rstrip("=")
     token = f"n,,\x01auth=Bearer h.{claims}.s\x01\x01".encode()
     reason = b'{"status":"invalid_token"}'
@@ -215,7 +215,7 @@ def test_a_login_that_a_gap_has_cut_names_nobody_until_the_next_handshake() -> N
 
 @pytest.mark.parametrize("size", [1, 20, 1000])
 def test_who_logs_in_again_on_the_same_connection_is_noted_again_and_no_secret_is_written(size: int) -> None:
-    """KIP-368. Brokers refuse another name, but that is theirs to say."""
+    """KIP-368. Brokers refuse another principal, but that is up to them."""
     recording = Recording()
     log_in(recording, size)
     other = b"\0bob\0battery-staple"
@@ -300,7 +300,7 @@ def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_ke
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("said", range(11, 34))
 def test_a_length_that_lies_shows_nothing_of_the_secret_behind_it(said: int, size: int) -> None:
-    """A frame that says that it is shorter than its secret: what comes behind its end is no frame's."""
+    """A frame gives a length that is shorter than its secret; the bytes after its end belong to no frame."""
     recording = Recording()
     whole = request(SASL_AUTHENTICATE, 2, auth_bytes=SECRET)
     assert said < len(whole) - 4

@@ -1,4 +1,4 @@
-"""A connection in the compactor: what it carries over from one range to the next."""
+"""Tests of the state that a connection carries from one range to the next."""
 
 import json
 import random
@@ -128,7 +128,7 @@ def test_a_broken_connection_goes_on_broken() -> None:
 def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
     facts = {"client": "c:2", "dialect": "kafka-0.7"}
     one = ConnectionState(9, Conversation(EACH[Dialect.KAFKA_07], decides=False), facts)
-    # in any other dialect these bytes would tell one, or that there is none
+    # in any other dialect, these bytes would be a client id or null
     for body in (b"", b"\0\0\0\0\0\0\0\3one", b"\0\0\0\0\0\0\xff\xff", b"\0\0\0\0\0\0\x80\0"):
         frame = b"\0\1" + body
         feed(one, traffic.framed(frame))

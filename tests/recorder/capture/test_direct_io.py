@@ -1,4 +1,4 @@
-"""Past the page cache: the same bytes, whole blocks of them, and nothing of them in the cache."""
+"""Tests of writing past the page cache: the same bytes, in whole blocks, and none in the cache."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ from recorder.capture.direct_io import (
     is_cached,
 )
 
-# more than anything here is
+# more bytes than any file here
 ALL = 1 << 40
 
 BlocksOf = Callable[..., DirectFile]

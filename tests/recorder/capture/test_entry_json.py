@@ -1,4 +1,4 @@
-"""What entries say is what their tables allow; what a tap and a conversation say is always allowed."""
+"""Tests of the JSON in entries: the tables of fields allow all that a tap and a conversation write."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What happened besides frames, as rows."""
+"""Tests of the rows of events."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from tests.recorder.capture import traffic
 
 
 class One:
-    """A sink with one hour."""
+    """A sink with a single hour."""
 
     def __init__(self) -> None:
         self.rows = EventRows("s", None)

@@ -1,7 +1,7 @@
-"""Spools of format 1, written by the program that had no other: they are read as ever, whatever becomes of them.
+"""Tests that spools of format 1, written by the program of that time, are still read.
 
-`format_1/` holds two: *whole*, and *begun*, of which that program had compacted the first three segments. What was
-played into them stands beside each, stream by stream.
+`format_1/` holds two of them: *whole*, and *begun*, whose first three segments that program had compacted. The
+streams that were recorded stand beside each.
 """
 
 import json
@@ -23,17 +23,17 @@ CLOSED_IN_ORDER = ["ended", "started"]
 
 
 def spool_of(folder: Path, name: str) -> Path:
-    """A sample in a capture of its own; the folder of its session."""
+    """Copies a sample into a capture of its own; returns the folder of its session."""
     session = session_folder(folder, json.loads((SAMPLES / f"{name}.json").read_text())["session"])
     session.mkdir(parents=True)
     for file in (SAMPLES / name).iterdir():
-        # logs are nothing that is committed, by their name
+        # git ignores *.log, so the samples have another name
         shutil.copy(file, session / file.name.replace(".segment", ".log"))
     return session
 
 
 def played(name: str) -> dict[int, tuple[list[bytes], list[bytes]]]:
-    """The frames of each connection, as they were sent: requests and responses, secrets blanked."""
+    """The frames of each connection as they were sent, with secrets blanked."""
     told = json.loads((SAMPLES / f"{name}.json").read_text())
     secret = told["secret"].encode()
     return {
@@ -48,7 +48,7 @@ def _frames(stream: bytes, secret: bytes) -> list[bytes]:
         end = at + 4 + int.from_bytes(stream[at : at + 4], "big")
         frames.append(stream[at + 4 : end])
         at = end
-    # what stands behind the marker is of the secret too: a random text of 20 letters
+    # the secret goes on after its marker, with a random text of 20 letters
     return [frame[: frame.find(secret)] if secret in frame else frame for frame in frames]
 
 
@@ -79,7 +79,7 @@ def test_one_that_was_begun_goes_on_behind_its_state(tmp_path: Path) -> None:
     done = compact(tmp_path)
     assert (done.failed, done.damaged) == ((), ())
     for connection, (requests, responses) in played("begun").items():
-        # the first ones are rows that the other program has made
+        # the other program has made rows of the first ones
         for kind, frames in (("request", requests), ("response", responses)):
             rows = rows_of(tmp_path, connection, kind)
             assert_has(rows, frames[len(frames) - len(rows) :])
@@ -104,7 +104,7 @@ def test_of_a_lost_segment_each_connections_gap_is_said_and_that_others_are_unkn
     assert gone == f"segment {lost}"
     gaps = [told(gap) for gap in event_rows(tmp_path, "gap")]
     assert (None, {"segments": [lost, lost], "connections_unknown": True}) in gaps
-    # nobody can tell which of the open ones have lost something
+    # nobody can tell which of the open connections have lost frames
     assert {connection for connection, _ in gaps} == {None, 0, 1, 2}
     for connection, (requests, _) in played("whole").items():
         rows = rows_of(tmp_path, connection, "request")
@@ -126,7 +126,7 @@ def test_of_a_flipped_bit_nothing_is_read_behind_it_and_the_rest_is_said(tmp_pat
 
 def test_of_a_lost_state_the_connections_are_said_to_be_unknown(tmp_path: Path) -> None:
     session = spool_of(tmp_path, "begun")
-    # what had been made of the segments before
+    # the rows of the earlier segments
     rows = TableFile(tmp_path, "events", 0, range_name(session.name, 3), c.events_schema())
     rows.write(c.events_schema().empty_table())
     storage.publish([rows], storage.ignore_step)

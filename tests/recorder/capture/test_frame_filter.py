@@ -1,4 +1,4 @@
-"""What is left out of a recording: seen in the capture, against frames cut by hand."""
+"""Tests of the frames that the settings leave out, against frames cut by hand."""
 
 import random
 from collections.abc import Callable
@@ -62,20 +62,20 @@ def is_taken(
 
 
 def head_of(row: dict[str, Any]) -> int:
-    """Bytes of a frame, behind its length, that are its head; for Produce up to its acks."""
+    """The number of bytes, after a frame's length, that are its head; for Produce up to its acks."""
     if row["dialect"] == "kafka-0.7":
         return 2
     if row["kind"] == "response":
         return 4
     head = 10 + len((row["client_id"] or "").encode())
     if row["api_key"] == traffic.PRODUCE:
-        # a null transactional id, behind no tags where it is flexible, and the acks
+        # a null transactional id, after the tags if the version is flexible, and the acks
         head += 4
     return head
 
 
 def wanted_of(talk: Talk, *, apis: Any = (), client_ids: Any = (), principals: Any = (), bodies: Any = "full") -> Any:
-    """Slow and obvious: what is to be left of the rows of everything."""
+    """The slow, obvious twin: the rows that remain of all rows."""
     for row in traffic.expected(talk):
         if not is_taken(row, apis, client_ids, principals):
             continue
@@ -125,7 +125,7 @@ def call(client_id: str, body: str, version: int = 3) -> Call:
 
 
 def written(tmp_path: Path, tap: Tap) -> bytes:
-    """The peers' bytes in the log, without what the log itself says of them."""
+    """The peers' bytes in the log."""
     entries = log_entries(session_folder(tmp_path, tap.session))
     return b"".join(entry.data for entry in entries if entry.kind in OF_STREAMS)
 
@@ -137,10 +137,10 @@ def written(tmp_path: Path, tap: Tap) -> bytes:
 def test_what_is_left_out_never_reaches_the_disk(
     chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
 ) -> None:
-    # one letter, so that no part of it is anything else's
+    # a single letter, so no part of the body occurs elsewhere
     body = "Q" * 200
     talk = traffic.cut(random.Random(1), Talk(1, [call("a", body)] * 5), largest)
-    # the last one is cut off
+    # the last request is cut off
     talk.chunks.append(Chunk(Direction.REQUEST, call("a", body).request[:100], 9_000_000_000))
     tap = tap_of(**chosen)
     Player(tap).all_of([talk])
@@ -149,7 +149,7 @@ def test_what_is_left_out_never_reaches_the_disk(
 
 
 def test_a_client_that_never_says_its_name_whole_leaves_no_payload(tap_of: TapOf, tmp_path: Path) -> None:
-    """A client id that claims to be longer than what comes of it."""
+    """The request gives its client id a length that is longer than the bytes that follow."""
     frame = b"\0\x0c\0\3\0\0\0\1\x7f\0" + b"Q" * 500
     talk = Talk(1, [])
     talk.chunks = [Chunk(Direction.REQUEST, framed(frame)[:300], 5)]
@@ -206,7 +206,7 @@ def test_connections_of_other_clusters_and_listeners_leave_no_trace(tap_of: TapO
 @pytest.mark.real
 @pytest.mark.parametrize("seed", mostly_long(range(6), usual=2))
 def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of: TapOf, tmp_path: Path) -> None:
-    """An exchange is kept as its request was: never an answer without its question, nor the other way round."""
+    """Request and response of an exchange are treated alike, even if the settings change in between."""
     rng = random.Random(seed)
     talks = some_talks(rng, 3, rng.choice([20, 200, 2000]))
     tap = tap_of(**rng.choice(CHOICES))
@@ -277,7 +277,7 @@ def test_a_gap_between_a_request_that_is_left_out_and_its_answer_changes_nothing
 
 
 def logging_in(error: int) -> list[Call]:
-    """A handshake, and alice's token with its answer."""
+    """A handshake, and alice's token with its response."""
     token = b"\0alice\0secret"
     return [
         Call(

@@ -1,4 +1,4 @@
-"""Frames laid out from what a conversation leaves: the same as its marks say, however the chunks fall."""
+"""Tests of the spans of frames from a conversation: they equal its marks, for any chunks."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The table of columns, and the steps up from older formats."""
+"""Tests of the columns of `frames`, and of the conversions from older formats."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The account of a gap: what the tap saw of it, and what the compactor makes of that."""
+"""Tests of gaps: what the tap counts of a gap, and what the compactor makes of the counts."""
 
 import random
 

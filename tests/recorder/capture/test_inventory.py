@@ -1,4 +1,4 @@
-"""The writer's account: a number for each entry, and what the log holds in all."""
+"""Tests of the log's inventory: a number for each entry, and the totals of the log."""
 
 import json
 from typing import Any

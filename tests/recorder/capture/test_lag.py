@@ -17,7 +17,7 @@ HEAD = 100
 
 
 class Log:
-    """What a log notes, and the obvious way to know what of it is unread: each group of entries, where it ends."""
+    """The notes of a log, and the plain way to find its unread entries: the end of each group of entries."""
 
     def __init__(self) -> None:
         self.arrival_times = ArrivalTimes()
@@ -39,7 +39,7 @@ class Log:
         self.arrival_times.append(self._before + self._end, self.now)
 
     def unread(self, segment: int, position: int) -> list[tuple[int, int]]:
-        """Size and time of each group that stands behind there."""
+        """Returns the size and time of each group after this position."""
         return [(size, at) for number, end, size, at in self.groups if (number, end) > (segment, position)]
 
 
@@ -80,7 +80,7 @@ def assert_told_right(log: Log, segment: int, position: int) -> None:
         assert told == UnreadEntries(0, None)
         return
     sizes, arrivals = zip(*wanted, strict=True)
-    # with the heads of the segments between
+    # the size may include the heads of the segments between
     assert sum(sizes) <= told.size <= sum(sizes) + HEAD * log.number
     assert told.since_ns is not None
     assert min(arrivals) - FINEST_NS < told.since_ns <= min(arrivals)
@@ -122,7 +122,7 @@ def test_once_the_compactor_has_caught_up_the_lag_is_exact_again():
         log.now += SECOND // 2
         log.write(10)
         number, end, size, _ = log.groups[-1]
-        # all but the newest has been read
+        # all but the newest group has been read
         assert_told_right(log, number, end - size)
 
 
@@ -151,7 +151,7 @@ def lag(log: Log, session: Folder) -> CompactorMetrics:
 
 @pytest.fixture
 def report(log: Log, session: Folder) -> Callable[..., None]:
-    """Has the compactor report how far it is."""
+    """Writes a status with the compactor's position."""
 
     def report(segment: int, position: int, frames: int = 0) -> None:
         write_status(session, Status(frames, frames * 10, segment, position, log.now))
@@ -193,7 +193,7 @@ def test_the_lag_grows_behind_one_that_no_longer_reports(log, lag, report):
 
 
 def test_what_one_that_has_ended_had_read_counts_no_more(log, lag, report):
-    """It may have ended each time that it was to make files of it."""
+    """The position of an ended compactor does not count: the next compactor reads the segment again."""
     log.write(10)
     log.now += 9 * SECOND
     report(1, HEAD + 10)
@@ -202,7 +202,7 @@ def test_what_one_that_has_ended_had_read_counts_no_more(log, lag, report):
     lag.compactor_ended()
     assert seconds(lag) == 10
     log.now += SECOND
-    # the next one reads it again
+    # the next compactor reads the segment again
     report(1, HEAD + 10)
     assert seconds(lag) == 0
 
@@ -250,7 +250,7 @@ def test_a_report_that_cannot_be_read_is_the_one_before(log, lag, report, tmp_pa
 
 @pytest.fixture
 def goes_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """StatusReader hang whoever reads them, as on a disk that hangs, until this is set."""
+    """Until this event is set, reads of the status file hang, as on a disk that hangs."""
     goes_on = threading.Event()
 
     def hang(_: Folder) -> Status:

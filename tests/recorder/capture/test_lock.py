@@ -1,4 +1,4 @@
-"""Who may write a session and who may compact it, whatever becomes of the lock files."""
+"""Tests of locks: who may write or compact a session, even after lock files were removed."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
 
 @pytest.fixture
 def written(session: Folder) -> Iterator[int]:
-    """The newest segment, as its writer has it."""
+    """Writes the newest segment, as its writer does."""
     os.close(session.create("00000001.log"))
     descriptor = session.create("00000002.log")
     locks.lock_segment(descriptor)

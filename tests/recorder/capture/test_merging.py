@@ -1,5 +1,7 @@
-"""Small files of a capture made into large ones: the same rows, in files of an hour and session; hours that may still
-grow wait; nothing is half written."""
+"""Tests of merging small files into large ones of an hour and session.
+
+The rows stay the same. Hours that may still grow are left alone. No half-written file becomes visible.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.recorder.capture import looks
 from tests.recorder.capture.recorded import two_sessions
 
 KEY = itemgetter("session", "connection", "sequence")
-# behind every time of the recorded traffic
+# after all times of the recorded traffic
 LATER = 1 << 62
 
 

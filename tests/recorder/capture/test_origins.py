@@ -1,4 +1,4 @@
-"""Which recorded exchange each exchange of a replay is of: a table beside the frames."""
+"""Tests of the table that links a replay's exchanges to the recorded ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(folder: Path) -> Origins:
 def test_an_exchange_of_a_replay_has_the_origin_that_was_given(tmp_path: Path) -> None:
     assert written(tmp_path).lost == 0
     assert found(tmp_path, "now", 1, 1) == ("then", 7, 4)
-    # a retry has the same one, an exchange of the replay's own has none
+    # a retry has the same origin; the replay's own exchanges have none
     assert found(tmp_path, "now", 1, 2) is None
     assert found(tmp_path, "other", 1, 1) is None
 

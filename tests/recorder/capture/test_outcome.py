@@ -1,4 +1,4 @@
-"""One word for each way in which an exchange can end."""
+"""Tests of outcomes: one word for each way in which an exchange ends."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Headers of pages, as pyarrow writes them and as nobody would."""
+"""Tests of page headers, as pyarrow writes them and as hostile files may have them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_footer_that_says_less_than_the_pages_is_found_out(claim: str) -> None
 @given(
     st.binary(max_size=60) | st.lists(st.sampled_from([0x15, 0x1C, 0x19, 0x18, 0, 2, 255, 128]), max_size=60).map(bytes)
 )
-@example(b"\x11\x11\x11\0")  # sizes that are truth values
+@example(b"\x11\x11\x11\0")  # sizes that are booleans
 def test_any_bytes_are_pages_or_damaged(data: bytes) -> None:
     huge = SimpleNamespace(
         path_in_schema="x", dictionary_page_offset=None, data_page_offset=0, total_compressed_size=len(data)

@@ -1,4 +1,4 @@
-"""The folders of the hours: what they are called, and that only folders are entered."""
+"""Tests of the folders of hours: their names, and that only folders are entered."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""State files: one says where to go on, if it is whole and what a state says."""
+"""Tests of state files: only a whole and valid one tells where to resume."""
 
 import json
 import random
@@ -43,13 +43,13 @@ def test_a_state_is_restored_with_the_bytes_of_unfinished_frames(session: Folder
 
 
 def state_of(text: bytes, number: int = STATE_FORMAT, blob: bytes = b"") -> bytes:
-    """A state file with a good checksum."""
+    """Makes a state file with a valid checksum."""
     content = STATE_MAGIC + number.to_bytes(2, "big") + len(text).to_bytes(4, "big") + text + blob
     return content + crc32c(content).to_bytes(4, "big")
 
 
 def change(path: Path, conn: dict[str, object]) -> None:
-    """Has a state say something else of its connection."""
+    """Changes a value of the connection in a state."""
     content = path.read_bytes()
     length = int.from_bytes(content[10:14], "big")
     told = json.loads(content[14 : 14 + length])
@@ -76,7 +76,7 @@ def test_a_state_that_cannot_be_read_is_none(session: Folder, damage: str) -> No
     check_states(session)
 
 
-# what stands in a connection's state is offsets, numbers and kinds; a checksum is easily made good
+# a connection's state holds offsets, numbers and kinds; anybody can give it a valid checksum
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -104,7 +104,7 @@ def parts(*sizes: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("wrong", [parts(101, 0), parts(60, 60)], ids=["beyond", "twice"])
 def test_frames_that_have_not_come_whole_take_no_more_than_the_bytes_that_are_there(session: Folder, wrong) -> None:
-    """A state may not multiply its bytes."""
+    """A state must not take more memory than its bytes."""
     write_progress(session, Progress(7), some_assembly(session.path))
     change(session.path / "00000007.state", wrong)
     with pytest.raises(InvalidEntryError, match="more bytes than there are"):

@@ -1,4 +1,4 @@
-"""The files of a range: a row goes where its hour is, a full group into the file."""
+"""Tests of a range's files: a row goes to the file of its hour, and full row groups are written."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def add(group: FrameRows, frame: bytes) -> None:
 
 
 def published(files: RangeFiles, folder: Path) -> dict[str, list[int]]:
-    """Rows of each row group, by path."""
+    """Returns the rows of each row group, by path."""
     storage.publish(files.finish(), storage.ignore_step)
     found = {}
     for path in sorted(folder.rglob("*.parquet")):

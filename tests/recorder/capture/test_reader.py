@@ -1,4 +1,4 @@
-"""Rows out of a capture again: the wanted ones, in order, without bodies that nobody wants."""
+"""Tests of reading rows from a capture: the wanted ones, in order, without loading unwanted bodies."""
 
 import random
 from operator import itemgetter
@@ -113,7 +113,7 @@ def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, dama
     path = reader.files(tmp_path)[0].path
     content = bytearray(path.read_bytes())
     content[4:] = content[4:].replace(b"\x28\xb5\x2f\xfd", b"none")
-    # where the footer tells a column's place, and where its schema does
+    # the column's name is in the footer's metadata and in its schema
     names = path.read_bytes().replace(c.KIND.encode(), b"\xff" * len(c.KIND))
     kept = {"empty": b"", "torn": content[: len(content) // 2], "garbage": b"x" * 100, "within": content}
     kept["names"] = names

@@ -1,4 +1,4 @@
-"""What may not be kept, frame by frame."""
+"""Tests of masking secrets, frame by frame."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_what_no_frame_can_be_made_of_shows_its_length_alone(may_hold_secret: bo
 def test_what_does_not_even_begin_like_a_request_is_always_hidden_and_what_answers_it_too() -> None:
     talk = Conversation(recording_routes())
     talk.requests(framed(catalog.encode_request(12, 0, 1, "c", {})), 1)
-    # a client id that is longer than the frame
+    # the client id is longer than the frame
     (asked,) = talk.requests(framed(b"\x27\x11\0\0\0\0\0\2\x7f\xffsecret"), 2).marks
     assert redaction.rule(asked) == Rule(12)
     (answered,) = talk.responses(framed(b"\0\0\0\1\0\0") + framed(b"\0\0\0\2secret"), 3).marks
@@ -108,7 +108,7 @@ def test_a_message_that_may_quote_a_secret_is_hidden(version: int) -> None:
     assert hidden(*response_mark(SASL_AUTHENTICATE, version, values)) == [b"not 'secret'", b"proof"]
 
 
-# what an answer says of a request with secrets, and is none: names that the request has, too
+# names in a response about a request with secrets; the request may have them too, but they are no secrets
 NAMES = {
     ("CreateTopics", "topics.name"),
     ("CreateTopics", "topics.configs.name"),
@@ -119,7 +119,7 @@ NAMES = {
 
 
 def texts(fields: tuple[Field, ...], version: int, above: str = "") -> set[str]:
-    """The paths of all fields that can hold a text."""
+    """Returns the paths of all fields that can hold a text."""
     found: set[str] = set()
     for field in fields:
         if version in field.versions:

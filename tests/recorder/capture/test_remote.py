@@ -1,4 +1,4 @@
-"""A capture behind `s3://` reads as the folder that it was copied from; a store that is gone says so in one line."""
+"""Tests of a capture behind `s3://`: it reads like the folder, and an unreachable store gives one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a response tells, and why it tells nothing: never the one for the other."""
+"""Tests of a response's errors: error codes, or the reason why they are unknown, never one for the other."""
 
 from __future__ import annotations
 

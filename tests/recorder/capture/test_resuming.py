@@ -1,4 +1,4 @@
-"""A state is believed as far as segments and rows agree with it: what can still be read is read."""
+"""Tests of resuming: a state counts as far as it agrees with segments and rows, and the readable rest is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SESSION = "s"
 
 
 def record(folder: Path, *, calls: int = 30, is_killed: bool = False, upto: float = 0) -> Talk:
-    """A session of one connection in many segments. `upto`: the share of it that has been compacted meanwhile."""
+    """Records a session of one connection in many segments. `upto`: the share of it that was compacted meanwhile."""
     rng = random.Random(3)
     tap = open_tap(folder, RecordSettings(segment=5000), SESSION)
     player = Player(tap)
@@ -53,7 +53,7 @@ def record(folder: Path, *, calls: int = 30, is_killed: bool = False, upto: floa
 
 
 def state(**progress: object) -> bytes:
-    """A state of no connections, with a good checksum."""
+    """Makes a state without connections, with a valid checksum."""
     assembly: dict[str, Any] = {"clock_ns": 0, "last_mono_ns": 0, "since_ns": 0, "begun": True, "ended": False}
     assembly |= {"is_numbered": True, "closed": {"connections": 0, "frames": 0, "bytes": 0}, "tracks": []}
     told = {"segment": 0, "finished": False, "cluster": None, "frames": 0, "bytes": 0, "log_bytes": 0} | progress
@@ -107,7 +107,7 @@ def test_nor_when_the_process_crashes_meanwhile(tmp_path: Path) -> None:
 def test_segments_that_nobody_has_read_are_said_to_be_gone_before_they_are_removed(
     tmp_path: Path, is_finished: bool
 ) -> None:
-    """Here even the rows are made up that the state speaks of."""
+    """The rows that the state names don't exist."""
     record(tmp_path)
     numbers = segments(session_folder(tmp_path, SESSION))
     last = numbers[-1]
@@ -123,7 +123,7 @@ def test_segments_that_nobody_has_read_are_said_to_be_gone_before_they_are_remov
 
 
 def test_segments_that_came_back_are_not_read_again(tmp_path: Path) -> None:
-    """As by a backup that is put back over a session which has been compacted in part."""
+    """As if a backup was restored over a session that was partly compacted."""
     twin = tmp_path / "twin"
     record(twin, upto=0)
     talk = record(tmp_path, upto=0.5)
@@ -136,11 +136,11 @@ def test_segments_that_came_back_are_not_read_again(tmp_path: Path) -> None:
 
 
 class Crash(BaseException):
-    """Nobody catches it."""
+    """An exception that no code catches."""
 
 
 def crash(folder: Path, at: Callable[[str], bool]) -> None:
-    """A compaction that ends before the first of such steps."""
+    """Compacts, and ends before the first of these steps."""
 
     def before_step(step: str) -> None:
         if at(step):
@@ -169,7 +169,7 @@ def test_a_crash_does_not_hide_that_the_first_segment_is_lost(tmp_path: Path, st
 
 
 def lose(folder: Path, state: Callable[[Path], None]) -> None:
-    """All that is left of a session in the spool are its locks, and what `state` leaves."""
+    """Removes all of a session from the spool, except its locks and what `state` leaves."""
     for file in session_folder(folder, SESSION).iterdir():
         if file.suffix == ".log":
             file.unlink()
@@ -204,7 +204,7 @@ def test_a_session_that_had_ended_needs_no_state(tmp_path: Path, how: str) -> No
 
 
 def test_an_older_state_is_not_believed_once_later_rows_cannot_be_made_again(tmp_path: Path) -> None:
-    """A crash left two of them, and the newer one is damaged."""
+    """A crash left two states, of which the newer one is damaged."""
     talk = record(tmp_path)
     crash(tmp_path, lambda step: step == "remove state 1")
     states = sorted(session_folder(tmp_path, SESSION).glob("*.state"))

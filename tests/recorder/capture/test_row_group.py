@@ -1,4 +1,4 @@
-"""Files that come to much, read within an allowance; and whatever honest files hold."""
+"""Tests of row groups read within an allowance: hostile files are refused, honest ones are read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADS = {
 
 
 def repeated(rows: int, **columns: Any) -> Any:
-    """A table of equal rows; `columns` are whole ones."""
+    """A table of equal rows; `columns` have all their values."""
     arrays = []
     for field in frames_schema():
         value = pa.scalar(HEADS.get(field.name), field.type)
@@ -51,7 +51,7 @@ def repeated(rows: int, **columns: Any) -> Any:
 
 
 def once(rows: int, value: Any) -> Any:
-    """One value, so often."""
+    """A column with one value, repeated."""
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))
 
 
@@ -90,7 +90,7 @@ def test_what_comes_to_more_than_is_allowed_is_not_read(tmp_path: Path, bomb: st
 
 @pytest.mark.real
 def test_a_bomb_takes_little_memory_to_refuse(tmp_path: Path) -> None:
-    """All of them in one process, which without an allowance would need gigabytes."""
+    """The bombs run in one process, which would need gigabytes without an allowance."""
     program = """
 import re, sys
 from pathlib import Path
@@ -107,13 +107,13 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
     for name, bomb in BOMBS.items():
         written(tmp_path / name, bomb())
     command = [sys.executable, "-c", program, *(str(tmp_path / name) for name in BOMBS)]
-    # pyarrow itself takes 130 MiB. (What `resource` tells of a child begins with its parent's memory.)
+    # pyarrow itself takes 130 MiB. (A child's figure in `resource` begins with its parent's memory.)
     assert int(subprocess.run(command, capture_output=True, check=True, text=True).stdout) * 1024 < 400 * MIB
 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """What circles hold stays. On entry there is no young object."""
+    """Within the block, reference cycles are not collected. At its start there are no young objects."""
     gc.collect()
     gc.disable()
     try:
@@ -133,7 +133,7 @@ LOOKS: dict[str, Callable[[reader.CaptureFile], object]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_the_footer_of_a_file_that_was_read_is_gone_before_the_collector_comes(tmp_path: Path, look: str) -> None:
-    """It is megabytes of a large file's, in two small objects: the collector sees no reason to come."""
+    """A large file's footer takes megabytes in two small objects, so the collector has no reason to run."""
     file = reader.file_at(written(tmp_path, repeated(1)))
     with without_collector():
         LOOKS[look](file)
@@ -147,7 +147,7 @@ def test_bodies_that_nobody_asks_for_cost_nothing(tmp_path: Path) -> None:
 
 
 def test_all_texts_of_a_row_group_are_written_out_within_one_allowance(tmp_path: Path) -> None:
-    """Each column fits. The group is never kept, so that nothing but writing the texts out can be refused."""
+    """Each column fits alone. The group is never kept, so only writing the texts out can be refused."""
     text = once(100, "x" * 100_000)
     written(tmp_path, repeated(100, client_id=text, principal=text))
     nothing = pc.field(c.SEQUENCE) == 7

@@ -1,4 +1,4 @@
-"""Frames as rows: each value where it belongs."""
+"""Tests of the rows of frames: each value is in its column."""
 
 import random
 
@@ -16,7 +16,7 @@ RNG = random.Random(1)
 
 
 class Groups:
-    """A sink that keeps one group an hour and kind of frames."""
+    """A sink that keeps one group for each hour and kind of frames."""
 
     def __init__(self) -> None:
         self.shared = SharedDictionaries()

@@ -1,4 +1,4 @@
-"""A segment is read to its end while it grows, and past what is damaged in it."""
+"""Tests of reading a segment while it grows, and past damaged parts."""
 
 import errno
 import os
@@ -140,7 +140,7 @@ def test_of_damaged_entries_those_that_are_whole_are_read_and_the_rest_is_counte
 
 
 def test_an_entry_is_found_behind_damage_of_any_length(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it begins in the stretches that are looked through."""
+    """The entry may begin anywhere in the stretches that are searched."""
     monkeypatch.setattr(SegmentReader, "BLOCK", 4096)
     last = chunk(7, 20)
     for length in (1, 4095, 4096, 4097, 12_250, 12_288, *range(4060, 4120)):
@@ -154,7 +154,7 @@ def test_an_entry_is_found_behind_damage_of_any_length(session: Folder, monkeypa
 def test_what_is_nothing_but_zeros_is_passed_by(
     session: Folder, monkeypatch: pytest.MonkeyPatch, is_hole: bool
 ) -> None:
-    """A hole takes no room on the disk; so many gigabytes may stand there."""
+    """A hole takes no space on the disk, so it may have gigabytes."""
     size, first, last = (40 << 30) if is_hole else (16 << 20), chunk(0, 20), chunk(7, 20)
     path = write_segment(session, log_of([first]))
     with path.open("rb+") as file:
@@ -182,7 +182,7 @@ def test_an_entry_of_more_spans_than_bytes_can_have_is_none(session: Folder, mon
 
 
 def test_what_looks_like_an_entry_in_a_recorded_stream_is_none(session: Folder) -> None:
-    """A log that was itself sent through the proxy: its checksums begin with another head's."""
+    """Takes a log that was itself sent through the proxy: its checksums begin with another segment's head."""
     other_head, other_seed = spool.encode_head(replace(HEAD, mono_ns=6))
     sent = other_head + log_of([chunk(0, 50)], other_seed)
     damaged = bytearray(log_of([chunk(0, 0)._replace(data=sent), chunk(len(sent), 10)]))
@@ -192,7 +192,7 @@ def test_what_looks_like_an_entry_in_a_recorded_stream_is_none(session: Folder) 
 
 
 def test_in_format_1_nothing_is_read_behind_damage(session: Folder) -> None:
-    # nothing would tell whose entries are missing
+    # without its head, nothing tells whose entries are missing
     text = b'{"session": "s", "number": 3, "clock_ns": 1, "mono_ns": 5, "previous_end": 77, "cluster": null}'
     encoded = b"KWSPOOL\n\0\1" + len(text).to_bytes(4, "big") + text + spool.crc32c(text).to_bytes(4, "big")
     log = bytearray(log_of([chunk(0, 10), chunk(10, 10), chunk(20, 10)], 0))
@@ -202,7 +202,7 @@ def test_in_format_1_nothing_is_read_behind_damage(session: Folder) -> None:
 
 
 def readings(session: Folder, log: bytes, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Bytes that are read of a segment until its end."""
+    """Counts the bytes that are read of a segment until its end."""
     write_segment(session, log)
     reader, pread, total = SegmentReader(session, 3), os.pread, [0]
 
@@ -220,7 +220,7 @@ def readings(session: Folder, log: bytes, monkeypatch: pytest.MonkeyPatch) -> in
 def test_damage_that_was_made_up_keeps_nobody_busy(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SegmentReader, "BLOCK", 1 << 16)
     good, bad = log_of([chunk(0, 1)]), log_of([chunk(0, 1)], SEED ^ 1)
-    # every second entry is damaged; and what begins everywhere seems to be an entry of half the segment
+    # every second entry is damaged, and an entry of half the segment seems to begin anywhere
     often = (good + bad) * 20_000
     everywhere = b"\x01" + (b"\0\0\0\0\0\x07\xff\xff\1\0\0\0\0\0\0\0" + bytes(10)) * 40_000
     for log in (often, everywhere):
@@ -252,7 +252,7 @@ def test_what_is_not_in_the_page_cache_is_read_past_it(
     rng = random.Random(seed)
     written = [chunk(number, rng.randint(1, 300_000)) for number in range(60)]
     write_segment(session, log_of(written))
-    # the kernel drops pages when it likes, so a test can't have it drop them
+    # the kernel drops pages whenever it likes, so a test can't make it drop them
     monkeypatch.setattr(module, "is_cached", lambda *_: False)
     past, read = [], DirectFile.read
     monkeypatch.setattr(DirectFile, "read", lambda file, *where: past.append(where) or read(file, *where))

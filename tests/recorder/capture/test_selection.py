@@ -1,4 +1,4 @@
-"""What may be said of what is kept, and what it comes to."""
+"""Tests of the settings that choose what is recorded."""
 
 import pytest
 

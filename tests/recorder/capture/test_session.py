@@ -1,4 +1,4 @@
-"""A session's folder: how it comes and goes, and what in a capture is left alone."""
+"""Tests of a session's folder: how it is made and removed, and which files of a capture are left alone."""
 
 import os
 from collections.abc import Callable, Iterator

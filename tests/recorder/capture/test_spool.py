@@ -1,4 +1,4 @@
-"""The log's format: every whole entry of a torn log is read, and nothing else is."""
+"""Tests of the log's format: of a torn log, every whole entry is read, and nothing else."""
 
 import json
 import struct
@@ -135,7 +135,7 @@ def test_a_flipped_bit_of_a_head_is_damage_and_never_another_format() -> None:
 
 
 def head_of(told: bytes, number: int = spool.SPOOL_FORMAT) -> bytes:
-    """A head with a good checksum."""
+    """Makes a head with a valid checksum."""
     head = struct.pack(">8sHI", MAGIC, number, len(told)) + told
     return head + crc32c(head).to_bytes(4, "big")
 
@@ -188,7 +188,7 @@ def test_a_head_that_says_what_none_says_is_damaged_whatever_its_checksum(wrong:
 
 
 def format_1(head: SegmentHead) -> bytes:
-    """A head as format 1 has it: the checksum is the JSON's alone."""
+    """Makes a head of format 1, whose checksum covers the JSON alone."""
     told = asdict(head)
     del told["log_bytes"]
     text = json.dumps(told).encode()
@@ -202,7 +202,7 @@ def test_of_format_1_heads_and_entries_are_read_and_have_no_numbers() -> None:
     log = log_of([SENSIBLE, SENSIBLE._replace(kind=EntryKind.CLOCK, connection=0)])
     found = [entry for entry, _ in spool.entries(log, 0, start.seed, numbered=False)]
     assert [entry.number for entry in found] == [spool.UNNUMBERED] * 2
-    # there a clock stood on a connection that may be another's
+    # in format 1, a clock entry had a connection number, perhaps another connection's
     assert [entry.connection for entry in found] == [1, spool.NO_CONNECTION]
 
 

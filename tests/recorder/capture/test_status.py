@@ -1,4 +1,4 @@
-"""The status file is for information: whatever it holds, nobody stumbles over it."""
+"""Tests of the status file, which only informs: no content of it makes a reader fail."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Files become visible whole, in the hour of their rows, and stay."""
+"""Tests of publishing files: they become visible when whole, in the folder of their hour, and stay."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stream's bytes become rows once, however often entries bring them; where some are missing the record breaks off."""
+"""Tests of streams: each byte becomes a row once, however often entries repeat it; missing bytes break the record."""
 
 import json
 import random
@@ -19,7 +19,7 @@ STREAM = b"".join(call.request for call in CALLS)
 
 
 class Fed:
-    """One connection's requests, fed to an assembly."""
+    """Feeds one connection's requests to an assembly."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ def test_where_bytes_are_missing_the_record_breaks_off(fed: Fed) -> None:
     fed.bytes(length + 21, len(STREAM))
     assert [row["frame"] for row in fed.rows()] == [CALLS[0].request[4:]]
     (gap,) = event_rows(fed.folder, "gap")
-    # as far as the stream has been seen to go
+    # up to the end of the stream that was seen
     assert (gap["cause"], gap["frames"], gap["bytes"]) == ("spool_damaged", None, len(STREAM) - length)
 
 
@@ -88,7 +88,7 @@ def test_what_was_left_out_and_comes_all_the_same_is_passed_over(fed: Fed) -> No
 
 @pytest.mark.parametrize("length", [0, 1, 500])
 def test_what_was_left_out_is_of_one_frame(fed: Fed, length: int) -> None:
-    """Between two frames nothing can be: zeros would read as frames of no bytes."""
+    """Stretches that were left out lie within frames: between frames, zeros would read as frames of no bytes."""
     begin = len(CALLS[0].request)
     fed.bytes(0, begin)
     fed.omitted(begin, length)

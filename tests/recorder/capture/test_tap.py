@@ -1,4 +1,4 @@
-"""The tap: what the log holds of what the proxy was told, whatever the limits and the disk do."""
+"""Tests of the tap: the log holds what the proxy reported, within the limits, even if the disk fails."""
 
 import errno
 import json
@@ -160,7 +160,7 @@ def wait_for_room(tap: Tap) -> None:
 
 
 def play_on_a_bad_disk(tap: Tap, talks: list[Talk], rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All at once, a chunk of each in turn; now and then the disk takes everything, and then nothing any more."""
+    """Plays a chunk of each talk in turn. Now and then the disk accepts everything, and then nothing again."""
     player = Player(tap)
     for talk in talks:
         player.open(talk)
@@ -178,9 +178,9 @@ def play_on_a_bad_disk(tap: Tap, talks: list[Talk], rng: random.Random, monkeypa
 
 
 def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """The rows that the capture has of a talk, checked one by one, and its gaps.
+    """Checks each row of a talk in the capture. Returns the rows and the gaps.
 
-    Behind a gap frames are numbered as if those that it cut had ended with it; so their order may differ by those.
+    After a gap, frames are numbered as if those that it cut had ended with it, so their order may differ by those.
     """
     wanted = {(row["kind"], row["exchange"]): row for row in traffic.expected(talk)}
     rows = frame_rows(tmp_path, talk.connection)
@@ -188,7 +188,7 @@ def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], 
     for row in rows:
         want = wanted[row["kind"], row["exchange"]] | {"sequence": row["sequence"]}
         if row["kind"] == "response" and row["exchange"] not in asked:
-            # who asked is known from the request alone
+            # only the request tells the client
             want["client_id"] = None
         assert {name: row[name] for name in want} == want
     assert len({row["sequence"] for row in rows}) == len(rows)
@@ -223,7 +223,7 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
 def test_a_gap_behind_logins_names_each_frame_that_it_lost_once(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Frames with secrets are kept back, and with them the whole connection."""
+    """Frames with secrets are kept back, and with them everything else on the connection."""
     rng = random.Random(seed)
     tap = tap_of(queue=6_000)
     play_on_a_bad_disk(tap, some_talks(rng, 3, 120, 300), rng, monkeypatch)
@@ -303,7 +303,7 @@ def test_the_limit_is_one_of_memory_however_small_the_chunks(tap_of: TapOf, monk
     for at_ns, one in enumerate(heartbeats.calls, 1_000_000_000):
         player.play(1, traffic.Chunk(Direction.REQUEST, one.request, at_ns))
     queue = tap._writer.queue
-    # the item, what it alone refers to, and its place in the list
+    # the item, the objects that only it refers to, and its place in the list
     memory = sum(8 + sum(map(sys.getsizeof, (item, item[OFFSET], item[MONO_NS], item[DATA]))) for item in queue)
     assert 150_000 < memory < 201_000
     assert tap.counters()["queue_bytes"] == pytest.approx(memory, rel=0.1)
@@ -538,10 +538,10 @@ def test_a_compactor_that_has_read_all_there_is_is_not_behind(
     player = Player(tap)
     for talk in some_talks(random.Random(21), 3, 20, 300):
         player.all_of([talk])
-        # what is written at once is one segment
+        # bytes that are written at once are one segment
         tap.flush()
         assert tap.counters()["lag_bytes"] > 0
-        # of the newest segment all is read, though it is no file yet
+        # all of the newest segment is read, though it is not in a file yet
         assert compact(tmp_path).live == (tap.session,)
         assert tap.counters()["lag_bytes"] == tap.counters()["lag_seconds"] == 0
 
@@ -559,7 +559,7 @@ def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None
     tap.close()
     entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == EntryKind.CLOCK)
     assert entry.offset == 42
-    # nobody was told that it waits, so nobody is told that it waits no more
+    # the entry was not counted as queued, so it is not counted as written
     assert tap.counters()["queue_bytes"] == 0
 
 
@@ -584,7 +584,7 @@ def test_behind_a_secret_whose_length_lies_nothing_is_kept_until_the_connection_
     tap_of: TapOf, tmp_path: Path
 ) -> None:
     whole = traffic.framed(catalog.encode_request(36, 2, 1, "c", {"auth_bytes": b"\0alice\0" + traffic.SECRET}))
-    # the frame says that it ends before the password's NUL, and the password looks like frames
+    # the frame gives a length that ends before the password's NUL, and the password looks like frames
     lying = (whole.index(b"\0" + traffic.SECRET) - 4).to_bytes(4, "big") + whole[4:]
     plain = traffic.call(random.Random(1), traffic.HEARTBEAT, 2, "c")
     tap = tap_of()

@@ -1,4 +1,4 @@
-"""Of connections that a log only names, little is kept, and of no more than a proxy may have open."""
+"""Tests of connections that a log only names: little is kept of each, and their number is bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recorder.capture.unknown_connections import UnknownConnections
 from tests.recorder.capture.looks import event_rows
 
 MANY = 5_000
-# a log has 40 bytes or fewer of each; beside the row that tells its end
+# bytes of memory for each connection; a log has 40 or fewer for each, beside the row of its end
 MAX_EACH = 1_000
 
 
@@ -73,7 +73,7 @@ def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkey
         kind = EntryKind.OPENED if number % 2 else EntryKind.END_OF_STREAM
         assembly.feed(entry(kind, number, client="c") if number % 2 else entry(kind, number))
     assert len(assembly.connections) + len(assembly.unknown) == 10
-    # what the others said is part of the log that is lost
+    # the other connections' entries are part of the log that is lost
     assert assembly.invalid_bytes > 40 * 30
 
 
@@ -83,7 +83,7 @@ def test_an_inventory_names_no_more_either() -> None:
 
 
 def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_path: Path) -> None:
-    """Whatever was heard of a connection between, what it lacks is the same."""
+    """Entries that arrived in between make no difference to the connection's losses."""
     assembly.feed(inventory({1: 4, 2: 7}))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
     assembly.feed(Entry(EntryKind.BYTES, 1, 1, 300, 7, b"x" * 5, (), 5))

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, recording it and making columns of it takes work that grows as the bytes do, not faster."""
+"""Tests that the work of recording and compacting grows in proportion to the bytes, for any peer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.recorder.capture.floods import (
 from tests.recorder.capture.work import work
 from tests.sweeps import mostly_long
 
-# twice as much again takes twice as much more; a square would take four times as much
+# doubled input takes twice the work; quadratic work would be four times as much
 MAX_GROWTH = 2.2
 
 
@@ -57,7 +57,7 @@ def test_answers_take_work_that_grows_as_their_bytes_do(
 
 
 def test_what_waits_behind_a_secret_takes_work_that_grows_as_its_bytes_do(tmp_path: Path) -> None:
-    """The client's token does not come whole, and meanwhile the broker's answers do, in many pieces."""
+    """The client's token is incomplete, and meanwhile the broker's responses arrive in many pieces."""
 
     def run(count: int) -> None:
         recorded = Recorded()
@@ -71,8 +71,8 @@ def test_what_waits_behind_a_secret_takes_work_that_grows_as_its_bytes_do(tmp_pa
 
 
 def grows(run: Callable[[int], None], count: int) -> None:
-    """With the count, not faster."""
-    # what is compiled when first asked for is no work of the flood's
+    """Asserts that the work grows in proportion to the count, not faster."""
+    # functions that are compiled at their first call don't count
     run(1)
     once, twice, fourfold = (work(lambda count=n: run(count)) for n in (count, 2 * count, 4 * count))  # type: ignore[misc]
     assert fourfold - twice <= MAX_GROWTH * (twice - once)

@@ -1,4 +1,4 @@
-"""The thread and its file: everything queued is written once and in order, whatever the disk does meanwhile."""
+"""Tests of the writer's thread: entries are written once and in order, whatever the disk does."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def offsets(folder: Path) -> list[int]:
 
 
 class Disk:
-    """A writev that fails, or writes in part, as told: one answer a call, then as usual."""
+    """A disk whose writev fails or writes in part, as scripted: one result per call, then as usual."""
 
     def __init__(self, *answers: int | OSError) -> None:
         self.answers = list(answers)
@@ -162,7 +162,7 @@ def test_where_that_is_unknown_it_goes_through(log_of: LogOf, tmp_path: Path, mo
 
 
 class FailingBlocks:
-    """What is written past the page cache fails after so many calls; `pwritev` for everybody."""
+    """A disk whose writes past the page cache fail after so many calls; `pwritev` for all callers."""
 
     def __init__(self, log: Log, calls: int, error: int | None) -> None:
         assert log._direct_file is not None
@@ -213,7 +213,7 @@ def test_a_disk_that_fails_amid_a_large_group_is_heard_and_it_goes_on_at_the_byt
 def test_a_disk_slower_than_the_traffic_does_not_keep_the_queue_waiting(
     log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Past the cache, at 20 MB a second: of 90 groups of 6 MiB, hardly any goes there."""
+    """Past the cache, the disk writes 20 MB a second: of 90 groups of 6 MiB, hardly any takes that way."""
     log, write, slow = log_of(), os.pwritev, 0.0
     now = [0.0]
     monkeypatch.setattr("recorder.capture.writer.time.monotonic", lambda: now[0])

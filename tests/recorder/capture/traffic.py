@@ -1,7 +1,7 @@
-"""Traffic to record, and the obvious way to know what its capture must hold.
+"""Generates traffic to record, and the rows that its capture must hold.
 
-A `Talk` is one connection: requests and their answers as bytes. `chunks` cuts its two streams at random, in an order in
-which they could arrive; `expected` says, frame by frame and without any of the code under test, which rows that makes.
+A `Talk` is one connection: the bytes of requests and responses. `chunks` cuts its two streams at random, in a
+possible order of arrival. `expected` derives the rows frame by frame, without any of the tested code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Call:
-    """A request and its answer, with their lengths; `answer` None: none will come. `secret` stands in both."""
+    """A request and its response, with their lengths. `answer`: None if there is none. `secret`: in both."""
 
     api_key: int
     version: int | None
@@ -122,7 +122,7 @@ def _topic(text: str) -> dict[str, Any]:
 
 
 def talk(rng: random.Random, connection: int, calls: int, apis: Iterable[int] = (METADATA, HEARTBEAT, PRODUCE)) -> Talk:
-    """A request of a known api comes first: what is opaque behind it can't be a login, and isn't masked."""
+    """The first request has a known api, so opaque bytes after it can't be a login, and aren't masked."""
     apis = list(apis)
     ids = [rng.choice(["one", "two", None, "", "ünï"]) for _ in range(3)]
     made = [
@@ -139,7 +139,7 @@ def talk(rng: random.Random, connection: int, calls: int, apis: Iterable[int] = 
 
 
 def old_talk(rng: random.Random, connection: int, calls: int) -> Talk:
-    """One of Kafka 0.7: any types, of which two have no answer, and any bytes behind them."""
+    """A talk of Kafka 0.7: requests of any types, two of which have no response, and arbitrary bytes after them."""
     made = []
     for _ in range(calls):
         number = rng.randrange(5)
@@ -150,7 +150,7 @@ def old_talk(rng: random.Random, connection: int, calls: int) -> Talk:
 
 
 def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_000) -> Talk:
-    """Cuts the streams into chunks of 1 to `largest` bytes. An answer starts to arrive when its request is whole."""
+    """Cuts the streams into chunks of 1 to `largest` bytes. A response begins to arrive when its request is whole."""
     requests, answers = talk.streams()
     ready: list[tuple[int, int]] = []
     asked = answered = 0
@@ -174,7 +174,7 @@ def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_
 
 
 def recording_routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
-    """The proxy's own: a twin of them here could mark what it doesn't."""
+    """The proxy's own routes: a twin of them could mark other frames."""
     return routes(dialect)
 
 
@@ -211,7 +211,7 @@ class Player:
         self.observer.closed(connection, cause, self.now + 1)
 
     def all_of(self, talks: Iterable[Talk], rng: random.Random | None = None) -> None:
-        """Opens, plays and closes them; one after the other, or mixed."""
+        """Opens, plays and closes the talks, one after the other or mixed."""
         talks = list(talks)
         for one in talks:
             self.open(one)
@@ -226,7 +226,7 @@ class Player:
 
 
 def expected(talk: Talk) -> list[dict[str, Any]]:
-    """The rows of a talk, in their order: what arrived, frame by frame."""
+    """Returns the expected rows of a talk, in order, frame by frame."""
     frames = []
     for direction in Direction:
         begin = 0
@@ -270,7 +270,7 @@ def _row(talk: Talk, direction: Direction, begin: int, end: int, number: int, on
 
 
 def _arrival(talk: Talk, direction: Direction, offset: int) -> tuple[int, int]:
-    """Index and time of the chunk that brought a byte."""
+    """Returns index and time of the chunk with this byte."""
     at = 0
     for index, chunk in enumerate(talk.chunks):
         if chunk.direction == direction:
@@ -281,5 +281,5 @@ def _arrival(talk: Talk, direction: Direction, offset: int) -> tuple[int, int]:
 
 
 def as_json(state: object) -> object:
-    """A state as it comes back from a file."""
+    """Returns a state as it comes back from a file."""
     return json.loads(json.dumps(state))

@@ -1,6 +1,6 @@
-"""How much work the program does, counted in lines of it that are executed: the same on every machine.
+"""Measures the program's work as the number of its lines that are executed: the same on every machine.
 
-What the interpreter does within a line is not counted, so a line must not hide a loop over what a peer sends.
+The interpreter's work within a line is not counted, so a line must not hide a loop over a peer's bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OURS = (str(ROOT / "proxy"), str(ROOT / "recorder"))
 
 
 def work(job: Callable[[], object]) -> int:
-    """Lines of the program that `job` has executed, each time anew."""
+    """Counts the program's lines that `job` executes; every execution counts."""
     lines = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Children end with the block that started them, and so does what they left behind."""
+"""Tests of child processes: they, and what they left behind, end with the block that started them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_child_is_gone_behind_the_block(tmp_path: Path, program: str, monkeypa
 
 
 def interrupted(logs: Path, interrupt: Callable[[], None]) -> psutil.Process:
-    """A child of a block that was interrupted so."""
+    """Starts a child in a block, and interrupts the block in this way."""
     with suppress(KeyboardInterrupt), children(logs) as started:
         child = started.start("sleeper", python(SLEEPER))
         child.announced(READY, within=30)

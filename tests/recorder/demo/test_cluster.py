@@ -1,4 +1,4 @@
-"""The mock cluster has three brokers on loopback and is gone with its standard input."""
+"""Tests of the mock cluster: it has three brokers on loopback, and ends when its standard input closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo from end to end; and Ctrl-C at its worst moments leaves nothing running."""
+"""Tests of the whole demo: after Ctrl-C, even at the worst moments, nothing keeps running."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'
 
 @contextmanager
 def demo(folder: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A demo as a terminal would start it, and the mark by which all that descends from it is known."""
+    """Starts a demo as from a terminal; its descendants are known by a mark in their environment."""
     mark = str(uuid.uuid4())
     command = [sys.executable, "-u", "-c", PROGRAM, "demo", "--folder", str(folder), *options]
     with subprocess.Popen(
@@ -55,7 +55,7 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
-    """The output up to the line that holds the words."""
+    """Returns the output up to the line with these words."""
     assert process.stdout is not None
     said = ""
     for line in process.stdout:
@@ -92,17 +92,17 @@ def test_a_demo_of_clients_that_do_nothing_wrong_finds_nothing(tmp_path: Path) -
 
 
 def findings(output: str) -> list[str]:
-    """The sentences in which the report tells its findings."""
+    """Returns the sentences of the report's findings."""
     return re.findall(r"^  (?:critical|warning|notice): (.*)", output, re.MULTILINE)
 
 
 def planted(finding: str) -> str | None:
-    """The client with a bad habit that the sentence is about."""
+    """Returns the misbehaving client that the sentence is about."""
     return next((client.name for client in CLIENTS if client.finding and f"{client.name} at " in finding), None)
 
 
 def is_of_the_machine(finding: str) -> bool:
-    """True for answers that took long: other work on the machine may do that."""
+    """True for a finding about slow responses: other work on the machine may cause them."""
     return "(p99)" in finding
 
 
@@ -155,7 +155,7 @@ def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> N
 
 
 def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation in `folder` that is not on the PATH, with its own Python running."""
+    """An installation in `folder` that is not on the PATH, run by its own Python."""
     found = folder / "bin" / "kafka-wiretap"
     found.parent.mkdir()
     found.touch()

@@ -1,4 +1,4 @@
-"""Clients beside the steps: they end with their block, what fails is raised, and each planted finding is a rule's."""
+"""Tests of the demo's steady clients: they end with their block, raise errors, and produce the planted findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every step of the workload gets through, straight against the mock cluster."""
+"""Tests of the demo's workload: each step succeeds directly against the mock cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_other_client_gets_through_too(servers: str) -> None:
 
 
 class Member:
-    """Reads everything twice, as one that joins again may."""
+    """A group member that reads everything twice, as a rejoining one may."""
 
     def __init__(self) -> None:
         offsets = list(range(2010))
@@ -75,7 +75,7 @@ def test_a_client_that_never_comes_back_does_not_outlast_the_deadline() -> None:
     never = "w.STEPS = (('wait', lambda servers: threading.Event().wait()),)"
     program = f"import threading; from recorder.demo import workload as w; w.DEADLINE = 0.1; {never}; w.main()"
     ended = subprocess.run([sys.executable, "-c", program, "x"], capture_output=True, text=True, check=False)
-    # a busy machine may spend all the time on the step before
+    # on a busy machine, the earlier step may take all the time
     assert ended.stderr.startswith("out of time 0.1 s after the start, in the step: ")
     assert ended.returncode == 1
 

@@ -1,4 +1,4 @@
-"""`kafka-wiretap encodings`: what is asked of Spark, and what is shown of the answer."""
+"""Tests of `kafka-wiretap encodings`: its question to Spark, and its output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Spark replaced by an answer; what it was asked."""
+    """Replaces Spark by an answer; lists the questions."""
     found: list[dict[str, Any]] = []
 
     def ask(place: Any, question: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""What the document says contradicts itself: reckoned, not believed."""
+"""Recalculates each contradiction of KAFKA-9927's document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_bodies_are_smaller_than_the_formulas_partitions() -> None:
 
 
 def test_no_number_of_ids_fits_both_bodies() -> None:
-    """From fixed to worst each of 400 numbers grows by a byte, and so does each id; the body has nine numbers more."""
+    """From fixed to worst, each id and each of the partitions' 400 other numbers grow by a byte, as do nine more."""
     least = WORST - FIXED - 400 - 9
     assert least == 401
     assert 100 * 17 + 4 * least == 3304 > FIXED

@@ -1,4 +1,4 @@
-"""Rows of the table, summed by api and by field over all versions."""
+"""Tests of the study's sums, by api and by field, over all versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests import hostile_text
 
 
 def row(path: str | None, sizes: tuple[int, ...], version: int = 12, **other: Any) -> dict[str, Any]:
-    """A row of Metadata answers: their bytes fixed, signed, unsigned, at best and at worst."""
+    """A row of Metadata responses: their bytes fixed, signed, unsigned, at best and at worst."""
     names = ("fixed_bytes", "signed_bytes", "unsigned_bytes", "best_bytes", "worst_bytes")
     best, worst = (None, None) if path is None else ("unsigned", "fixed")
     found = {"api": "Metadata", "side": "response", "api_version": version, "path": path, "messages": 2}

@@ -1,4 +1,4 @@
-"""Messages are timed in each encoding; how long it takes is the machine's."""
+"""Tests of timing messages in each encoding; the durations depend on the machine."""
 
 from __future__ import annotations
 

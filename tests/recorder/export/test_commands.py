@@ -1,4 +1,4 @@
-"""What is wrong with an export is one line, before Spark starts and before anything is written; exit code 2."""
+"""Tests of wrong exports: one line and exit code 2, before Spark starts and before anything is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Spark and the cluster replaced: what was published, and where."""
+    """Replaces Spark and the cluster; lists what was published, and to which topic."""
     found: list[Any] = []
 
     def publish(self: Publisher, messages: list[Message]) -> dict[int, int]:
@@ -46,7 +46,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def refused(*arguments: object) -> str:
-    """The one line that an export is refused with."""
+    """Returns the one line that refuses an export."""
     found = run("export", *arguments)
     assert found.exit_code == 2
     (line,) = found.stderr.splitlines()

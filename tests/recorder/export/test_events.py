@@ -1,4 +1,4 @@
-"""Findings as events: twice is once, in either mode, with the key as given or of the mapper."""
+"""Tests of findings as events: a second export makes no duplicates, in either mode, with any source of the key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def record(message: Message) -> Record:
 
 
 def of_sdk(message: Message) -> Any:
-    """As the SDK reads it, which takes any ce_ header for binary."""
+    """Reads the event with the SDK, which takes any ce_ header for binary mode."""
     key = None if message.key is None else message.key.decode()
     return kafka.from_kafka_event(kafka.KafkaMessage(dict(message.headers), key, message.value))
 
@@ -98,7 +98,7 @@ def test_ids_tell_findings_apart() -> None:
 
 @MODES
 def test_the_key_is_none_or_as_given_and_the_attribute_only_where_it_is_asked_for(mode: Mode) -> None:
-    """The SDK by itself takes the attribute (against 3.1 of the binding)."""
+    """The SDK by itself takes the attribute as key (against 3.1 of the binding)."""
     assert Form("/here", mode).message(FINDING).key is None
     assert Form("/here", mode, "mine").message(FINDING).key == b"mine"
     mapped = Form("/here", mode, by_partition_key=True).message(FINDING)

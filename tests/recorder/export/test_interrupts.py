@@ -1,4 +1,4 @@
-"""An export that is interrupted says how many events the topic has got."""
+"""Tests of interrupted exports: they report the number of events in the topic."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.brokers.mock import MockCluster
 
 ROOT = Path(__file__).resolve().parents[3]
 TOPIC, PATIENCE = "findings", 60
-# the most that an export publishes
+# the number of events in the full export
 WANTED = 200
 
-# Sends itself a signal amid the answer to an event. `_findings` sets SIGTERM's handler, as Spark's session does.
+# It sends itself a signal within the response to an event. `_findings` sets SIGTERM's handler, as Spark's session does.
 EXPORT = f"""
 import signal, sys
 from collections import Counter
@@ -66,7 +66,7 @@ def bootstrap() -> Iterator[str]:
 
 
 def folder(parent: Path) -> Path:
-    """A capture's, with a file that nothing reads."""
+    """A capture's folder, with a file that nothing reads."""
     hour = parent / "capture" / "frames" / "date=2026-11-21" / "hour=12"
     hour.mkdir(parents=True)
     (hour / "a-1-1.parquet").touch()
@@ -74,7 +74,7 @@ def folder(parent: Path) -> Path:
 
 
 def written(bootstrap: str) -> int:
-    """How many records the topic has."""
+    """Returns the number of records in the topic."""
     with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": "anyone"})) as reader:
         partitions = reader.list_topics(TOPIC, timeout=PATIENCE).topics[TOPIC].partitions
         ends = (reader.get_watermark_offsets(TopicPartition(TOPIC, one), timeout=PATIENCE) for one in partitions)
@@ -89,7 +89,7 @@ def test_it_says_how_many_events_the_topic_has(
     command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), bootstrap, str(int(number)), str(answer)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if done.returncode == 0:
-        # all had been sent when it came
+        # all events had been sent when the signal came
         assert answer > 1
         assert written(bootstrap) == WANTED
         assert done.stdout.startswith(f"published {WANTED} findings to {TOPIC}: ")
@@ -114,7 +114,7 @@ def test_while_it_looks_for_the_topic_it_ends_by_the_signal_and_says_nothing(
         command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), address, "0", "0"]
         child = children.spawn(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            # from its first connection on it waits for an answer
+            # the export waits for a response from its first connection on
             silent.accept()[0].close()
             child.send_signal(number)
             out, err = child.communicate(timeout=PATIENCE)

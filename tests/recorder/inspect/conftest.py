@@ -1,4 +1,4 @@
-"""A small capture with one of everything: answered, failed, one-way, unanswered, masked, opaque, a token, a gap."""
+"""Provides a small capture with an exchange or event of each kind: answered, failed, one-way, masked, a gap, ..."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def row(second: float, connection: int, sequence: int, frame: bytes, **other: Any) -> Row:
-    """A request at noon and `second`, unless `other` says different."""
+    """Returns a request's row at noon and `second`, with the values of `other`."""
     at = NOON + timedelta(seconds=second)
     at_ns = round(at.timestamp() * 1_000_000) * 1000
     facts = {"session": "20261121T120000Z-abc", "connection": connection, "sequence": sequence, "dialect": "kafka"}
@@ -48,7 +48,7 @@ def _api(key: int, version: int) -> Row:
 
 
 def masked(row: Row, secret: bytes) -> Row:
-    """The row as a capture keeps it: the secret blanked."""
+    """Returns the row as a capture keeps it: with the secret blanked."""
     start = row["frame"].index(secret)
     blanked = row["frame"].replace(secret, bytes(len(secret)))
     return row | {"frame": blanked, "masked": [{"start": start, "length": len(secret)}]}
@@ -81,7 +81,7 @@ def everything() -> list[Row]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The capture with everything in it."""
+    """A capture with a row of each kind."""
     gap = {"session": "20261121T120000Z-abc", "connection": 1, "at": NOON, "at_ns": int(NOON.timestamp()) * 10**9}
     gap |= {"kind": "gap", "cause": "queue_full", "frames": 12, "bytes": 3456}
     write(tmp_path, "frames", everything())

@@ -1,4 +1,4 @@
-"""A frame's bytes become values; what was not kept never passes for a value."""
+"""Tests of a frame's bytes as values: omitted bytes never appear as a value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def as_read(row: dict[str, Any], **other: Any) -> dict[str, Any]:
-    """The row as a reader gives it: every column there."""
+    """Returns the row as a reader yields it, with every column."""
     return {"masked": None, "omitted": None, **row, **other}
 
 
@@ -26,7 +26,7 @@ def test_uuids_and_unknown_tags_are_readable(make_response: Make) -> None:
     values = {"topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": []}], "_tags": {77: b"new"}}
     found = body(as_read(make_response(0, 1, 1, METADATA, 12, values=values))).values
     assert found is not None
-    assert found["topics"][0]["topic_id"] == "AAECAwQFBgcICQoLDA0ODw"  # as kafka-topics prints it
+    assert found["topics"][0]["topic_id"] == "AAECAwQFBgcICQoLDA0ODw"  # the form that kafka-topics prints
     assert found["_tags"] == {77: b"new"}
 
 

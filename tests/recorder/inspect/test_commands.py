@@ -1,4 +1,4 @@
-"""`kafka-wiretap inspect` as a user meets it."""
+"""Tests of `kafka-wiretap inspect` from the command line."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_with_errors_only_those_are_listed(folder: Path) -> None:
 
 @pytest.fixture
 def heads(tmp_path: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> Path:
-    """What `bodies = "head"` keeps of an exchange that failed."""
+    """The rows of a failed exchange that was recorded with `bodies = "head"`."""
     failed = make_response(1, 1, 1, 3, 12, values={"topics": [{"error_code": 3, "name": "t", "partitions": []}]})
     left = {"frame": failed["frame"][:4], "stored": 4, "omitted": [{"start": 4, "length": failed["size"] - 4}]}
     written(tmp_path, "frames", [make_request(0, 1, 0, 3, 12), failed | left])
@@ -213,7 +213,7 @@ def test_show_decodes_several_frames_as_lines_of_json(folder: Path) -> None:
 def test_messages_that_a_fetch_of_0_7_brought_have_the_logs_offsets(
     folder: Path, make_request: Make, make_response: Make, written: Callable[..., None]
 ) -> None:
-    """Each message takes 12 bytes. Pipelined, from another session too: each response has its own request."""
+    """Each message takes 12 bytes. Requests are pipelined, in two sessions; each response has its own request."""
     found = b"\0\0" + kafka07.messages.message_set([b"aa", b"bb"])
     asked = [kafka07.Fetch("t", 0, 12, 99), kafka07.Fetch("t", 1, 120, 99)]
     multi = kafka07.MultiFetch(tuple(asked)), kafka07.MultiFetchResponse(0, (kafka07.FetchResponse(0, found[2:]),) * 2)

@@ -1,4 +1,4 @@
-"""One connection told, out of its events and its frames."""
+"""Tests of the description of a connection, made from its events and frames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def event(second: int, kind: str, connection: int = 1, **other: Any) -> dict[str
 
 @pytest.fixture
 def connected(tmp_path: Path, written: Write, make_request: Make, make_response: Make) -> Path:
-    """A login, three exchanges (one failed in two partitions, one without its body), a gap, an end."""
+    """A connection with a login, three exchanges (one failed in two partitions, one without body), a gap, an end."""
     failed = {"topics": [{"error_code": 5, "name": "t", "partitions": []}] * 2}
     gone = {"frame": b"\0\0\0\7", "omitted": [{"start": 4, "length": 20}]}
     rows = [make_request(1, 1, 0, 3, 12), make_response(2, 1, 1, 3, 12, values=failed)]

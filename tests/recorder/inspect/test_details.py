@@ -1,4 +1,4 @@
-"""Details of events, from captures that anybody may have made."""
+"""Tests of the details of events, in captures that may be hostile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests find their responses while rows pass by."""
+"""Tests of pairing requests with responses while rows are read."""
 
 from __future__ import annotations
 

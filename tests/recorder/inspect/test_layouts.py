@@ -1,4 +1,4 @@
-"""Lists in terminals of any width: no line is wider, and no word is lost."""
+"""Tests of lists on terminals of any width: no line is too wide, and no word is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and exchanges as cells and as JSON: times, ids, directions, errors, waits."""
+"""Tests of frames and exchanges as cells and as JSON: times, ids, directions, errors, waits."""
 
 from __future__ import annotations
 

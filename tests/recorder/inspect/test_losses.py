@@ -1,4 +1,4 @@
-"""What a capture lacks, counted without Spark, against an obvious count of what came and what is there."""
+"""Tests of the losses that are counted without Spark, against a plain count of what arrived and what is stored."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def test_gaps_of_a_cause_are_added_up_and_those_that_nobody_can_count_too() -> N
         ]
     )
     assert losses.missing.gaps == [Gaps("queue_full", 2, 3, 22, 220), Gaps("spool_damaged", 1, 0, 0, 0)]
-    # of a version that did not count bytes
+    # an event of a program version that did not count bytes
     assert losses.missing.apis == [LostOfApi("queue_full", "Fetch", 2, None)]

@@ -1,4 +1,4 @@
-"""Why frames are masked."""
+"""Tests of the reasons for masking a frame."""
 
 from proxy.wire import apis, catalog
 from recorder.inspect.masked import BY_API, LOGINS, UNREADABLE, why

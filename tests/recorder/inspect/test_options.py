@@ -1,4 +1,4 @@
-"""What commands are told, and what a shell completes: click's own machinery is asked, as a shell asks it."""
+"""Tests of the commands' options, and of shell completion through click's own machinery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recorder.inspect.options import Shown, shown_id
 
 
 def completed(*words: str) -> list[str]:
-    """What a shell is offered for the last word; `<dir>` where it is to complete folders' names."""
+    """Returns the completions that a shell is offered for the last word; `<dir>` if it is to complete folders."""
     asked = ShellComplete(main, {}, "kafka-wiretap", "_KAFKA_WIRETAP_COMPLETE")
     found = asked.get_completions([*words[:-1]], words[-1])
     return ["<dir>" if one.type == "dir" else str(one.value) for one in found]
@@ -37,7 +37,7 @@ def test_sessions_complete_by_what_the_capture_holds(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["$(reboot)", "a b", "a;b", "a\nplain,b", "\x1b[2J", "\u202eb"], ids=range(6))
 def test_a_shell_is_handed_nothing_that_no_session_is_called(folder: Path, name: str) -> None:
-    """What completes is written into the command line, or by a shell's own code to the terminal."""
+    """The shell writes completions into the command line, or its own code prints them to the terminal."""
     place = folder / "frames" / "date=2026-11-21" / "hour=12"
     (place / f"{name}-1-1.parquet").touch()
     assert completed("inspect", "frames", str(folder), "--session", "") == ["20261121T120000Z-abc"]

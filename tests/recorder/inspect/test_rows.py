@@ -1,4 +1,4 @@
-"""Frames in the order of their arrival, over files, hours and sessions."""
+"""Tests of reading frames in order of arrival, over files, hours and sessions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_files_that_are_not_finished_are_passed_over(folder: Path) -> None:
 def test_each_frame_has_its_own_body_whatever_row_group_it_stands_in(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
-    """Rows of a file are sorted; bodies come from where the rows stood."""
+    """Rows of a file are sorted; bodies come from the rows' original positions."""
     seconds = [*range(30, 0, -3), *range(0, 30, 3)]
     made = [make_request(second, 1, second, 3, 12, client_id=str(second)) for second in seconds]
     for row in made:
@@ -72,7 +72,7 @@ def test_each_frame_has_its_own_body_whatever_row_group_it_stands_in(
 def of_sessions(
     folder: Path, written: Callable[..., None], make_request: Make, *, number: int, same_hour: bool, size: int = 4
 ) -> None:
-    """Sessions of 200 frames each, in one hour or one after the other."""
+    """Writes sessions of 200 frames each, in one hour or one after the other."""
     for at in range(number):
         hour = 12 if same_hour else 12 + at
         made = [make_request(HOUR * (hour - 12) + n, 1, n, 3, 12, session=f"s-{at}") for n in range(200)]
@@ -81,7 +81,7 @@ def of_sessions(
         written(folder, "frames", made, f"date=2026-11-21/hour={hour}")
 
 
-# what the heads of 200 such frames take at most
+# the most that the heads of 200 such frames take
 HEADS_SIZE = 200 * 400
 
 
@@ -109,7 +109,7 @@ def test_bodies_are_paid_for_as_long_as_they_are_there(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
     of_sessions(tmp_path, written, make_request, number=2, same_hour=False, size=30_000)
-    # of two row groups, which have four rows each
+    # of two row groups with four rows each
     most = HEADS_SIZE + 2 * 4 * 31_000
     assert sum(len(row["frame"]) for row in rows(tmp_path, Wanted(), bodies=all_bodies, most=most)) == 400 * 30_000
     assert len(list(rows(tmp_path, Wanted(), most=HEADS_SIZE))) == 400

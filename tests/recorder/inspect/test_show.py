@@ -1,4 +1,4 @@
-"""Trees of values as lines, and bytes as a dump."""
+"""Tests of trees of values as lines, and of bytes as a dump."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text() -> Form:
 
 
 def shown(row: dict[str, Any], values: dict[str, Any]) -> list[str]:
-    """The body's lines."""
+    """Returns the body's lines."""
     full = {**dict.fromkeys(EMPTY), **row}
     return list(as_text(full, Body(values), text()))[3:]
 

@@ -1,4 +1,4 @@
-"""Counts over several files."""
+"""Tests of counts over several files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters as expressions, and the hours that they rule out."""
+"""Tests of filters as expressions, and of the hours that they rule out."""
 
 from __future__ import annotations
 

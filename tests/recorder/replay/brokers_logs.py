@@ -1,4 +1,4 @@
-"""What a cluster's brokers have kept: records from their log files, groups and committed offsets from their answers."""
+"""Reads what a cluster's brokers store: records from log files, and groups and committed offsets from responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Content = tuple[bytes | None, bytes | None, tuple[object, ...], int]
 
 
 class Entry(NamedTuple):
-    """One record of a log. `ended`: how its transaction did; None: it has none, or that is open."""
+    """One record of a log. `ended`: how its transaction ended; None if it has none, or an open one."""
 
     producer: int
     content: Content
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group as its coordinator tells of it. `offsets`: those that are committed."""
+    """A group as its coordinator describes it. `offsets`: the committed ones."""
 
     state: str
     kind: str
@@ -41,7 +41,7 @@ class Group(NamedTuple):
 
 
 def logs(folders: Iterable[Path]) -> dict[Place, list[Entry]]:
-    """The records in the logs of all topics but Kafka's own. `folders`: a node's each; the longest copy counts."""
+    """Returns the records of all topics but Kafka's own. `folders`: one for each node; the longest copy counts."""
     found: dict[Place, list[Entry]] = {}
     for folder in folders:
         for partition in folder.glob("*-*"):
@@ -73,7 +73,7 @@ def _content(record: Record) -> Content:
 
 
 def what_differs(source: Mapping[Place, list[Entry]], target: Mapping[Place, list[Entry]]) -> list[str]:
-    """In which partitions the target lacks records, or has others, or in another order than their producers' own."""
+    """Returns the partitions in which the target lacks records, has others, or has a producer's in another order."""
     places = sorted(place for place in {*source, *target} if source.get(place) or target.get(place))
     return [
         f"{topic}-{partition}: {differs}"
@@ -100,7 +100,7 @@ def _differs(source: list[Entry], target: list[Entry]) -> str:
 
 
 def groups(bootstrap: str) -> dict[str, Group]:
-    """All groups of consumers, with what they have committed."""
+    """Returns all consumer groups, with their committed offsets."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     listed = admin.list_consumer_groups(request_timeout=_SECONDS).result(_SECONDS).valid
     return {one.group_id: Group(one.state.name, one.type.name, _committed(admin, one.group_id)) for one in listed}

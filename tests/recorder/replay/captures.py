@@ -1,4 +1,4 @@
-"""Captures made by hand, row by row: what a test needs of one."""
+"""Builds captures by hand, row by row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def row(ns: int, connection: int, sequence: int, frame: bytes, **other: Any) -> Row:
-    """A frame whose last byte arrived `ns` behind noon; the session's own clock began at noon."""
+    """Returns a frame's row. Its last byte arrived `ns` after noon, when the session's own clock began."""
     facts = {"session": SESSION, "cluster": "main", "connection": connection, "sequence": sequence, "dialect": "kafka"}
     facts |= {"kind": "request", "made_by": "client", "at": NOON, "at_ns": NOON_NS + ns, "mono_ns": ns}
     facts |= {"first_mono_ns": ns, "node": 1, "awaits": True, "exchange": sequence // 2, "correlation_id": 7}
@@ -30,13 +30,13 @@ def row(ns: int, connection: int, sequence: int, frame: bytes, **other: Any) -> 
 
 
 def request(ns: int, connection: int, number: int, key: int, version: int, values: Row, **other: Any) -> Row:
-    """The request of an exchange of that number."""
+    """Returns the request of an exchange."""
     frame = catalog.encode_request(key, version, 7, "app", values)
     return row(ns, connection, 2 * number, frame, **_api(key, version), **other)
 
 
 def response(ns: int, connection: int, number: int, key: int, version: int, values: Row, **other: Any) -> Row:
-    """The answer of an exchange of that number."""
+    """Returns the response of an exchange."""
     frame = catalog.encode_response(key, version, 7, values)
     told = {"kind": "response", "made_by": "broker", "awaits": None, "request_size": 20}
     return row(ns, connection, 2 * number + 1, frame, **(told | _api(key, version) | other))
@@ -52,7 +52,7 @@ def _api(key: int, version: int) -> Row:
 
 
 def write(folder: Path, frames: Sequence[Row], events: Sequence[Row] = (), group: int = 3, **stored: Any) -> Path:
-    """A capture of these rows, a file for each session, `group` rows in a row group. `stored`: as pyarrow takes it."""
+    """Writes these rows: a file for each session, `group` rows in a row group. `stored`: options of pyarrow."""
     for kind, rows, schema in (("frames", frames, frames_schema()), ("events", events, events_schema())):
         place = folder / kind / "date=2026-11-21" / "hour=12"
         place.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A request or an answer taken to another version, as the tests look at it."""
+"""Converts a request or a response to another version, for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recorder.replay.plan import Values, Withheld
 from recorder.replay.versions.choosing import Topics, request
 from tests.strategies import must_codec
 
-# boundaries where a request is laid out anew: they have tests of their own
+# versions where a request's layout changes: they have tests of their own
 LAID_OUT_ANEW = {
     (OFFSET_FETCH, 7),
     (FIND_COORDINATOR, 3),
@@ -29,7 +29,7 @@ LAID_OUT_ANEW = {
     (DELETE_TOPICS, 5),
     (ADD_PARTITIONS_TO_TXN, 3),
 }
-# ways up that no request takes
+# upgrades that no request takes
 NEVER_UP = {(SYNC_GROUP, 4), (END_TXN, 4), (TXN_OFFSET_COMMIT, 4)}
 NO_ID = bytes(16)
 every_api = pytest.mark.parametrize("key", apis.api_keys())
@@ -60,7 +60,7 @@ LOGS = Topics({NAME: ID}.get, {ID: NAME}.get)
 
 
 def sent(key: int, recorded: int, chosen: int, values: Values, topics: Topics = EVERY_TOPIC) -> Values:
-    """The one request that becomes of `values`, as the chosen version's codec writes and reads it."""
+    """Returns the one request made of `values`, as the chosen version's codec writes and reads it."""
     found = request(key, recorded, chosen, values, topics)
     assert isinstance(found, dict), found
     return through(must_codec("request", key, chosen), found)

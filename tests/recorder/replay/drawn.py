@@ -1,4 +1,4 @@
-"""What rich draws, as text; and what must hold of it on every terminal."""
+"""Renders rich's output as text, and checks what must hold on every terminal."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def drawn(parts: Iterable[RenderableType], width: int, *, terminal: bool = False
 
 
 def check(text: str, width: int) -> None:
-    """No line is wider than the terminal, and nothing in it gives orders."""
+    """Asserts that no line is wider than the terminal, and that nothing in it controls the terminal."""
     assert max(cell_len(line) for line in text.splitlines()) <= width
     assert obeyed(text) == []

@@ -1,8 +1,8 @@
-"""Two Kafkas for one recording: clients talk to the first one and are recorded, the replay talks to the second one.
+"""Two fake clusters for one recording: clients are recorded with the first, and the replay goes to the second.
 
 Both keep Kafka's rules (`simulated`: producers, transactions, fetch sessions; here: nodes, groups of one member,
-committed offsets). `Kafka.like` makes the one that answers exactly the recording; `Kafka.other` one that differs in
-every value that a cluster assigns, in its nodes, leaders and coordinators, and in how it cuts fetched records.
+committed offsets). `Kafka.like` answers exactly as the recording. `Kafka.other` differs in every value that a cluster
+assigns, in its nodes, leaders and coordinators, and in how it divides fetched records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, Broker, passe
 from tests.recorder.replay.simulation import EVERYTHING, Got, Recording
 
 Values = dict[str, Any]
-# Where those write who want no answer: nobody knows the order in which they and others are there.
+# The partition of producers with acks=0: nobody knows the order of their records and others'.
 SILENT = ("a", 2)
 PARTITIONS = 3
 PLACES = [(topic, index) for topic in TOPIC_IDS for index in range(PARTITIONS)]
@@ -27,7 +27,7 @@ FETCH_BY_NAME, FETCH_BY_ID = 11, 16
 
 @dataclass
 class Group:
-    """A group of one member at most. `known`: ids that were given."""
+    """A group of at most one member. `known`: ids that were assigned."""
 
     generation: int
     known: set[str] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Group:
 
 @dataclass
 class Kafka(Broker):
-    """A cluster. `homes`: where each partition, group and transactional id lives."""
+    """A cluster. `homes`: the node of each partition, group and transactional id."""
 
     nodes: tuple[int, ...] = (1,)
     homes: dict[Any, int] = field(default_factory=dict)
@@ -54,12 +54,12 @@ class Kafka(Broker):
 
     @classmethod
     def like(cls, *, is_v2: bool) -> Kafka:
-        """Assigns the values that any other of its kind does."""
+        """Makes a cluster that assigns the same values as all others of its kind."""
         return cls(ids=lambda number: 100 + number, session_ids=lambda number: 1000 + number, is_v2=is_v2)
 
     @classmethod
     def other(cls, random: Random, *, is_v2: bool) -> Kafka:
-        """No value is that of another one."""
+        """Makes a cluster without a value in common with another one."""
         nodes = tuple(range(4, 4 + random.randint(1, 3)))
         ids, sessions = random.sample(range(500, 900), 50), random.sample(range(5000, 9000), 300)
         return cls(
@@ -79,7 +79,7 @@ class Kafka(Broker):
         return self.homes.get(what, self.nodes[0])
 
     def cluster(self) -> Cluster:
-        """What a replay knows of it when it begins."""
+        """The facts that a replay knows of the cluster when it begins."""
         found = Cluster("target", self.nodes[0], {node: ("127.0.0.1", node) for node in self.nodes})
         found.offered = dict.fromkeys(self.nodes, EVERYTHING)
         found.leaders = {place: self.home(place) for place in PLACES}
@@ -101,7 +101,7 @@ class Kafka(Broker):
         }
 
     def of_replay(self, got: Got) -> Values | None:
-        """Answers what a replay sends, and insists on the right node."""
+        """Answers a replay's request, and asserts that it went to the right node."""
         for name in ("group_id", "transactional_id", "v3_and_below_transactional_id"):
             if got.values.get(name) and got.key not in (0, 22, 24, 25, 26, 28):
                 assert got.node == self.home(got.values[name]), f"{name} {got.values[name]} at node {got.node}"
@@ -109,14 +109,14 @@ class Kafka(Broker):
         return None if got.key == 0 and not got.values["acks"] else values
 
     def behind_records(self, place: tuple[str, int]) -> int:
-        """The offset behind the last record, and before the markers that nobody has read yet."""
+        """The offset after the last record, before markers that nobody has read yet."""
         if not self.log[place]:
             return self.first_offset
         base, data = self.log[place][-1]
         (batch,) = records.batches(data)
         return base + (batch.count or 0)
 
-    # what the simulated broker lacks
+    # requests that the simulated broker lacks
 
     def _metadata(self, version: int, values: Values) -> Values:
         names = self.topic_ids if values["topics"] is None else [topic["name"] for topic in values["topics"]]
@@ -219,7 +219,7 @@ def _committed(offsets: dict[tuple[str, int], int], name: str, index: int) -> Va
 
 
 class Clients:
-    """Clients of a cluster, and the recording of what they say: one after the other, so that nothing is by chance."""
+    """Clients of a cluster, and the recording of their exchanges: one after the other, so nothing depends on chance."""
 
     def __init__(self, kafka: Kafka, random: Random, *, is_timed: bool) -> None:
         self.kafka, self.random, self.is_timed = kafka, random, is_timed
@@ -235,7 +235,7 @@ class Clients:
         return passed(key, version, answer)
 
     def data(self, **producer: Any) -> bytes:
-        """A batch of records that no other one has."""
+        """A batch of records that no other batch has."""
         count = self.random.randint(1, 3)
         self.written += count
         made = [records.Record(n, 5, b"k", b"%d" % (self.written - count + n)) for n in range(count)]
@@ -243,7 +243,7 @@ class Clients:
 
 
 class Producer:
-    """Produces: without a producer id, idempotent, or in transactions."""
+    """A producer: without a producer id, idempotent, or transactional."""
 
     def __init__(self, clients: Clients, connection: int, kind: str, name: str | None = None) -> None:
         self.clients, self.connection, self.kind, self.name = clients, connection, kind, name
@@ -308,7 +308,7 @@ class Producer:
 
 
 class Fetcher:
-    """Reads all partitions from their beginning, in a fetch session."""
+    """A consumer that reads all partitions from their beginning, in a fetch session."""
 
     def __init__(self, clients: Clients, connection: int, version: int) -> None:
         self.clients, self.connection, self.version = clients, connection, version
@@ -353,7 +353,7 @@ class Fetcher:
 
 
 class Member:
-    """The one member of a group: joins, commits what it likes, asks for it, leaves."""
+    """The only member of a group: it joins, commits any offsets, fetches them, and leaves."""
 
     def __init__(self, clients: Clients, connection: int, group: str) -> None:
         self.clients, self.connection, self.group = clients, connection, group
@@ -398,13 +398,13 @@ class Member:
 
 
 class Looker:
-    """Asks for metadata, for coordinators, and for the ends of logs."""
+    """A client that requests metadata, coordinators, and the ends of logs."""
 
     def __init__(self, clients: Clients, connection: int) -> None:
         self.clients, self.connection = clients, connection
 
     def step(self) -> None:
-        # no answer tells the offsets of what awaits none
+        # no response tells the offsets of batches with acks=0
         name, index = self.clients.random.choice([place for place in PLACES if place != SILENT])
         stamp = self.clients.random.choice([-1, -2]) if self.clients.is_timed else -2
         partition = {"partition_index": index, "timestamp": stamp, "current_leader_epoch": -1}
@@ -417,11 +417,11 @@ class Looker:
 
 
 def recorded(random: Random, kafka: Kafka, steps: int, *, is_timed: bool) -> Recording:
-    """What clients of every kind said to a cluster, in any order.
+    """Records clients of every kind with a cluster, in any order.
 
     Args:
-        is_timed: True if it will be played in its time. Else nobody asks for what depends on how fast others produce:
-            the ends of logs, and records that were read before.
+        is_timed: True if the replay will keep the recorded times. Otherwise no client requests what depends on others'
+            speed: the ends of logs, and records that were read before.
     """
     clients = Clients(kafka, random, is_timed=is_timed)
     # ids of topics are known from metadata

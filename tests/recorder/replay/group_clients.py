@@ -1,4 +1,4 @@
-"""Members of classic and consumer groups in virtual time, and the capture that a recorder would make of them."""
+"""Plays members of classic and consumer groups in virtual time, and builds the capture of their traffic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 30_000
 
 @dataclass
 class Capture:
-    """What passed: exchanges in the order of their first bytes, and when connections ended."""
+    """Exchanges in the order of their first bytes, and when connections ended."""
 
     clock: Clock
     handle: Callable[..., None]
@@ -34,7 +34,7 @@ class Capture:
         self.closed.append((self.clock.now, ("s", connection)))
 
     def ask(self, connection: int, api_key: int, version: int, values: Values, done: Callable[[Values], None]) -> None:
-        """Sends a request, records it, and its answer once there is one."""
+        """Sends a request, and records it, and later its response."""
         exchange = recorded(
             api_key, version, values, at=self.clock.now, connection=connection, number=len(self.exchanges)
         )
@@ -63,7 +63,7 @@ def recorded(
 
 
 def answer_to(exchange: Exchange, answer: Values, at: int = 1) -> Exchange:
-    """Gives it its recorded answer."""
+    """Records an exchange's response."""
     exchange.answer_frame = wire.encode_response(exchange.api_key, exchange.version, correlation_id=0, values=answer)
     exchange.answered_ns = at
     exchange.forget_values()
@@ -71,7 +71,7 @@ def answer_to(exchange: Exchange, answer: Values, at: int = 1) -> Exchange:
 
 
 def like_recorded(exchange: Exchange, answer: Values) -> Values:
-    """An answer in the shape of the recorded version."""
+    """Returns a response in the shape of the recorded version."""
     codec = wire.codec("response", exchange.api_key, exchange.version)
     assert codec
     return codec.decode(codec.encode(answer))[0]
@@ -79,7 +79,7 @@ def like_recorded(exchange: Exchange, answer: Values) -> Values:
 
 @dataclass(eq=False)
 class ClassicClient:
-    """A consumer as librdkafka and Java write them."""
+    """A consumer as librdkafka and Java implement it."""
 
     capture: Capture
     number: int
@@ -100,14 +100,14 @@ class ClassicClient:
         self._join()
 
     def crash(self) -> None:
-        """Says nothing any more, its connection ends."""
+        """The client stops, and its connection ends."""
         if self.alive:
             self.capture.close(self.connection)
         self.alive = False
         self.life += 1
 
     def hang(self) -> None:
-        """Says nothing any more; its connection ends when it has long been lost."""
+        """The client stops; its connection ends when its session has long expired."""
         if self.alive:
             connection = self.connection
             self.capture.clock.after(40 * SECOND, lambda: self.capture.close(connection))
@@ -126,7 +126,7 @@ class ClassicClient:
         self.crash()
 
     def rejoin(self) -> None:
-        """As for a subscription's new partitions."""
+        """Joins again, as for a subscription's new partitions."""
         if self.alive and self.beats:
             self._join()
 
@@ -211,7 +211,7 @@ class ClassicClient:
 
 @dataclass(eq=False)
 class ConsumerClient:
-    """A consumer of KIP-848. Version 0 is given its id, version 1 makes it."""
+    """A consumer of KIP-848. In version 0 it gets its id, in version 1 it makes one."""
 
     capture: Capture
     number: int
@@ -284,7 +284,7 @@ class ConsumerClient:
 
 
 def lines_of(capture: Capture) -> list[Any]:
-    """For people, when a test fails."""
+    """Lines to read when a test fails."""
     return [
         (e.first_ns / SECOND, e.origin.connection, e.api_key, e.request.get("member_id"), e.answer)
         for e in capture.exchanges

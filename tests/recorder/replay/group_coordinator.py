@@ -1,8 +1,8 @@
 """A group coordinator by Kafka's rules, in virtual time: classic groups (KIP-345, 394), consumer groups (KIP-848).
 
-Written after Kafka's `GroupMetadataManager`, `ClassicGroup` and `CurrentAssignmentBuilder`. `ids` makes its member ids,
-`elect` chooses the leader of a classic group among those that joined. An answer is a call of the given function, maybe
-later. Whatever a client must never be told is an assertion of the tests that use it, not of this.
+It follows Kafka's `GroupMetadataManager`, `ClassicGroup` and `CurrentAssignmentBuilder`. `ids` makes its member ids,
+`elect` chooses the leader of a classic group among those that joined. A response is a call of the given function,
+perhaps later. The tests assert which responses a client must never get; this module does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INITIAL_DELAY = 3 * SECOND
 
 
 class Clock:
-    """Calls that are to come."""
+    """Calls at later times."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -57,7 +57,7 @@ class Clock:
 
 @dataclass(eq=False)
 class Joined:
-    """A member. `join`, `sync`: its requests that wait for an answer."""
+    """A member. `join`, `sync`: its requests that wait for a response."""
 
     id: str
     instance: str | None
@@ -87,7 +87,7 @@ class ClassicGroup:
 
 
 class Coordinator:
-    """Classic groups. `handle` takes a request, `answer` is called with the values of its answer."""
+    """Classic groups. `handle` takes a request, and calls `answer` with the values of its response."""
 
     def __init__(
         self, clock: Clock, ids: Iterator[str], elect: Callable[[list[str]], str] = lambda ids: ids[0]
@@ -147,7 +147,7 @@ class Coordinator:
         self._rebalance(group)
 
     def _replace(self, group: ClassicGroup, member: str, version: int, values: Values, answer: Answer) -> None:
-        """A static member is back with a new id (KIP-345)."""
+        """Replaces a static member, which is back with a new id (KIP-345)."""
         old = group.members.pop(group.statics[values["group_instance_id"]])
         group.statics[values["group_instance_id"]] = member
         for waiting in (old.join, old.sync):
@@ -373,7 +373,7 @@ class Coordinator:
 
 
 def group_protocol(group: ClassicGroup) -> str:
-    """The first protocol of the first member that all have."""
+    """Returns the first protocol of the first member that all members have."""
     offered = [[one["name"] for one in member.protocols] for member in group.members.values()]
     return next((name for name in offered[0] if all(name in names for names in offered)), "") if offered else ""
 
@@ -393,7 +393,7 @@ def _not_joined(error: int, member: str) -> Values:
 
 @dataclass(eq=False)
 class Consumer:
-    """A member of a consumer group. `pending`: partitions that it has yet to give up."""
+    """A member of a consumer group. `pending`: partitions that it has yet to revoke."""
 
     id: str
     instance: str | None = None
@@ -410,7 +410,7 @@ class Consumer:
 class ConsumerCoordinator:
     """Consumer groups: the server assigns, round robin over the members in the order of `rank`.
 
-    `topics`: topic id by name, and how many partitions each has.
+    `topics`: name -> topic id and number of partitions.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""A small engine in virtual time for the translator of groups: it plays a capture against a simulated coordinator.
+"""A small engine in virtual time for the translator of groups: it plays a capture to a simulated coordinator.
 
-Order, as the replay's: what the recording had answered before a request's first byte, on its connection or of its
-group, is answered before the request leaves; membership requests leave in recorded order.
+A request leaves after the responses of its connection and its group that the recording had before the request's first
+byte. Membership requests leave in recorded order.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from recorder.replay.requests.apis import MEMBERSHIP
 from tests.recorder.replay.group_clients import like_recorded
 from tests.recorder.replay.group_coordinator import MILLISECOND, SECOND, Clock
 
-# the engine gives up what waits longer; nothing waits for more than a few such requests, one after the other
+# the engine gives up a request after this time; nothing waits for more than a few such requests in turn
 WAIT = 60 * SECOND
 MAX_LATE = 10 * WAIT
 POLL = 20 * MILLISECOND
 
 
 def through_codec(api_key: int, version: int, values: Values) -> Values:
-    """The values that a broker reads of a request of this version."""
+    """Returns the values that a broker reads of a request of this version."""
     codec = wire.codec("request", api_key, version)
     assert codec
     return codec.decode(codec.encode(values))[0]
@@ -36,7 +36,7 @@ def through_codec(api_key: int, version: int, values: Values) -> Values:
 
 @dataclass(eq=False)
 class Playing:
-    """One exchange on its way."""
+    """An exchange in flight."""
 
     exchange: Exchange
     due: int
@@ -48,14 +48,14 @@ class Playing:
 
 
 def syncs(other: Playing, exchange: Exchange) -> bool:
-    """A SyncGroup on its way may wait for the SyncGroup of whoever the target elected."""
+    """True if a SyncGroup in flight may wait for the SyncGroup of the member that the target elected."""
     elsewhere = other.exchange.connection != exchange.connection
     return other.flying and elsewhere and other.exchange.api_key == SYNC_GROUP
 
 
 @dataclass
 class Player:
-    """Plays `exchanges` on `clock` against `handle`, `speed` times as fast; None: `max`."""
+    """Plays `exchanges` on `clock` against `handle`, at this `speed`; None: `max`."""
 
     clock: Clock
     handle: Callable[..., None]
@@ -80,7 +80,7 @@ class Player:
         return 0 if self.speed is None else int(at / self.speed)
 
     def run(self, rest: int = 0) -> None:
-        """Plays all, and lets `rest` pass then."""
+        """Plays all exchanges, and lets `rest` pass."""
         for due in {playing.due for playing in self.waiting}:
             self.clock.at(due, self.pump)
         self.pump()
@@ -130,7 +130,7 @@ class Player:
             self._end(self._ends.pop(0)[2])
 
     def _end(self, connection: tuple[str, int]) -> None:
-        """What the recorded connection's end left unanswered is not waited for."""
+        """Ends a recorded connection: the replay does not wait for responses that its end left out."""
         for playing in self.waiting:
             exchange = playing.exchange
             if playing.flying and exchange.connection == connection and exchange.answered_ns is None:
@@ -139,7 +139,7 @@ class Player:
         self.groups.closed(connection)
 
     def _before(self, recorded_at: int) -> bool:
-        """True while the engine has to send, or to hear, what the recording had before that time."""
+        """True if the engine has yet to send or receive something that the recording had before that time."""
         return any(
             playing.exchange.first_ns <= recorded_at and not (playing.done or self._unanswered(playing))
             for playing in self.waiting
@@ -168,7 +168,7 @@ class Player:
         if other.exchange.connection == exchange.connection:
             return not other.left and not other.done
         both = {other.exchange.api_key, exchange.api_key}
-        # a SyncGroup passes those that are held back: whom the target elected waits for the recorded leader's
+        # a SyncGroup overtakes those that are held back: the member that the target elected needs the recorded leader's
         passes = both == {SYNC_GROUP} and other.held is not None
         return both <= MEMBERSHIP and not passes and not other.left and not other.done
 
@@ -204,7 +204,7 @@ class Player:
         self._ask(exchange.api_key, exchange.version, values, lambda answer: self._arrived(playing, values, answer))
 
     def _translate_names(self, values: Values) -> None:
-        """As the translator of names does, which runs last."""
+        """Renames as the translator of names does, which runs last."""
         for entry in values.get("topic_partitions") or ():
             entry["topic_id"] = self.names.target_id(entry["topic_id"])
 

@@ -1,4 +1,4 @@
-"""One exchange after the other through the translator of groups, without a coordinator."""
+"""Passes single exchanges through the translator of groups, without a coordinator."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def refused(error: int, member: str = "") -> Values:
 
 
 class Script:
-    """What the engine does for one exchange at a time. `now` moves by hand."""
+    """The engine's part for one exchange at a time. The test moves `now`."""
 
     def __init__(
         self, *, speed: float | None = 1.0, prefix: str = "", topics: dict[bytes, bytes] | None = None
     ) -> None:
-        """`topics`: the target's topic id for a recorded one."""
+        """`topics`: recorded topic id -> the target's."""
         cluster, names = Cluster(), {}
         for number, (source, target) in enumerate((topics or {}).items()):
             names[source] = f"topic-{number}"
@@ -59,7 +59,7 @@ class Script:
     def send(
         self, api_key: int, version: int, values: Values, answer: Values | None, connection: int = 1
     ) -> tuple[Exchange, Values]:
-        """Sends a request whose recorded answer is given; returns the values that left."""
+        """Sends a request whose recorded response is given; returns the sent values."""
         exchange = recorded(api_key, version, values, connection=connection)
         if answer is not None:
             answer_to(exchange, answer)
@@ -75,7 +75,7 @@ class Script:
     def pass_by(
         self, api_key: int, version: int, values: Values, answer: Values, target: Values, connection: int = 1
     ) -> Values:
-        """A request with its recorded and its target's answer; returns the values that left."""
+        """Plays a request with its recorded and its target's response; returns the sent values."""
         exchange, sent = self.send(api_key, version, values, answer, connection)
         assert self.answer(exchange, sent, target) is None
         return sent
@@ -91,7 +91,7 @@ class Script:
         elected: str = "",
         connection: int = 1,
     ) -> None:
-        """A member of version 5 that has its id: recorded and target's."""
+        """Joins a member of version 5 with its ids: the recorded and the target's."""
         self.pass_by(11, 5, JOIN, refused(79, member), refused(79, target), connection)
         answer, found = joined(member, generation, leader or member), joined(target, on_target, elected or target)
         self.pass_by(11, 5, JOIN | {"member_id": member}, answer, found, connection)

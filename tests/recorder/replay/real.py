@@ -1,4 +1,4 @@
-"""Records what a client of the matrix does with a real cluster, and replays it to another."""
+"""Records the traffic of a client of the matrix with a real cluster, and replays it to another cluster."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.recorder.replay import brokers_logs
 from tests.recorder.replay.brokers_logs import Entry, Group, Place
 
 _SECONDS = 300
-# End markers of transactions come a moment behind their EndTxn, and copies behind their leaders.
+# End markers of transactions follow a moment after EndTxn, and copies a moment after their leaders.
 _SETTLES_SECONDS = 15
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A capture, and what was new in the cluster behind it."""
+    """A capture, and the changes in the cluster that were recorded."""
 
     capture: Path
     logs: Mapping[Place, list[Entry]]
@@ -32,7 +32,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay says: its exit code, its report, and what it printed."""
+    """A replay's exit code, report and output."""
 
     code: int
     report: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Replayed:
 
 
 def record(cluster: KafkaCluster, folder: Path, work: Callable[[KafkaCluster, str], None]) -> Recording:
-    """The capture of what a client does. `work`: is given the cluster, and the proxy's address."""
+    """Captures a client's work. `work` gets the cluster and the proxy's address."""
     before, known = _logs_of(cluster).keys(), brokers_logs.groups(cluster.bootstrap).keys()
     with Proxied(cluster, folder) as proxy:
         work(cluster, proxy.bootstrap)
@@ -61,7 +61,7 @@ def replay(recording: Recording, bootstrap: str, folder: Path, *options: str) ->
 
 
 def check_as_recorded(recording: Recording, replayed: Replayed, bootstrap: str, folders: Iterable[Path]) -> None:
-    """The report names no difference, and the target has the same records, groups and committed offsets."""
+    """Asserts a report without differences, and that the target has equal records, groups and committed offsets."""
     assert replayed.code == 0, replayed.printed
     assert not replayed.report["differences"], replayed.printed
     check_logs(recording, folders)
@@ -69,7 +69,7 @@ def check_as_recorded(recording: Recording, replayed: Replayed, bootstrap: str, 
 
 
 def check_withheld(replayed: Replayed, allowed: Mapping[str, Collection[Reason]]) -> None:
-    """Nothing differs, and no request was withheld but for these reasons, or because no option asked for it."""
+    """Asserts no difference, and no request withheld except for these reasons or for a missing option."""
     assert replayed.code == 0, replayed.printed
     assert not replayed.report["differences"], replayed.printed
     for api, counts in replayed.report["apis"].items():
@@ -79,7 +79,7 @@ def check_withheld(replayed: Replayed, allowed: Mapping[str, Collection[Reason]]
 
 
 def check_logs(recording: Recording, folders: Iterable[Path]) -> None:
-    """Each partition has the same records, each producer's in the same order, each transaction ended the same way."""
+    """Asserts that each partition has equal records, each producer's in order, and transactions with the same end."""
     kept = [*folders]
 
     def differs() -> list[str]:
@@ -94,7 +94,7 @@ def check_logs(recording: Recording, folders: Iterable[Path]) -> None:
 
 
 def check_groups(recording: Recording, bootstrap: str) -> None:
-    """Each group that has committed offsets has the same ones, and is in the same state."""
+    """Asserts that each group with committed offsets has the same ones, and the same state."""
     committed = {name: group for name, group in recording.groups.items() if group.offsets}
 
     def differ() -> dict[str, tuple[Group, Group | None]]:
@@ -108,7 +108,7 @@ def check_groups(recording: Recording, bootstrap: str) -> None:
 
 
 def folders_of(cluster: KafkaCluster) -> list[Path]:
-    """Where each node keeps its logs."""
+    """Returns the folder of each node's logs."""
     return [node.folder / "data" for node in cluster.nodes.values()]
 
 

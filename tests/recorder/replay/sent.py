@@ -1,4 +1,4 @@
-"""The APIs that a replay sends, and the fields of their messages."""
+"""Lists the APIs that a replay sends, and the fields of their messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SENT = [key for key in apis.api_keys() if treatment(key) is not Treatment.NEVER]
 
 
 def fields_of(kind: MessageKind, key: int) -> list[tuple[str, Field]]:
-    """Every field of a message in any version, with its path."""
+    """Returns every field of a message in any version, with its path."""
     message = apis.message(kind, key)
     return list(_below(message.fields, "")) if message else []
 

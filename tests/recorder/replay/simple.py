@@ -1,4 +1,4 @@
-"""The plainest requests and answers of each kind that an engine treats in a way of its own, as values."""
+"""Minimal requests and responses of each kind that the engine treats specially."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from proxy.wire.records import Record, write_batch
 from tests.recorder.replay.simulation import Got
 
 Values = dict[str, Any]
-# versions that name topics, and that brokers of every release have
+# versions that name topics and that brokers of every release have
 PRODUCE_VERSION, FETCH_VERSION, LIST_VERSION = 9, 11, 5
 
 
 def batch(*values: bytes, **other: Any) -> bytes:
-    """Records of these values. `other`: the batch's producer, and whatever else it says."""
+    """Records of these values. `other`: further fields of the batch, such as its producer."""
     return write_batch([Record(number, 5, None, value) for number, value in enumerate(values)], **other)
 
 
@@ -30,7 +30,7 @@ def produced(index: int = 0, base: int = 0, code: int = 0, *, topic: str = "a") 
 
 
 def listed(index: int = 0) -> Values:
-    """A ListOffsets: a read of one partition that nothing else waits for."""
+    """A ListOffsets: it reads one partition, and nothing else waits for it."""
     partition = {"partition_index": index, "timestamp": -1, "current_leader_epoch": -1}
     return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "a", "partitions": [partition]}]}
 
@@ -52,7 +52,7 @@ def fetched(index: int = 0, data: bytes = b"", code: int = 0) -> Values:
 
 
 def answered(got: Got) -> Values | None:
-    """What a broker in order answers to all of these."""
+    """Returns a working broker's response to any of these."""
     if got.key == PRODUCE:
         (topic,) = got.values["topic_data"]
         if not got.values["acks"]:

@@ -1,8 +1,9 @@
-"""A small Kafka for tests of what a replay carries over: producers, transactions, fetch sessions, by their rules.
+"""A small Kafka for tests of translated state: producers, transactions, fetch sessions, by Kafka's rules.
 
-One broker of any id: leader of all partitions, coordinator of all transactions. What it assigns (producer ids, session
-ids, offsets) begins where the test says, so two of them differ in every value. It is strict: a first sequence is 0
-(KIP-890), a partition joins a transaction of v1 by AddPartitionsToTxn alone, an EndTxn of v1 has something to end.
+It is one broker of any id: leader of all partitions, coordinator of all transactions. The values that it assigns
+(producer ids, session ids, offsets) start where the test says, so two of them differ in every value. It is strict: a
+first sequence is 0 (KIP-890), a partition joins a transaction of v1 only by AddPartitionsToTxn, and an EndTxn of v1
+needs something to end.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PEER = Peer("host", "client")
 
 @dataclass
 class Written:
-    """A producer in a partition: its epoch, and its last batches as (first, last sequence) -> base offset."""
+    """A producer's state in a partition: its epoch, and its last batches as (first, last sequence) -> base offset."""
 
     epoch: int
     following: int = 0
@@ -46,7 +47,7 @@ class Transaction:
 
 @dataclass
 class Session:
-    """A fetch session: the next epoch and the partitions with what was asked of them."""
+    """A fetch session: the next epoch, and the partitions with their parameters."""
 
     epoch: int
     partitions: dict[tuple[Any, int], Values] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Session:
 
 @dataclass
 class Broker:
-    """One Kafka of one node. `log`: base offset and bytes of batches, with those that were aborted."""
+    """A Kafka cluster of one node. `log`: base offset and bytes of batches, also aborted ones."""
 
     ids: Callable[[int], int] = lambda number: number
     first_offset: int = 0
@@ -73,7 +74,7 @@ class Broker:
     opened: int = 0
 
     def answer(self, api_key: int, version: int, values: Values) -> Values:
-        """The answer's values."""
+        """Returns the response's values."""
         found = getattr(self, f"_{wire.api_name(api_key)}".lower())(version, values)
         return {"throttle_time_ms": 0, **found}
 
@@ -237,7 +238,7 @@ class Broker:
         return {"error_code": 0, "session_id": session, "responses": responses}
 
     def _read(self, topic: str, index: int, offset: int) -> Values:
-        """A few batches from an offset on."""
+        """Returns a few batches from an offset on."""
         end = self.end((topic, index))
         later = [
             records.with_base_offset(data, base)
@@ -278,7 +279,7 @@ _NAMES = {"name", "group_id", "transactional_id", "v3_and_below_transactional_id
 
 
 def prefixed(values: Any, prefix: str) -> Any:
-    """A request as the names' translator leaves it, which is the last."""
+    """Returns a request as the translator of names leaves it, which is the last one."""
     if isinstance(values, list):
         return [prefixed(each, prefix) for each in values]
     if not isinstance(values, dict):
@@ -301,7 +302,7 @@ def exchange(
     node: int | None = None,
     awaits: bool = True,
 ) -> Exchange:
-    """A recorded exchange, through the wire."""
+    """Returns a recorded exchange, through the wire."""
     frame = wire.encode_request(api_key, version, correlation_id=number, client_id="client", values=values)
     answered = None
     if answer is not None:
@@ -313,7 +314,7 @@ def exchange(
 
 
 def passed(api_key: int, version: int, answer: Values) -> Values:
-    """An answer as it comes off the wire."""
+    """Returns a response as it is after the wire."""
     data = wire.encode_response(api_key, version, correlation_id=1, values=answer)
     found = wire.decode_response(data, api_key, version)
     assert isinstance(found, tuple)

@@ -1,7 +1,7 @@
-"""An engine played in virtual time: recorded exchanges in, a target made of functions, what was sent out.
+"""Plays recorded exchanges with the engine in virtual time, to a target made of functions, and keeps the sent requests.
 
-Recording    happenings, written exchange by exchange
-Simulation   opens channels, answers requests after their delay, lets time jump to whatever comes next
+Recording    builds the recorded events, exchange by exchange
+Simulation   opens channels, answers requests after a delay, and moves the time to the next event
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVERYTHING = {key: range(apis.versions(key).start, apis.versions(key).stop) for 
 
 
 class Recording:
-    """What happened, in the order in which it is told; times in ms."""
+    """Recorded events, in the order of the calls; times in ms."""
 
     def __init__(self) -> None:
         self.happenings: list[Happening] = []
@@ -41,7 +41,7 @@ class Recording:
         self.frames: dict[FramePlace | None, bytes] = {}
 
     def asks(self, at: float, connection: int, key: int, version: int, values: Values, **other: Any) -> Exchange:
-        """A request; its connection's name is its client id."""
+        """Adds a request; its connection's name is its client id."""
         origin = Origin("s", connection, next(self._numbers[connection]))
         client_id = f"connection-{connection}"
         frame = encode_request(key, version, correlation_id=1, client_id=client_id, values=values)
@@ -52,19 +52,19 @@ class Recording:
         return exchange
 
     def answers(self, at: float, exchange: Exchange, values: Values | bytes) -> None:
-        """The answer to an exchange: its values, or its frame."""
+        """Adds the response to an exchange: values, or a frame."""
         frame = values if isinstance(values, bytes) else _written(exchange, 1, values)
         told = AnswerRecorded(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
         self.happenings.append(told._replace(place=self._placed(frame)))
 
     def _placed(self, frame: bytes) -> FramePlace:
-        """Where a frame can be read again."""
+        """Returns the place where a frame can be read again."""
         place = FramePlace("capture", 0, len(self.frames))
         self.frames[place] = frame
         return place
 
     def exchanges(self, at: float, connection: int, key: int, version: int, asked: Values, told: Values) -> Exchange:
-        """A request that is answered a millisecond later."""
+        """Adds requests that are answered a millisecond later."""
         exchange = self.asks(at, connection, key, version, asked)
         self.answers(at + 1, exchange, told)
         return exchange
@@ -77,7 +77,7 @@ class Recording:
 
 
 class Got(NamedTuple):
-    """A request that the target got."""
+    """A request that the target received."""
 
     at: float  # ms
     channel: int
@@ -97,10 +97,10 @@ class Simulation:
     """An engine, its clock and its target.
 
     Attributes:
-        answer: what the target answers: values, the bytes of a whole frame, or nothing.
-        delay: after how many ms it does.
-        refuses: connections that never come to be; `dials`: those that do, after so many ms.
-        writes: when the first byte of what is sent leaves, in ms from now; None: never.
+        answer: the target's response: values, the bytes of a whole frame, or None.
+        delay: the time to a response, in ms.
+        refuses: connections that can't be opened; `dials`: the time to open another one, in ms.
+        writes: the time until the first byte of a request leaves, in ms; None: never.
     """
 
     recording: Recording
@@ -132,7 +132,7 @@ class Simulation:
         self._rows = rows
 
     def run(self, until: float = float("inf")) -> Result:
-        """Plays until the engine has finished, or virtual time is up (ms)."""
+        """Plays until the engine has finished, or until virtual time is over (ms)."""
         while not self.engine.finished and self.now <= until * MS:
             self._feed()
             self._do()
@@ -145,20 +145,20 @@ class Simulation:
         self.engine.stop(ending, self.now)
 
     def at(self, when: float, do: Callable[[], None]) -> None:
-        """Does something at a time, in ms."""
+        """Calls a function at a time, in ms."""
         heapq.heappush(self._events, (round(when * MS), next(self._tickets), do))
 
     def cut(self, channel: int) -> None:
-        """The connection breaks."""
+        """Breaks the connection."""
         self._nodes.pop(channel, None)
         self.engine.closed(channel, self.now)
 
     def asked(self, key: int | None = None) -> list[Got]:
-        """What the target got, of one API."""
+        """Returns the requests of one API that the target received."""
         return [got for got in self.got if key is None or got.key == key]
 
     def times(self, key: int | None = None) -> list[float]:
-        """When the target got it."""
+        """Returns the times at which the target received them."""
         return [got.at for got in self.asked(key)]
 
     def _feed(self) -> None:
@@ -169,7 +169,7 @@ class Simulation:
             self.engine.feed(self._rows.popleft(), self.now)
 
     def _step(self) -> bool:
-        """Lets time jump to what comes next. False: nothing does."""
+        """Moves the time to the next event. Returns False if there is none."""
         wake = self.engine.next_wake
         first = self._events[0][0] if self._events else None
         if wake is None and first is None:

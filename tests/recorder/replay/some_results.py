@@ -1,4 +1,4 @@
-"""Results of replays that could be real: one in order, one that went wrong in every way, one of hostile peers."""
+"""Plausible results of replays: a clean one, one with every kind of problem, one of hostile peers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TARGET = Target(
 )
 OPTIONS = ("twice as fast", "names with the prefix replay-", "--max-mismatches 0")
 
-# API: recorded, median and spread of the latency in ms, how much slower the target is
+# API: number of exchanges, median and spread of the latency in ms, how much slower the target is
 _APIS = {
     "Produce": (181_204, 2.1, 0.5, 1.3),
     "Fetch": (96_310, 4.0, 0.9, 1.1),
@@ -55,7 +55,7 @@ _APIS = {
 
 
 def equal() -> Result:
-    """A replay in which everything is as recorded."""
+    """A replay without differences."""
     result = _begun()
     for name, (recorded, *_) in _APIS.items():
         result.apis[name] = ApiCounts(recorded=recorded, sent=recorded, answered=recorded)
@@ -65,7 +65,7 @@ def equal() -> Result:
 
 
 def different() -> Result:
-    """A replay with something to tell in every table."""
+    """A replay with something in every table."""
     result = equal()
     produce, fetch, commit = (result.apis[name] for name in ("Produce", "Fetch", "OffsetCommit"))
     produce.sent, produce.answered, produce.lost, produce.retried = 180_772, 180_769, 3, 41
@@ -95,7 +95,7 @@ def interrupted() -> Result:
 
 
 def hostile() -> Result:
-    """A replay of a capture whose every name would do something to a terminal or a page."""
+    """A replay of a capture in which every name tries to control a terminal or a page."""
     evil = f"</script><img src=http://evil.example/x onerror=alert(1)>{TEXT}"
     result = interrupted()
     result.source = replace(SOURCE, capture=f"/tmp/{evil}", sessions=(evil,))
@@ -135,7 +135,7 @@ def _commits(number: int) -> list[Mismatch]:
 
 
 def commit_mismatch(at: int = 0) -> Mismatch:
-    """An OffsetCommit that the target refuses; the recorded answer is of an older version."""
+    """An OffsetCommit that the target refuses; the recorded response has an older version."""
     topics = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 4_000 + at}]}]
     values = {"group_id": "orders-app", "generation_id_or_member_epoch": 3, "member_id": "m-1", "topics": topics}
     ok, refused = (
@@ -157,7 +157,7 @@ def commit_mismatch(at: int = 0) -> Mismatch:
 
 
 def produce_mismatch() -> Mismatch:
-    """A Produce that only the recorded cluster answered."""
+    """A Produce with a response only from the recorded cluster."""
     exchange = Exchange(
         Origin(SESSION, 7, 311),
         PRODUCE,
@@ -172,7 +172,7 @@ def produce_mismatch() -> Mismatch:
 
 
 def secret_mismatch() -> Mismatch:
-    """A DescribeConfigs whose recorded answer is masked, and whose target's answer isn't."""
+    """A DescribeConfigs whose recorded response is masked, but not the target's."""
 
     def answer(value: str) -> bytes:
         config = {"name": "sasl.jaas.config", "value": value, "config_source": 5}
@@ -194,12 +194,12 @@ def secret_mismatch() -> Mismatch:
 
 
 def plan() -> Plan:
-    """What a replay of the same capture would do."""
+    """The plan of a replay of the same capture."""
     return Plan(
         SOURCE,
         TARGET,
         OPTIONS,
-        # some of both go to two nodes
+        # some requests of both APIs go to two nodes
         requests=Counter({"Produce": 180_000, "Fetch": 96_200, "OffsetCommit": 12_044}),
         sent=Counter(
             {

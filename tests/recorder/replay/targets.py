@@ -1,4 +1,4 @@
-"""A target to send to, and requests that name partitions, as the tests of several rooms need them."""
+"""A target, and requests that name partitions, for tests of several rooms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recorder.replay.plan import Exchange, Origin, Peer, Values
 
 TOPICS = ("a", "b", "c")
 PARTITIONS = 4
-# stands where a request has numbers alone
+# in place of a field: the request has plain numbers
 BARE = "-"
 
 
@@ -44,7 +44,7 @@ def asked(api_key: int, version: int, node: int | None = 1, *, awaits: bool = Tr
 
 
 class Shape(NamedTuple):
-    """How an API names partitions in its request (`index` BARE: by numbers alone) and in its response."""
+    """An API's fields for partitions in its request (`index` BARE: plain numbers) and in its response."""
 
     api_key: int
     version: int
@@ -58,7 +58,7 @@ class Shape(NamedTuple):
     answered_index: str
 
     def request(self, wanted: list[tuple[str, list[int]]]) -> Values:
-        """A request for partitions; each entry of the request carries where it stood."""
+        """A request for partitions; each entry carries its position."""
         return {self.topics: [self._topic(*each) for each in wanted], "beside": "the same everywhere"}
 
     def _topic(self, name: str, wanted: list[int]) -> Values:
@@ -66,7 +66,7 @@ class Shape(NamedTuple):
         return {self.topic: topic_id(name) if self.topic == "topic_id" else name, self.partitions: entries}
 
     def named(self, values: Values) -> list[tuple[Any, int]]:
-        """The partitions that a request names, in its order."""
+        """Returns the partitions that a request names, in order."""
         return [
             (topic[self.topic], each[self.index] if self.index != BARE else each)
             for topic in values[self.topics]
@@ -74,7 +74,7 @@ class Shape(NamedTuple):
         ]
 
     def answer(self, values: Values, code: int = 0) -> Values:
-        """What a broker answers to a request: its topics and partitions, back to front."""
+        """A broker's response to a request: its topics and partitions in reverse order."""
         topics = [
             {
                 self.answered_topic: topic[self.topic],
@@ -88,7 +88,7 @@ class Shape(NamedTuple):
         return {"throttle_time_ms": code, "error_code": 0, self.answered: topics}
 
     def answers(self, answer: Values) -> list[tuple[Any, int]]:
-        """The partitions that an answer names, in its order."""
+        """Returns the partitions that a response names, in order."""
         return [
             (topic[self.answered_topic], each[self.answered_index])
             for topic in answer[self.answered]

@@ -1,4 +1,4 @@
-"""Captures that are not whole, played: gaps, frames without bodies, a torn end, sessions of several processes."""
+"""Tests of replaying incomplete captures: gaps, frames without bodies, a torn end, sessions of several processes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OTHER_SESSION = "20261121T120000Z-xyz"
 
 
 def torn(random: Random, happened: list[Happening], lost: float, cut: float) -> list[Happening]:
-    """What is left of a capture.
+    """Returns what is left of a capture.
 
     Args:
-        lost: the share of requests, and of answers, that stand in no file; whole stretches of them, too.
-        cut: the share of requests, and of answers, whose bodies were not recorded.
+        lost: the share of requests, and of responses, that are in no file; also whole stretches of them.
+        cut: the share of requests, and of responses, whose bodies were not recorded.
     """
     gap = sorted(random.sample(range(len(happened)), 2)) if lost and len(happened) > 2 else (0, 0)
     left = [each for at, each in enumerate(happened) if not gap[0] <= at < gap[1] and random.random() >= lost]
@@ -64,17 +64,17 @@ def test_whatever_a_capture_lacks_it_is_played_to_its_end_and_leaves_the_target_
     result = found.run()
     assert found.engine.finished
     totals = result.totals
-    # each request that is left is sent, or says why not
+    # each remaining request is sent, or withheld for a reason
     assert totals.recorded == asked == totals.sent + totals.withheld.total()
     assert (totals.withheld[Reason.CUT] > 0) <= bool(cut)
     assert not [name for name, one in target.transactions.items() if one.partitions or one.groups]
-    # who joined and has no answer in the capture, and a connection that ends, is known to nobody: its session times out
+    # a member whose join has no response in the capture, and whose connection ends, is unknown: its session times out
     assert lost or not [name for name, group in target.groups.items() if group.member is not None]
     assert lost or len(recording.happenings) == whole
 
 
 def exchanges(session: str, start_ns: int, count: int, *, apart_ns: int, wall_step_ns: int = 0) -> list[Row]:
-    """ListOffsets of one connection. `wall_step_ns`: by how much the wall clock is set in their middle."""
+    """ListOffsets of one connection. `wall_step_ns`: by how much the wall clock is set halfway."""
     rows = []
     for number in range(count):
         at = start_ns + number * apart_ns
@@ -95,7 +95,7 @@ def played(folder: Path) -> Simulation:
 
 
 def test_sessions_of_several_processes_are_played_beside_each_other(tmp_path: Path) -> None:
-    # a worker each; both number their connections from 1
+    # two workers, both of which number their connections from 1
     rows = exchanges(SESSION, 0, 4, apart_ns=20 * MS) + exchanges(OTHER_SESSION, 10 * MS, 4, apart_ns=20 * MS)
     found = played(write(tmp_path, rows))
     assert found.times(LIST_OFFSETS) == [0, 10, 20, 30, 40, 50, 60, 70]
@@ -118,7 +118,7 @@ def test_a_session_that_began_when_the_clock_had_been_set_back_is_played_where_i
 
 def test_what_a_crash_has_torn_off_keeps_nobody_waiting(tmp_path: Path) -> None:
     rows = exchanges(SESSION, 0, 3, apart_ns=20 * MS)
-    # neither the last answer nor the end of the connection was written
+    # neither the last response nor the end of the connection was written
     found = played(write(tmp_path, rows[:-1], [event(0, 1, "opened")]))
     assert found.times(LIST_OFFSETS) == [0, 20, 40]
     assert found.world.result.totals.lost == 0

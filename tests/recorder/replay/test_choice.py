@@ -1,4 +1,4 @@
-"""Which exchanges are played: by the same words as `inspect`, with the same meaning."""
+"""Tests of choosing exchanges: the filters have the names and meanings of those of `inspect`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture of several sessions, connections, clients and times."""
     frames = [asked(10 * number, connection, number) for number in (1, 2) for connection in (1, 2)]
     frames.append(asked(30, 3, 0, client="[::1]:7", client_id="other"))
-    # its wall clock was set back by an hour meanwhile, and its own clock began earlier
+    # its wall clock was set back by an hour in between, and its monotonic clock began earlier
     times = [{"mono_ns": ns, "first_mono_ns": ns, "at_ns": NOON_NS + at} for ns, at in ((1000, 5), (1010, 15 - HOUR))]
     frames += [asked(0, 1, number, session=OTHER, client_id=None, **each) for number, each in enumerate(times)]
     return write(tmp_path_factory.mktemp("capture"), frames)

@@ -1,4 +1,4 @@
-"""The target as its answers tell."""
+"""Tests of the target's description, taken from its responses."""
 
 from __future__ import annotations
 

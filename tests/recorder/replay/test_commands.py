@@ -1,4 +1,4 @@
-"""The command's options: what is wrong is refused with exit code 2 and a line that says what would be right."""
+"""Tests of wrong options: exit code 2, and a line with a correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `kafka-wiretap replay`: what is refused before anything is read."""
+"""Tests of options that `kafka-wiretap replay` refuses before it reads anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def refused(*arguments: object) -> str:
-    """The last line of a refusal, by which a command ends before it has sent anything."""
+    """Returns the last line of a refusal; the command has sent nothing."""
     done = CliRunner().invoke(replay, [*map(str, arguments), "--to", "127.0.0.1:1"])
     assert done.exit_code == 2, done.output
     return done.output.splitlines()[-1]

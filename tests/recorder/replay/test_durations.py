@@ -1,4 +1,4 @@
-"""Durations in bins against the durations themselves."""
+"""Tests of durations in bins against the durations themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NANOSECONDS = st.lists(st.integers(0, 1 << 50), min_size=1)
 
 
 def true_quantile(each: list[int], share: float) -> int:
-    """The least duration that so large a share of all does not exceed."""
+    """Returns the smallest duration that this share of all does not exceed."""
     return next(one for one in sorted(each) if sum(other <= one for other in each) >= share * len(each))
 
 

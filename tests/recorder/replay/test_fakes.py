@@ -1,4 +1,4 @@
-"""Two targets that must be found equal: one that answers the recording, one that differs in all that is assigned."""
+"""Tests of two targets that must be found equal: one answers as recorded, one differs in all assigned values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def play(recording: Recording, target: Kafka, speed: float | None) -> Simulation
 
 
 def check(result: Result) -> None:
-    """As recorded: nothing withheld, lost, unread, or different."""
+    """Asserts that nothing was withheld, lost, unread, or different."""
     differences = [(each.api, each.differences) for each in result.mismatches]
     assert not differences
     assert not result.totals.withheld
@@ -45,7 +45,7 @@ def check(result: Result) -> None:
 
 
 def committed(kafka: Kafka) -> dict[str, dict[tuple[str, int], int]]:
-    """By group; a replay that has ended has left its groups."""
+    """Committed offsets by group; at a replay's end its members have left."""
     return {name: group.offsets for name, group in kafka.groups.items()}
 
 
@@ -59,7 +59,7 @@ def test_a_target_that_answers_the_recording_is_found_as_recorded(
     found = play(recorded(Random(seed), first, steps, is_timed=speed is not None), second, speed)
     check(found.world.result)
     assert second.values() == first.values()
-    # as fast as it goes, a commit may leave before the marker that it names the offset behind
+    # with `max` speed, a commit may leave before the marker whose next offset it names
     if speed is not None:
         assert committed(second) == committed(first)
 

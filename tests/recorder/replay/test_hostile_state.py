@@ -1,4 +1,4 @@
-"""Rooms of state under captures and targets that are made to do harm: only WireErrors, and no endless work."""
+"""Tests of hostile captures and targets: translators of state raise only WireErrors, and their work is bounded."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ APIS = {
 
 
 def batches(random: Random) -> bytes:
-    """Batches of a producer that has any numbers, or bytes that are none."""
+    """Batches of a producer with arbitrary numbers, or arbitrary bytes."""
     if random.random() < 0.2:
         return random.choice([b"", b"\0" * 70, random.randbytes(61)])
     edges = [0, 1, -1, 2**31 - 1]
@@ -83,7 +83,7 @@ def batches(random: Random) -> bytes:
 
 
 def plausible(found: Any, random: Random) -> Any:
-    """With topics that are known, and records."""
+    """Values with known topics, and with records."""
     if isinstance(found, list):
         return [plausible(each, random) for each in found]
     if isinstance(found, bytes) and len(found) == 16:
@@ -102,7 +102,7 @@ def message(values: Values, kind: Any, api_key: int, version: int) -> Any:
 
 
 def played(rooms: list[Any], sessions: list[Any], each: Exchange, answer: Any, has_answer: bool) -> None:
-    """One exchange, as the engine has it."""
+    """Plays one exchange as the engine does."""
     values = each.decoded()
     for room in rooms:
         refused = room.request(each, values, 0)

@@ -1,4 +1,4 @@
-"""Values that are remembered by their bytes: a replay with this memory does what one without does."""
+"""Tests of the cache of decoded values: a replay with it does the same as one without."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.recorder.replay.simulation import Simulation
 from tests.strategies import messages as any_message
 from tests.sweeps import examples
 
-# of the module: functions that remember
+# the module's cached functions
 REMEMBERING = ("remembered_request", "remembered_answer", "remembered_batches")
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
 
 
 def play(seed: int, *, is_like: bool) -> Simulation:
-    """A recording that is drawn, played to one of the two fakes."""
+    """Plays a random recording to one of the two fakes."""
     random = Random(seed)
     first = Kafka.like(is_v2=True)
     target = Kafka.like(is_v2=True) if is_like else Kafka.other(random, is_v2=True)
@@ -59,7 +59,7 @@ def test_a_replay_that_remembers_sends_and_finds_the_same(seed: int, is_like: bo
 
 
 def written(value: Any) -> Any:
-    """A copy of values, records as bytes."""
+    """Returns a copy of values, with records as bytes."""
     if isinstance(value, dict):
         return {name: written(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -68,7 +68,7 @@ def written(value: Any) -> Any:
 
 
 class Kept:
-    """A function that remembers everything, and what it was when it was new."""
+    """A function that caches every result, with a copy made at the first call."""
 
     def __init__(self, made: Callable[..., Any]) -> None:
         self.made = made

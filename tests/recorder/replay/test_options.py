@@ -1,4 +1,4 @@
-"""What a replay was told to do stands in its report, as it would be typed: every option, every filter."""
+"""Tests that a replay's report has every option and filter, as it would be typed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recorder.replay.player import run as module
 from recorder.replay.player.run import Job
 from tests.recorder.replay.captures import request, write
 
-# as typed, each with a value that is not the default one
+# options as typed, each with a value other than its default
 FILTERS = {
     "--since": "2026-11-21T11:00:00",
     "--until": "2026-11-21T13:00:00",
@@ -37,13 +37,13 @@ OPTIONS = {
     "--stop-after": "7",
 }
 SWITCHES = ("--read-only", "--admin", "--telemetry", "--create-topics", "--onto-recorded", "--fence")
-# how long times are typed in another unit
+# durations as typed in another unit
 SAME = {"1500ms": "1.5s"}
 
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The words of the job that the command makes of these arguments."""
+    """Returns the words of the job that the command makes of these arguments."""
     capture = write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None})])
 
     def of(*arguments: str) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def test_where_nothing_is_given_only_the_speed_is_told(told: Any) -> None:
 
 def test_no_option_of_a_replay_is_forgotten() -> None:
     left_out = {"--to", "--settings", "--dry-run", "--yes", "--report", "--record", "--record-when-full", "--help"}
-    # these stand in the verdict
+    # the verdict has these options
     left_out |= {"--partial", "--max-mismatches"}
     names = {option for parameter in replay.commands["play"].params for option in parameter.opts if option[0] == "-"}
     assert names - left_out == {*FILTERS, *OPTIONS, *SWITCHES, "--produce-only"}

@@ -1,4 +1,4 @@
-"""What a result says of itself."""
+"""Tests of the outcome of a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_replay_in_which_nothing_differs_ends_with_0() -> None:
 
 
 def test_answers_and_streams_that_differ_are_counted_together() -> None:
-    # 122 of OffsetCommit, 3 of Produce, 2 streams, and those that were lost
+    # 122 of OffsetCommit, 3 of Produce, 2 streams, and the lost ones
     found = results.different()
     assert found.differences == 127 + found.totals.lost
 

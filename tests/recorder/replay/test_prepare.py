@@ -1,4 +1,4 @@
-"""What a replay asks of its target before it begins, and what it says of that."""
+"""Tests of a replay's queries to its target before it starts, and of its findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOIN = {"group_id": "g", "session_timeout_ms": 1, "member_id": "", "protocol_typ
 
 
 def prepared(recording: Recording, committed: int, options: Options | None = None) -> Prepared:
-    """Of a target whose groups have this offset (-1: none)."""
+    """Prepares with a target whose groups have this offset (-1: none)."""
     options, cluster = options or Options(), Cluster()
     found = survey(recording.happenings, lambda _: True, lambda _: None)
     names = Names(options.prefix, found.topic_ids, cluster)
@@ -82,13 +82,13 @@ def test_names_are_counted_and_listed_as_far_as_they_fit_a_sentence() -> None:
     assert many.endswith(", 019 and 5 more)")
 
 
-# a target by script: what it refuses, one by one
+# a scripted target: its refusals, one by one
 
 
 def scripted(
     recording: Recording, options: Options | None = None, *, may_write: bool = True, **answers: Any
 ) -> tuple[Prepared, list[int]]:
-    """What is found of a target that answers so (by API name), and the keys of what it was asked."""
+    """Prepares with a target that responds like this (by API name); returns the findings and the requests' keys."""
     options, cluster = options or Options(), Cluster(offered={1: EVERYTHING})
     found = survey(recording.happenings, lambda _: True, lambda _: None)
     names = Names(options.prefix, found.topic_ids, cluster)
@@ -168,7 +168,7 @@ def test_what_is_missing_is_made_where_that_is_asked_for(before: int, key: int) 
     )
     assert not found.refusals
     assert key in asked
-    # one that was there is not the replay's, and not its to delete
+    # the replay must not delete a topic that existed before
     assert found.created == (["a"] if before == 0 else [])
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a target before a replay begins, and what is refused."""
+"""Tests of the targets that a replay refuses before it starts."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_ends_of_all_logs_of_a_node_are_one_question_each() -> None:
     found = prepared(using("there", "too"), answer, cluster=cluster)
     questions = [made.to for made in asked if made.api_key == LIST_OFFSETS]
     assert sorted(questions) == [ToNode(1), ToNode(1), ToNode(2), ToNode(2)]
-    # partition 3 tells none
+    # partition 3 has no offset
     assert found.starts == {where: 0 for where in cluster.leaders if where != ("there", 3)}
     assert found.ends == {(name, at): 100 + at for name, at in cluster.leaders if (name, at) != ("there", 3)}
 

@@ -1,7 +1,7 @@
-"""What clients of the matrix did with one cluster, replayed to another: the same records, groups and offsets there.
+"""Tests of replaying real clients to another real cluster: it then has the same records, groups and offsets.
 
-The tests share a source and a target; each one's topics, groups and transactions have names of their own, so for each
-the target is fresh.
+The tests share a source and a target. Each test's topics, groups and transactions have names of their own, so the
+target is fresh for each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real
 
 Work = Callable[[KafkaCluster, str], None]
 
-# kind of work -> what records it; those that can't be without transactions v2 or newer groups are named apart
+# kind of work -> its recorder; kinds that need transactions v2 or newer groups are separate
 EVERY: dict[str, Work] = {
     "every codec and acks": lambda cluster, bootstrap: confluent.produces_and_consumes(bootstrap),
     "transactions v1": lambda cluster, bootstrap: confluent.keeps_its_transactions(bootstrap),
@@ -52,7 +52,7 @@ SHARED = 3
 
 
 def shares(cluster: KafkaCluster, bootstrap: str) -> None:
-    """One member of a share group reads partitions that other nodes lead, by a session with each."""
+    """One member of a share group reads partitions that other nodes lead, with a session for each node."""
     topic, group = confluent.create_topic(bootstrap, "sharing", SHARED), share_group(cluster, cluster.bootstrap)
     confluent.produce(bootstrap, topic, [b"%d" % number for number in range(20 * SHARED)], SHARED)
     ends = ["--max-messages", str(20 * SHARED), "--timeout-ms", "30000"]
@@ -62,10 +62,10 @@ def shares(cluster: KafkaCluster, bootstrap: str) -> None:
 
 
 SHARING: dict[str, Work] = {"share group": shares}
-# what each release lacks of 4.3.1, by API, and why requests are withheld for it: nothing else may be
+# what each release lacks of 4.3.1, by API, and the only reasons for which its requests may be withheld
 WITHHELD = {
     "3.9.2": {
-        # regular expressions of topics; whoever has not joined sends nothing else
+        # regular expressions of topics; a member that has not joined sends nothing else
         "ConsumerGroupHeartbeat": {Reason.LOST_FIELD, Reason.NO_GENERATION, Reason.NO_MEMBER},
         # fenced brokers
         "DescribeCluster": {Reason.LOST_FIELD},
@@ -95,7 +95,7 @@ def target_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluste
 
 @pytest.fixture(scope="module")
 def target_2_8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Of 2.8 with ZooKeeper: without, it has no transactions. The broker's address and its folder."""
+    """A broker of 2.8 with ZooKeeper, without which it has no transactions: its address and its folder."""
     folder = tmp_path_factory.mktemp("target") / "kafka"
     with ZookeeperCluster("2.8.2", folder=folder) as cluster:
         yield cluster.direct_bootstrap, folder / "data"
@@ -109,7 +109,7 @@ def target_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClus
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The capture of a kind of work with a cluster, made once."""
+    """Returns the capture of a kind of work with a cluster, made once."""
     made: dict[tuple[int, str], Recording] = {}
 
     def of(cluster: KafkaCluster, kind: str) -> Recording:
@@ -157,7 +157,7 @@ def test_one_node_has_in_recorded_time_what_three_had(
 def test_one_node_gives_a_share_group_what_three_gave_it(
     kafka_three: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, options: list[str]
 ) -> None:
-    """The member's sessions with several nodes meet on one."""
+    """The member's sessions with several nodes become one session."""
     recording = recorded(kafka_three, "share group")
     replayed = replay(recording, target.bootstrap, tmp_path, *options)
     check_withheld(replayed, {})

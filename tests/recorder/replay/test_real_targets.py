@@ -1,4 +1,4 @@
-"""Real targets that are not at rest, or not plain: logins and TLS, leaders that move, Ctrl-C, other limits, gaps."""
+"""Tests of real targets under special conditions: logins and TLS, moving leaders, Ctrl-C, other limits, gaps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.recorder.replay.real import (
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-# how much of its records the target has when Ctrl-C comes
+# the share of its records that the target has when Ctrl-C comes
 STOPS = [0.01, 0.1, 0.25, 0.4, 0.6, 0.8, 0.95]
 ENDS_SECONDS = 60
 
@@ -129,7 +129,7 @@ def test_leaders_that_move_meanwhile_cost_no_record(
     ):
         playing = pool.submit(replay, copies, cluster.bootstrap, tmp_path, "--speed", "0.1")
         places = sorted(copies.logs)
-        # whoever asks a broker for a topic's leader before would make the topic
+        # an earlier query for a topic's leader would create the topic
         wait_for(lambda: playing.done() or places_of(cluster) >= {*places}, "the topics", seconds=120)
         moves = 0
         while not playing.done():
@@ -160,7 +160,7 @@ def test_ctrl_c_leaves_no_transaction_open_and_no_member(
     assert found["left_open"] == []
     groups = {name: group for name, group in brokers_logs.groups(target.bootstrap).items() if name.startswith(prefix)}
     assert {group.state for group in groups.values()} <= {"EMPTY"}, groups
-    # markers come a moment behind the answer to EndTxn
+    # markers follow a moment after the response to EndTxn
     wait_for(lambda: not [each for each in unfinished(target) if each.startswith(prefix)], "transactions to end")
 
 
@@ -174,7 +174,7 @@ def written(cluster: KafkaCluster, prefix: str) -> int:
 
 
 def unfinished(cluster: KafkaCluster) -> list[str]:
-    """Transactional ids of which a transaction is open, or still ending."""
+    """Returns the transactional ids with a transaction that is open, or still ending."""
     states = ["Ongoing", "PrepareCommit", "PrepareAbort"]
     values = {"state_filters": states, "producer_id_filters": []}
     node = cluster.nodes[1].direct
@@ -190,12 +190,12 @@ def unfinished(cluster: KafkaCluster) -> list[str]:
 def test_batches_that_only_the_recorded_cluster_refused_for_their_size_lose_no_other_record(
     kafka_one: KafkaCluster, target: KafkaCluster, tmp_path: Path
 ) -> None:
-    """The producer goes on with another epoch and the same numbers: other bytes for numbers that the target knows."""
+    """The producer goes on with another epoch and the same sequences: the target knows these with other bytes."""
     topic = f"small-{uuid.uuid4().hex[:8]}"
     refused: list[object] = []
 
     def work(cluster: KafkaCluster, bootstrap: str) -> None:
-        # replays make topics with the cluster's own limits
+        # replays create topics with the cluster's default limits
         new = NewTopic(topic, 1, config={"max.message.bytes": "20000"})
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([new])[topic].result()
@@ -256,7 +256,7 @@ def test_behind_a_gap_inside_a_transaction_readers_of_committed_records_get_on(
 
 
 def forget(capture: Path, api_key: int, *, every: int) -> int:
-    """Takes each n-th exchange of an API out of a capture. Returns how many frames that were."""
+    """Removes each n-th exchange of an API from a capture. Returns the number of frames."""
     gone = 0
     for file in capture.glob("frames/**/*.parquet"):
         table = pq.read_table(file, partitioning=None)
@@ -269,7 +269,7 @@ def forget(capture: Path, api_key: int, *, every: int) -> int:
 
 
 def _numbers(table: pa.Table) -> list[tuple[int, int]]:
-    """The connection and exchange of each row."""
+    """Returns connection and exchange of each row."""
     return [*zip(table["connection"].to_pylist(), table["exchange"].to_pylist(), strict=True)]
 
 

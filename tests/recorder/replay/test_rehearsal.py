@@ -1,4 +1,4 @@
-"""What a replay would send where, before anything is sent."""
+"""Tests of the rehearsal, which shows the requests of a replay and their nodes before anything is sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPIC_ID = b"r" * 16
 
 
 def three_nodes() -> Cluster:
-    """Partition p of topic a is led by node 10 + p; topic b has not been made."""
+    """Node 10 + p leads partition p of topic a; topic b has not been created."""
     found = Cluster(controller=12, nodes={node: ("h", node) for node in (10, 11, 12)}, absent={"b"})
     found.leaders.update({("a", partition): 10 + partition for partition in range(3)})
     found.invent_id("a")

@@ -1,4 +1,4 @@
-"""The settings file of a replay."""
+"""Tests of a replay's settings file."""
 
 from __future__ import annotations
 

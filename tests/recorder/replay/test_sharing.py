@@ -1,4 +1,4 @@
-"""Members of share groups, played by the engine: their sessions with the target's nodes."""
+"""Tests of members of share groups, played by the engine: their sessions with the target's nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EMPTY: Values = {"error_code": 0, "responses": []}
 
 
 def recording(*, nodes: int) -> Recording:
-    """One member with a connection to each of two nodes, or to the only one: both partitions of a topic are read."""
+    """One member with a connection to each of two nodes, or to the only one, reads both partitions of a topic."""
     found = Recording()
     topic = {"error_code": 0, "name": "a", "topic_id": RECORDED_ID, "partitions": []}
     brokers = [{"node_id": node, "host": "h", "port": node} for node in range(1, nodes + 1)]

@@ -1,4 +1,4 @@
-"""A replay that is stopped at any moment leaves the target in order: no transaction open, no member in a group."""
+"""Tests of stopping a replay at any moment: no transaction stays open on the target, and no member in a group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation,
 from tests.sweeps import examples
 
 SECOND = 10**9
-# how long a request takes to the target, and an answer back: of a whole connection, which keeps its order
+# how long a connection delays a request to the target, and a response back; it keeps their order
 LAGS_MS = [0.0, 0.0, 1.0, 7.0, 60.0, 400.0]
 FINISH_NS = 10 * SECOND
 PRODUCER_FENCED, MEMBER_UNAUTHORIZED = 90, 30
@@ -78,7 +78,7 @@ def test_a_stop_at_any_moment_leaves_no_open_transaction_and_no_member(
         writes=lambda send: lags["there", send.channel],
         delay=lambda got: 0.5 + lags["back", got.channel],
     )
-    # as fast as it goes, most of it takes some round trips
+    # most of it, at `max` speed, takes some round trips
     when = share * (recording.happenings[-1].ns / 10**6 if speed else 3000)
     found.at(when, found.stop)
     found.run()
@@ -141,7 +141,7 @@ def test_an_abort_whose_error_passes_is_sent_again() -> None:
 MEMBER, EPOCH = "given-by-the-target", 9
 SUBSCRIBES = {"group_id": "g", "member_epoch": 0, "subscribed_topic_names": ["a"]}
 CONSUMES = SUBSCRIBES | {"rebalance_timeout_ms": 60_000, "topic_partitions": []}
-# a member's first request, and the target's answer
+# a member's first request, and the target's response
 JOINS: dict[str, tuple[int, int, Values, Values]] = {
     "classic": (JOIN_GROUP, 5, JOIN, joined(MEMBER, 7, MEMBER)),
     "consumer": (CONSUMER_GROUP_HEARTBEAT, 0, CONSUMES, {"member_id": MEMBER, "member_epoch": EPOCH}),
@@ -157,7 +157,7 @@ JOINS: dict[str, tuple[int, int, Values, Values]] = {
 @pytest.mark.parametrize("lasts_ms", [40.0, 2000.0], ids=["the-play-goes-on", "the-play-is-over"])
 @pytest.mark.parametrize("kind", JOINS)
 def test_a_member_leaves_whose_recorded_client_was_gone_before_its_answer(kind: str, lasts_ms: float) -> None:
-    """The target's answer tells who it is; it comes a second after the client has hung up."""
+    """The target's response has the member's id; it comes a second after the recorded client has hung up."""
     key, version, asked, told = JOINS[kind]
     recording = Recording()
     recording.asks(0, 1, key, version, asked)
@@ -179,7 +179,7 @@ def test_a_member_leaves_whose_recorded_client_was_gone_before_its_answer(kind: 
     found = Simulation(recording, answer, cluster=cluster, delay=lambda got: 1000.0 if got.key == key else 1.0)
     found.run()
     assert found.engine.finished
-    # a replay that ends while it is leaving has it leave once more
+    # a replay that ends while the member is leaving sends its leave once more
     assert {*left} == {MEMBER}
     assert left_open(found) == []
     assert found.world.result.totals.lost == 0

@@ -1,4 +1,4 @@
-"""The stream: everything once, in the order of time, whatever the files' own order."""
+"""Tests of the stream of exchanges: each once, in order of time, for any order of files."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,7 @@ from recorder.replay.stream import (
 from tests.recorder.replay.captures import NOON_NS, SESSION, Row, event, request, response, row, write
 
 OTHER = "20261121T120000Z-xyz"
-# as the recorder writes its files, and as another program may write them anew
+# files as the recorder writes them, and as another program may rewrite them
 STORED: list[Row] = [{"compression": "zstd", "use_dictionary": False}, {"use_dictionary": True}]
 
 
@@ -58,7 +58,7 @@ def test_the_request_has_what_the_replay_needs(tmp_path: Path) -> None:
 
 
 def test_sessions_share_a_time_line_even_where_a_wall_clock_was_set(tmp_path: Path) -> None:
-    """The second frame of the other session arrived an hour 'earlier' on the wall: its monotonic clock counts."""
+    """By the wall clock, the other session's second frame arrived an hour earlier; its monotonic clock counts."""
     hour = 3600 * 10**9
     late = {"session": OTHER, "mono_ns": 1000, "first_mono_ns": 1000, "at_ns": NOON_NS + 15}
     later = {"session": OTHER, "mono_ns": 1010, "first_mono_ns": 1010, "at_ns": NOON_NS + 25 - hour}
@@ -116,7 +116,7 @@ def test_every_frame_has_its_own_bytes_in_whatever_order_they_are_stored(
 
 
 def test_before_frames_are_read_a_step_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever serves sockets has to know which steps wait for the disk: each window is one, and so is the opening."""
+    """A caller that serves sockets must know which steps wait for the disk: each window, and the opening."""
     monkeypatch.setattr(stream, "_WINDOW_FRAMES", 2)
     rows = [row(ns, 1, 2 * ns, b"x", api_key=METADATA, api_version=12) for ns in range(5)]
     steps = [*in_steps(write(tmp_path, rows, group=10))]

@@ -1,4 +1,4 @@
-"""What the first pass finds in a capture."""
+"""Tests of the first pass over a capture."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Headless Chromium, spoken to through two pipes: a page is opened as a user's browser would, offline.
+"""Controls headless Chromium over two pipes, and opens pages offline as a user's browser would.
 
-The DevTools protocol over `--remote-debugging-pipe` is JSON between zero bytes, and takes no port. Whatever a page
-logs, throws, asks of the network or is refused by its own policy is kept.
+The DevTools protocol over `--remote-debugging-pipe` is JSON between zero bytes, and needs no port. The driver keeps
+what a page logs, throws and requests, and what the page's own policy refuses.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NAMES = ("chromium", "google-chrome")
 _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
-    # an address that somebody smuggled into a page leads nowhere
+    # an address in a page that is not the tests' own leads nowhere
     "--host-resolver-rules=MAP * ~NOTFOUND",
-    # the tests' page is ours; a container's root has no sandbox
+    # the page is the tests' own; root in a container has no sandbox
     "--no-sandbox",
 )
 
 
 class Browser:
-    """One browser for many pages, ended with the `with`."""
+    """A browser for many pages, which ends with the `with` block."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -63,7 +63,7 @@ class Browser:
         self._folder.cleanup()
 
     def ask(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """The answer to a command; events that come before it are kept."""
+        """Sends a command and returns its response; stores the events before it."""
         self._number += 1
         asked = {"id": self._number, "method": method, "params": parameters}
         asked |= {"sessionId": session} if session else {}
@@ -75,7 +75,7 @@ class Browser:
         return found
 
     def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The next event that is wanted, kept with all before it."""
+        """Returns the next matching event; stores all events before it."""
         while True:
             message = self._next()
             self.events.append(message)
@@ -93,7 +93,7 @@ class Browser:
 
 
 def _pipe() -> tuple[int, int]:
-    """Both ends of a pipe, away from the descriptors that the browser wants to have."""
+    """Returns both ends of a pipe, away from the descriptors that the browser needs."""
     ends = os.pipe()
     reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
     for end in ends:
@@ -102,7 +102,7 @@ def _pipe() -> tuple[int, int]:
 
 
 class Tab:
-    """A page in a browser: what it logged, threw and fetched stands in `complaints` and `fetched`."""
+    """A page in a browser: `complaints` has what it logged and threw, `fetched` what it requested."""
 
     def __init__(self, browser: Browser, file: Path, *, width: int = 1000, dark: bool = False) -> None:
         self._browser = browser
@@ -118,15 +118,15 @@ class Tab:
         browser.until(lambda event: event.get("method") == "Page.loadEventFired" and self._is_own(event))
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """The answer of this page."""
+        """Sends a command about this page and returns the response."""
         return self._browser.ask(method, self._session, **parameters)
 
     def resize(self, width: int) -> None:
-        """Gives the window this width, as a phone's for narrow ones."""
+        """Sets the window's width, below a certain width as a phone's."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page, once its promise is kept."""
+        """Returns the value of an expression in the page, once its promise has resolved."""
         found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
@@ -139,12 +139,12 @@ class Tab:
 
     @property
     def complaints(self) -> list[dict[str, Any]]:
-        """What stands in the console, and what the browser found to say."""
+        """The console's lines, and the browser's own messages."""
         return self._told("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Audits.issueAdded")
 
     @property
     def fetched(self) -> list[str]:
-        """Addresses that were asked for, the page's own left out."""
+        """The requested addresses, without the page's own."""
         asked = [one["request"]["url"] for one in self._told("Network.requestWillBeSent")]
         return [url for url in asked if url.partition("#")[0] != self._url]
 

@@ -1,18 +1,18 @@
-"""A page as a browser's parser sees it: its elements and attributes, its text, what it would fetch."""
+"""Reads a page as a browser's parser does: elements and attributes, text, and the resources that it would fetch."""
 
 from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
 
-# elements without an end
+# elements without an end tag
 _VOID = {"meta", "link", "img", "br", "hr", "input"}
-# attributes whose value is fetched, or followed
+# attributes whose value a browser fetches or follows
 _ADDRESSES = {"src", "href", "xlink:href", "action", "data", "srcset", "poster", "background", "formaction", "ping"}
 
 
 class Page(HTMLParser):
-    """`elements` with their attributes in order; `text` of all but script and style; `unclosed` and `astray` tags."""
+    """`elements` with their attributes in order; `text` outside of script and style; `unclosed` and `astray` tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Page(HTMLParser):
         return " ".join(self.text.split())
 
     def named(self, *tags: str) -> list[dict[str, str | None]]:
-        """The attributes of each such element."""
+        """The attributes of each element with this name."""
         return [attributes for tag, attributes in self.elements if tag in tags]
 
 
@@ -58,7 +58,7 @@ def fetched(html: str) -> list[str]:
         f"{tag} {name}"
         for tag, attributes in page.elements
         for name, value in attributes.items()
-        # a place in the page itself is followed without asking anyone
+        # a link within the page itself causes no request
         if name in _ADDRESSES and not (value or "").startswith("#")
     ]
     styles = "".join(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))

@@ -1,4 +1,4 @@
-"""Sides of comparisons: a Monday and a Tuesday that differ in everything, hostile peers, and a capture of nothing."""
+"""Sides of comparisons: two that differ in everything, hostile names, and an empty capture."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _SECOND = 10**9
 
 
 def finding(rule: str, subject: str, measure: float | None, unit: Unit = Unit.MS, **facts: object) -> Finding:
-    """A warning of this rule."""
+    """Returns a warning of this rule."""
     evidence = (Evidence("s", 4, 8, at_ns=_AT),)
     made = Finding(rule, Severity.WARNING, subject, f"{subject}: {rule}", "mend it", measure=measure, unit=unit)
     return Finding(**{**{name: getattr(made, name) for name in made.__slots__}, "evidence": evidence, **facts})  # type: ignore[arg-type]
 
 
 def work(api: str, answers: int, p50: float, p95: float, p99: float, **facts: object) -> ApiFacts:
-    """An API's work, of 100 bytes a request and 900 an answer."""
+    """Returns an API's facts, with 100 bytes a request and 900 a response."""
     made = {"requests": answers, "responses": answers, "request_bytes": 100 * answers, "response_bytes": 900 * answers}
     return ApiFacts(api, p50_ms=p50, p95_ms=p95, p99_ms=p99, **{**made, **facts})  # type: ignore[arg-type]
 
 
 def monday() -> Facts:
-    """A minute."""
+    """A side of a minute."""
     return Facts(
         "captures/monday",
         _AT,
@@ -55,7 +55,7 @@ def monday() -> Facts:
 
 
 def tuesday() -> Facts:
-    """Two minutes: Produce is slower, Fetch faster, clients are newer, and some frames are missing."""
+    """A side of two minutes: Produce is slower, Fetch faster, clients are newer, and some frames are missing."""
     return Facts(
         "captures/tuesday",
         _AT + 86_400 * _SECOND,
@@ -81,7 +81,7 @@ def tuesday() -> Facts:
 
 
 def hostile() -> Facts:
-    """Names that mean harm, wherever there are names."""
+    """A side with hostile names wherever there are names."""
     return Facts(
         f"captures/{TEXT}",
         _AT,
@@ -99,5 +99,5 @@ def hostile() -> Facts:
 
 
 def nothing() -> Facts:
-    """A capture without a frame."""
+    """The side of a capture without a frame."""
     return Facts("captures/empty", findings=Findings(not_judged="the capture holds no frames"))

@@ -1,6 +1,4 @@
-"""Reports of captures that could be real: one with something in every section, a quiet one, one of hostile peers, the
-largest there can be, and none at all.
-"""
+"""Plausible reports: with something in every section, quiet, of hostile peers, of the largest size, and empty."""
 
 from __future__ import annotations
 
@@ -66,10 +64,10 @@ END = START + 3725 * SECOND
 SESSION = "20261120T130500-7f3a"
 CAPTURE = "/var/lib/kafka-wiretap/capture"
 LINE = Timeline.over(START, END)
-# the stretch in which everything is slow
+# the bins in which everything is slow
 SLOW = range(34, 41)
 MARKUP = "</title></style></script><img src=http://evil.example/x onerror=alert(1)>"
-# markup that a cell shows whole; then all that a terminal or a reader's eye would obey, in pieces that fit
+# markup that a cell shows whole; then all that could control a terminal or mislead a reader, in pieces that fit
 EVIL = (
     MARKUP,
     '" onload="alert(1)',
@@ -101,7 +99,7 @@ _TOPICS = {
 
 
 def lively() -> Summary:
-    """An hour of a shop: a slow disk, a stuck consumer, an old client, a hot partition, a gap."""
+    """A shop's hour: a slow disk, a stuck consumer, an old client, a hot partition, a gap."""
     dice = random.Random(5)
     return Summary(
         LINE,
@@ -123,7 +121,7 @@ def lively() -> Summary:
 
 
 def _wave(dice: random.Random, base: float, spread: float = 0.15) -> tuple[float, ...]:
-    """A value a bin around `base`, with an afternoon's ups and downs."""
+    """Returns a value per bin around `base`, with an afternoon's ups and downs."""
     return tuple(
         base * (1 + 0.35 * math.sin(at / LINE.bins * 5)) * math.exp(dice.gauss(0, spread)) for at in range(LINE.bins)
     )
@@ -607,7 +605,7 @@ def _method() -> Method:
 
 
 def quiet() -> Summary:
-    """Half a minute of one client: nothing is wrong, and bodies were left out."""
+    """Half a minute of one client, without problems and without bodies."""
     line = Timeline.over(START, START + 30 * SECOND)
     why = "the capture holds no bodies"
     row = LatencyOfApi("Produce", None, 30, 1.1, 1.9, 2.4, 2.4, Series("p50", (1.1,)), Series("p99", (2.4,)))
@@ -628,12 +626,12 @@ def quiet() -> Summary:
 
 
 def nothing() -> Summary:
-    """A capture without a frame."""
+    """The report of a capture without a frame."""
     return Summary()
 
 
 def judged_nowhere() -> Summary:
-    """No section could be made; the reason is foreign text, too."""
+    """A report in which no section could be made; the reason is foreign text, too."""
     whole = Summary()
     named = [one.name for one in fields(Summary) if one.name != "timeline"]
     return replace(
@@ -642,12 +640,12 @@ def judged_nowhere() -> Summary:
 
 
 def hostile() -> Summary:
-    """Peers whose every name is made to do harm."""
+    """A report in which every name is hostile."""
     return _filled(Summary, 5, cycle(EVIL), LINE)
 
 
 def largest() -> Summary:
-    """As much as a report can hold, of the longest names, in the letter that takes the most bytes: &#39;."""
+    """The largest possible report, with the longest names, in the letter that takes the most bytes: &#39;."""
     return _filled(Summary, MAX_ROWS, repeat("'" * 8000), Timeline(START, 60 * SECOND, 120))
 
 
@@ -655,7 +653,7 @@ Value = TypeVar("Value")
 
 
 def _filled(kind: type[Value], rows: int, texts: Iterator[str], line: Timeline) -> Value:
-    """A value of this class, of so many rows in each table, with these texts in its strings."""
+    """Returns a value of this class, with so many rows in each table, and these texts in its strings."""
     return kind(
         **{name: _of(hint, name, rows, texts, line) for name, hint in get_type_hints(kind).items() if name != "most"}
     )
@@ -684,7 +682,7 @@ def _of(hint: Any, name: str, rows: int, texts: Iterator[str], line: Timeline) -
 
 
 def _row(kind: Any, at: int, rows: int, texts: Iterator[str], line: Timeline) -> Any:
-    """A row of a table: marks lie beside each other, so that none is drawn upon another."""
+    """Returns a row of a table; marks don't overlap."""
     if kind is HeatCell:
         return HeatCell(at % line.bins, 2.0 ** (at // line.bins), 2.0 ** (at // line.bins + 1), 1 + at * 7919 % 100_000)
     if kind is Partition:

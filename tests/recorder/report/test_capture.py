@@ -1,4 +1,4 @@
-"""The page of a capture: every section with much, little, nothing, and names that mean harm."""
+"""Tests of a capture's page: every section with much, little and nothing, and hostile names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
 
 @cache
 def page_of(name: str) -> str:
-    """The page of one of the summaries: drawn once."""
+    """Draws the page of one of the summaries, once."""
     return html(getattr(summaries, name)(), "my capture")
 
 
@@ -98,7 +98,7 @@ def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
     labels = [one["aria-label"] or "" for one in lively.named("svg")]
     assert all(len(label) > 15 for label in labels)
     assert len(lively.named("figure")) == 12
-    # two for each of eleven plots, for wide and narrow screens; six of one that is small anyway
+    # two for each of eleven plots, for wide and narrow screens; six of one that is always small
     assert len(labels) == 11 * 2 + 6
 
 
@@ -135,7 +135,7 @@ def test_a_section_that_could_not_be_judged_says_why() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("name", [one.name for one in fields(Summary) if one.name not in ("timeline", "findings")])
 def test_each_section_alone_makes_a_page(name: str) -> None:
-    """None of them takes from another what may not be there."""
+    """No section may need values of another one."""
     whole = summaries.lively()
     alone = Summary(timeline=whole.timeline, **{name: getattr(whole, name)})
     filled = [section.id for section in sections(alone) if not section.nothing]
@@ -157,6 +157,6 @@ def test_a_page_keeps_to_its_size_whatever_the_names() -> None:
     ids=["none", "notice", "critical", "warning"],
 )
 def test_the_verdict_has_the_colour_of_the_worst_finding(severities: list[str], tone: str) -> None:
-    """Gaps stand first, however harmless they are."""
+    """Gaps come first, however harmless they are."""
     rows = tuple(Finding("gaps", Severity(one), "", "a sentence", "") for one in severities)
     assert Page(html(Summary(findings=Findings(Table(rows))))).named("h1") == [{"class": tone}]

@@ -1,4 +1,4 @@
-"""Two captures side by side as a page and as Markdown: all that changed, and names that mean harm."""
+"""Tests of a comparison as a page and as Markdown: all changes, and hostile names."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PAIRS = {
 
 
 def found_in(name: str) -> Changes:
-    """One of the pairs, compared."""
+    """Compares one of the pairs."""
     before, after = PAIRS[name]
     return changes(before(), after())
 
 
 @cache
 def page_of(name: str) -> str:
-    """Its page: drawn once."""
+    """Draws a pair's page, once."""
     return html(found_in(name))
 
 

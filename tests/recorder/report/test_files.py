@@ -1,4 +1,4 @@
-"""A report's file: its form by its name, what is missing to write it, and that it is whole or not there."""
+"""Tests of a report's file: its form by its name, missing requirements, and that it is whole or absent."""
 
 from __future__ import annotations
 

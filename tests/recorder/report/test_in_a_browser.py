@@ -1,4 +1,4 @@
-"""Pages as a browser opens them: without a complaint, without the network, in every width; tables sort."""
+"""Tests of pages in a browser: no errors, no network, any width; tables can be sorted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_so_is_the_page_of_two_captures_compared(browser: Browser, tmp_path: Pat
 
 
 def test_a_foreign_script_would_be_refused_and_seen(browser: Browser, tmp_path: Path) -> None:
-    """The other tests would notice."""
+    """This test shows that the other tests would notice it."""
     page = html(summaries.nothing()).replace("</main>", "<script>document.title = 'owned'</script><img src=x></main>")
     tab = Tab(browser, written(tmp_path, page))
     assert tab.run("document.title") != "owned"
@@ -89,7 +89,7 @@ def test_one_of_two_drawings_is_shown(browser: Browser, lively: Path, width: int
 
 
 def test_letters_of_drawings_can_be_read_in_every_width(browser: Browser, lively: Path) -> None:
-    """Not smaller than 9 pixels on the screen."""
+    """They are at least 9 pixels high on the screen."""
     heights = "[...document.querySelectorAll('svg text')].map(one => one.getBoundingClientRect().height)"
     smallest = f"Math.min(...{heights}.filter(Boolean))"
     for width in (380, 700, 701, 1000, 1600):
@@ -97,7 +97,7 @@ def test_letters_of_drawings_can_be_read_in_every_width(browser: Browser, lively
 
 
 def click(tab: Tab, at: int) -> list[Any]:
-    """What stands in a column once its title was clicked."""
+    """Clicks a column's title; returns the column's cells."""
     tab.run(f"{TITLES}[{at}].querySelector('button').click()")
     found: list[Any] = tab.run(ROWS.format(at=at))
     return found

@@ -1,4 +1,4 @@
-"""Tables as values."""
+"""Tests of tables as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as Markdown: read by an independent parser, as a pull request or a chat does."""
+"""Tests of the report as Markdown, read by an independent parser as a pull request or a chat would."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens, also those within lines."""
+    """Returns all tokens, also those within lines."""
     return [one for token in PARSER.parse(text) for one in (token, *(token.children or []))]
 
 
@@ -84,7 +84,7 @@ def test_a_long_table_says_what_it_leaves_out() -> None:
 
 
 def test_it_needs_none_of_the_packages_of_an_extra() -> None:
-    """Markdown for a chat is made where nobody wants a page."""
+    """Markdown for a chat must not need the packages of a page."""
     program = (
         "import sys\n"
         "for name in ('jinja2', 'altair', 'vl_convert', 'pyspark'): sys.modules[name] = None\n"

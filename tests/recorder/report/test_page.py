@@ -1,4 +1,4 @@
-"""The frame of every page, and how values get into it."""
+"""Tests of the frame of all pages, and of inserting values into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVIL = f"</title></style><script>alert(1)</script>{TEXT}"
 
 
 def palettes() -> list[dict[str, str]]:
-    """The colours by name: in light, in dark, on paper."""
+    """Returns the colours by name: in light mode, in dark mode, on paper."""
     blocks = re.findall(r":root \{(.*?)\}", page("page.html", title="x"), re.DOTALL)
     return [dict(re.findall(r"--([a-z]+): (#\w+)", block)) for block in blocks]
 

@@ -1,4 +1,4 @@
-"""The page of a replay."""
+"""Tests of a replay's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bins of the report's timeline, and rows of a bin and a name as series of values."""
+"""Groups rows by the bins of the report's timeline, and turns such rows into series of values."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ OTHER = "other"
 
 
 def bin_of(line: Timeline, at: str = c.AT) -> Column:
-    """The bin of a moment; moments before or behind count to the first or the last one."""
+    """Returns the bin of a moment; a moment outside the timeline belongs to the nearest bin."""
     found = F.floor((ns(at) - line.first_at_ns) / line.bin_ns)
     return F.least(F.greatest(found, F.lit(0)), F.lit(line.bins - 1)).cast("int").alias(BIN)
 
 
 def series(name: str, line: Timeline, values: Iterable[tuple[int, float | None]], empty: float | None = None) -> Series:
-    """The values of some bins; `empty`: the value of all others."""
+    """Returns a series from (bin, value) pairs; all other bins have the value `empty`."""
     found = dict(values)
     return Series(name, tuple(found.get(at, empty) for at in range(line.bins)))
 
 
 def firsts(ordered: DataFrame, most: int) -> tuple[list[Any], int]:
-    """The first rows, and how many there are in all; that is a question of its own only where there are more."""
+    """Returns the first rows, and the number of all rows. Only if there may be more does a second query count them."""
     rows = ordered.limit(most).collect()
     return rows, len(rows) if len(rows) < most else ordered.count()
 
 
 def top_names(totals: DataFrame, by: str) -> tuple[list[str], int]:
-    """Of rows of NAME: the names of the largest by `by`, and how many there are."""
+    """Returns the names (NAME) of the rows with the largest `by`, and the number of all rows."""
     rows, total = firsts(totals.orderBy(F.desc(by), NAME), MAX_TOP)
     return [row[NAME] for row in rows], total
 
 
 def among(names: Sequence[str]) -> Column:
-    """NAME if it is one of these, else OTHER."""
+    """Returns a column: NAME if it is one of these, else OTHER."""
     return F.when(F.col(NAME).isin(*names), F.col(NAME)).otherwise(OTHER) if names else F.lit(OTHER)
 
 
 def by_name(rows: Iterable[Any], value: str) -> dict[str, list[tuple[int, float | None]]]:
-    """(bin, value) of each name."""
+    """Returns the (bin, value) pairs of each name."""
     found: dict[str, list[tuple[int, float | None]]] = {}
     for row in rows:
         found.setdefault(row[NAME], []).append((row[BIN], row[value]))

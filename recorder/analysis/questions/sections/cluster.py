@@ -1,4 +1,4 @@
-"""Sections of what the cluster keeps, as far as frames name it: topics and their users, partitions and their nodes."""
+"""The sections on topics and partitions: who uses a topic, which node leads a partition, how many bytes they carry."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ _SIDES = {WRITES: Side.WRITES, READS: Side.READS}
 
 
 def topics(captured: Captured) -> Topics:
-    """Who writes and who reads each topic, and the CloudEvents in it."""
+    """Returns the section on topics: their clients, and the CloudEvents in them."""
     use = topic_use(captured).filter(F.col("topic").isNotNull())
     return Topics(totals=_totals(use), use=_use(use), cloudevents=events(named(captured, CLOUDEVENTS)))
 
 
 def events(found: DataFrame) -> Table[EventsOfTopic]:
-    """How many events of each mode keep to the binding, or break each clause. Needs the columns of CLOUDEVENTS."""
+    """Counts the events of each topic and mode by the clause of the binding that they break; null for none.
+
+    Needs the columns of CLOUDEVENTS.
+    """
     broken = F.explode_outer(F.arrays_zip("violations", "reasons"))
     each = found.filter(F.col("topic").isNotNull() & F.col("mode").isNotNull()).withColumn("_broken", broken)
     of_clause = each.groupBy("topic", "mode", F.col("_broken.violations").alias("clause"))
@@ -94,9 +97,10 @@ def _used(row: Any) -> TopicUse:
 
 
 def partitions(captured: Captured, changes: DataFrame) -> Partitions:
-    """The map of partitions by their bytes, and what each node carries. Needs the columns of METADATA_CHANGES.
+    """Returns the section on partitions: their bytes and leaders, and the bytes of each node.
 
-    The leader is the one that Metadata told last, else the node that served last.
+    The leader is that of the last Metadata response, or else the last node that served the partition.
+    Needs the columns of METADATA_CHANGES.
     """
     told = named(captured, TOPIC_PARTITIONS).filter(F.col("topic").isNotNull() & (F.col("bytes") > 0))
     writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
@@ -113,8 +117,10 @@ def partitions(captured: Captured, changes: DataFrame) -> Partitions:
 
 
 def _with_states(rows: DataFrame, changes: DataFrame) -> DataFrame:
-    """The rows with the last state that Metadata told: `leader`, `replicas` and `in_sync` as numbers, `of`: how many
-    partitions the topic has."""
+    """Adds the newest state from Metadata responses: `leader`, the numbers of `replicas` and `in_sync` replicas.
+
+    `of`: the number of the topic's partitions.
+    """
     newest = F.struct(F.coalesce("leader_epoch", F.lit(-1)), c.AT)
     state = F.struct("leader", F.size("replicas").alias("replicas"), F.size("isr").alias("in_sync"))
     told = changes.filter(F.col("partition").isNotNull()).groupBy("topic", "partition")
@@ -134,7 +140,7 @@ def _with_states(rows: DataFrame, changes: DataFrame) -> DataFrame:
 def _map(every: DataFrame) -> Marks[Partition]:
     of_topic = Window.partitionBy("topic")
     topic_bytes = F.sum("size").over(of_topic)
-    # partitions have numbers from 0 on: without Metadata the highest tells how many there are at least
+    # partitions are numbered from 0, so without Metadata the highest number tells how many there are at least
     least = F.greatest(F.max("partition").over(of_topic) + 1, F.max("of").over(of_topic), F.lit(1))
     shown = every.withColumns({"of_topic": topic_bytes, "skew": F.col("size") * least / topic_bytes})
     rows, total = firsts(shown.orderBy(F.desc("of_topic"), "topic", "partition"), MAX_MARKS)

@@ -1,4 +1,4 @@
-"""The section on delivery: how long batches took from their producer to a first consumer, by topic and over time."""
+"""The section on delivery: how long record batches took from producer to first consumer, by topic and over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 def delivery(deliveries: DataFrame, line: Timeline) -> Delivery:
-    """The section. Needs the columns of DELIVERIES; batches are in the bin in which they were produced."""
+    """Returns the section. A batch belongs to the bin in which it was produced. Needs the columns of DELIVERIES."""
     found = deliveries.filter((F.col("delivery_ms") >= 0) & F.col("topic").isNotNull())
     with persisted(found.select("topic", "produced_at", "delivery_ms", "age_ms")) as measured:
         return _delivery(measured, line)

@@ -1,7 +1,7 @@
-"""The section of groups: a lane for each with its lag over time, and the rebalances.
+"""The section on consumer groups: the lag of each group over time (its lane in the plot), and the rebalances.
 
-Lag is summed over a group's partitions at the end of each bin. A group whose lag nobody knows (share groups have no
-commits; no frame told the log's end) has a lane without values.
+Lag is summed over a group's partitions at the end of each bin. A lane has no values if the lag is unknown: share groups
+commit no offsets, and for other groups the log's end may not have been recorded.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from recorder.analysis.tables.lag import KEY, Offsets, Span, aged
 from recorder.analysis.tables.rebalances import SILENT_S, lives
 from recorder.capture import frames as c
 
-# What stands still for so many of the rules' windows is stalled.
+# A partition with lag is stalled if its committed offset does not move for so many of the rules' windows.
 STALLED_WINDOWS = 10
 # Topics that a group's row names.
 _MOST_TOPICS = 5
-# Letters of what members gave as their reasons.
+# Characters of the reasons that members gave.
 _LONGEST_REASON = 200
 _GROUP = "group_id"
 
 
 class Events(NamedTuple):
-    """What the section is made of: rows of `group_events` and of `rebalances`, offsets, and of `lag_windows` by the
-    line's bins; the end and the rules' windows of the capture.
+    """The section's tables: `group_events`, `rebalances`, offsets, and lag by the timeline's bins (`lag_windows`).
+
+    `within`: the capture's end, and the length of the rules' windows.
     """
 
     events: DataFrame
@@ -44,7 +45,7 @@ class Events(NamedTuple):
 
 
 def groups(found: Events, line: Timeline) -> Groups:
-    """Groups as lanes over time, and their rebalances."""
+    """Returns the section."""
     bins = found.lag.withColumn("bin", F.col("window") - line.first_at_ns // line.bin_ns)
     sums = _sums(bins)
     every = _people(found).join(_totals(sums), _GROUP, "left").join(_counts(found), _GROUP, "left")
@@ -59,13 +60,13 @@ def groups(found: Events, line: Timeline) -> Groups:
 
 
 def _unread(events: DataFrame) -> str | None:
-    """Why nothing is known of any group, where there are some."""
+    """Returns the reason why no request of a group could be read; None if there are no such requests."""
     count, reason = events.agg(F.count("*"), F.mode(t.UNREAD)).collect()[0]
     return f"none of the {count} requests of groups could be read ({reason})" if count else None
 
 
 def _people(found: Events) -> DataFrame:
-    """Each group's protocol, its members at the end, and its topics."""
+    """Returns each group's protocol, its topics, and the number of its members at the end."""
     named = found.events.filter(F.col(_GROUP).isNotNull())
     wanted = F.when(F.col("topic").isNotNull(), F.array("topic")).otherwise(F.col("subscription"))
     facts = named.groupBy(_GROUP).agg(
@@ -83,13 +84,13 @@ def _counts(found: Events) -> DataFrame:
     )
     is_commit = F.col("step") == g.COMMIT
     committed = found.events.filter(is_commit & F.col("counts_from").isNotNull()).groupBy(_GROUP)
-    # a commit of several partitions is one
+    # a commit of several partitions counts once
     commits = committed.agg(F.count_distinct(c.SESSION, c.CONNECTION, c.EXCHANGE).alias("commits"))
     return counted.join(commits, _GROUP, "full_outer")
 
 
 def _sums(bins: DataFrame) -> DataFrame:
-    """A group's lag over all its partitions at the end of each bin; null where no partition's is known."""
+    """Returns each group's lag at the end of each bin, over all partitions; null if no partition's lag is known."""
     return bins.groupBy(_GROUP, "bin").agg(F.sum("lag").alias("lag"))
 
 
@@ -106,7 +107,7 @@ def _lanes(sums: DataFrame, names: Iterable[str]) -> dict[str, dict[int, int]]:
 
 
 def _ages(found: Events, bins: DataFrame, line: Timeline, names: Iterable[str]) -> dict[str, Any]:
-    """How old each group's lag is at the end, and since when a partition is stalled."""
+    """Returns the age of each group's lag at the end (`lag_ms`), and the bin from which a partition is `stalled`."""
     order = Window.partitionBy(*KEY).orderBy("bin")
     moves = ~F.col("committed_offset").eqNullSafe(F.lag("committed_offset").over(order))
     still = F.coalesce(F.col("lag") > 0, F.lit(False)) & ~moves

@@ -1,6 +1,6 @@
-"""The section on the cluster's changes: leaders, replicas and nodes, as answers to Metadata told them.
+"""The section on the cluster's changes of leaders, replicas and nodes, taken from Metadata responses.
 
-What one answer tells of many partitions alike is one row: a broker that ends takes hundreds of leaders with it.
+If one response changes many partitions in the same way, they share a row: a broker that ends leads hundreds of them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _FRAME = [c.SESSION, c.CONNECTION, c.SEQUENCE]
 
 
 def metadata(changes: DataFrame, line: Timeline) -> Metadata:
-    """The section. Needs the columns of METADATA_CHANGES."""
+    """Returns the section. Needs the columns of METADATA_CHANGES."""
     with persisted(_each(changes.filter(~F.col("is_first")))) as each:
         return Metadata(changes=_rows(each), over_time=_over_time(each, line))
 
 
 def _each(changed: DataFrame) -> DataFrame:
-    """A row for each fact that changed: NAME, `before`, `after`, `subject`."""
+    """Returns a row for each changed fact: NAME (the kind of fact), `before`, `after`, `subject`."""
     place = F.concat_ws(" ", F.coalesce("topic", "topic_id"), F.col("partition").cast("string"))
     node = F.concat(F.lit("node "), F.col("told_node").cast("string"))
     address = F.concat_ws(":", "host", F.col("port").cast("string"))
@@ -79,7 +79,7 @@ def _change(row: Any) -> MetadataChange:
 
 
 def _over_time(each: DataFrame, line: Timeline) -> Top[Any]:
-    """How many facts of each kind changed in a bin."""
+    """Counts the changes of each kind by bin."""
     rows = each.groupBy(NAME, bin_of(line)).agg(F.count("*").cast("double").alias("value")).collect()
     values = by_name(rows, "value")
     return Top(tuple(series(what.value, line, values[what.value], 0) for what in What if what.value in values))

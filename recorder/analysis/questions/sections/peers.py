@@ -1,4 +1,4 @@
-"""Sections of who was there: clients and their software, connections, events."""
+"""The sections on clients and their software, on connections, and on events of the capture."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from recorder.capture import frames as c
 
 _CONNECTION = [c.SESSION, c.CONNECTION]
 _OF_CLIENT = [c.CLIENT_ID, "software", "software_version", c.PRINCIPAL, HOST]
-# the worst fate of a client's versions speaks for it
+# Fates of a client's versions, the worst first: the client has the worst of them.
 _FATES = (CUT, HELD_BACK, UNSURE)
 # versions that a row names
 _MOST_VERSIONS = 5
-# events that say something without the frames around them
+# kinds of events that a reader understands without the frames around them
 _TOLD = (c.EVENT_SESSION, c.EVENT_GAP, c.EVENT_NODE, c.EVENT_CLOCK)
 
 
 def software_and_clients(captured: Captured, exchanges: DataFrame) -> Clients:
-    """Who connects, with what software, and what a newer broker would do to it."""
+    """Returns the section on clients: their software, and whether newer brokers would refuse them."""
     used = clients(captured)
     return Clients(clients=_clients(used, exchanges), software=_software(used))
 
@@ -88,14 +88,14 @@ def _software(used: DataFrame) -> Top[SoftwareTotals]:
 
 
 def sockets(captured: Captured, exchanges: DataFrame, line: Timeline) -> Connections:
-    """Connections over time, by client, and why they ended."""
+    """Returns the section on connections: over time, by client, and by cause of their end."""
     ids = exchanges.groupBy(*_CONNECTION).agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
     with persisted(connections(captured).join(ids, _CONNECTION, "left")) as found:
         return _sockets(found, line)
 
 
 def _sockets(found: DataFrame, line: Timeline) -> Connections:
-    # those whose opening was not seen are in no bin, but count
+    # a connection whose opening was not recorded is in no bin, but counts in the total
     opened = found.groupBy(F.when(F.col("opened_at").isNotNull(), bin_of(line, "opened_at"))).count().collect()
     causes = found.filter(F.col(c.CAUSE).isNotNull()).groupBy(c.CAUSE).count().orderBy(F.desc("count"), c.CAUSE)
     ended, kinds = firsts(causes, MAX_ROWS)
@@ -134,7 +134,7 @@ def _by_client(found: DataFrame) -> Table[ConnectionsOfClient]:
 
 
 def happenings(captured: Captured) -> Events:
-    """What else happened: sessions, gaps, nodes, clocks, in order of time."""
+    """Returns the section on events, in order of time: sessions, gaps, nodes, clocks."""
     told = captured.events.filter(F.col(c.KIND).isin(*_TOLD))
     ordered = told.orderBy(c.AT, c.SESSION, c.CONNECTION).select("*", ns(c.AT).alias("_ns"))
     shown, total = firsts(ordered, MAX_ROWS)
@@ -159,6 +159,6 @@ def _sentence(row: Any) -> str:
 
 
 def _node(detail: str | None) -> str:
-    """A node of the cluster, and where clients find it."""
+    """Returns the sentence about a node: its address, and the listener that clients are told."""
     facts = json.loads(detail or "{}")
     return f"node {facts.get('node_id')} is at {facts.get('upstream')}; clients find it at {facts.get('listener')}"

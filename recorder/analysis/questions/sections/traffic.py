@@ -1,4 +1,4 @@
-"""Sections of exchanges: coverage, latency, errors, traffic by API. Waits that clients asked for are told apart."""
+"""The sections on coverage, latency, errors, and traffic by API. Long polls that waited are kept apart from work."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from recorder.analysis.tables.errors import FLOW
 from recorder.capture import frames as c
 from recorder.missing import Missing
 
-# powers of two of µs: up to 2^23 µs = 8.4 s and beyond; with 120 bins these are fewer cells than a plot may hold
+# Levels of latency, each a power of two of µs. The last one begins at 2^23 µs = 8.4 s. With 120 bins they make fewer
+# cells than a plot may hold.
 _LEVELS = 24
 _P50, _P99 = "p50", "p99"
 
 
 def span(captured: Captured) -> Timeline | None:
-    """The timeline of the frames that were chosen; None without any."""
+    """Returns the timeline of the chosen frames; None if there are none."""
     first, last = captured.chosen.agg(F.min(ns(c.AT)), F.max(ns(c.AT))).collect()[0]
     return None if first is None else Timeline.over(first, last)
 
 
 def coverage(captured: Captured, exchanges: DataFrame, line: Timeline, *, folder: str, lost: Missing) -> Coverage:
-    """What the capture holds, and what it lacks: `lost`."""
+    """Returns the section on what the capture holds. `lost`: what it lacks."""
     (sums,) = captured.chosen.agg(
         *(F.count("*"), F.sum(c.SIZE), F.min(ns(c.AT)), F.max(ns(c.AT))),
         *(F.array_sort(F.collect_set(name)).alias(name) for name in (c.SESSION, c.CLUSTER)),
@@ -78,7 +79,7 @@ def _read(row: dict[str, int]) -> ReadOfApi:
 
 
 def latency(exchanges: DataFrame, line: Timeline) -> Latency:
-    """How long answers took, by API, by node, and all work together."""
+    """Returns the section on latency: by API, by node, and as a heat map of all work."""
     timed = _timed(exchanges)
     rows = timed.groupBy(c.API, "_wait").agg(*_summed()).orderBy(F.desc(t.COUNT), c.API, "_wait")
     shown, total = firsts(rows, MAX_TOP)
@@ -111,7 +112,7 @@ def _summed() -> list[Column]:
 def _over_time(
     timed: DataFrame, apis: list[str], line: Timeline
 ) -> tuple[dict[str, list[tuple[int, float | None]]], ...]:
-    """(bin, p50) and (bin, p99), by API and wait."""
+    """Returns the (bin, p50) and the (bin, p99) pairs, each by API and wait."""
     name = F.concat_ws("/", c.API, F.coalesce("_wait", F.lit("None"))).alias(NAME)
     rows = timed.filter(F.col(c.API).isin(*apis)).groupBy(name, bin_of(line)).agg(*_summed()).collect()
     return by_name(rows, _P50), by_name(rows, _P99)
@@ -136,7 +137,10 @@ def _from_ms(level: int) -> float:
 
 
 def failures(exchanges: DataFrame, found: DataFrame, line: Timeline) -> Errors:
-    """What brokers refused, by API and code; over time what is no flow. `found`: the exchanges' `errors`."""
+    """Returns the section on errors by API and code, and over time without those of the protocol's normal flow.
+
+    `found`: the table `errors` of these exchanges.
+    """
     answers = exchanges.filter(F.col(t.ERROR_CODES).isNotNull()).groupBy(c.API).agg(F.count("*").alias("_answers"))
     example = F.concat_ws("/", c.SESSION, F.col(c.CONNECTION).cast("string"), F.concat(F.lit("e"), c.EXCHANGE))
     rows = (
@@ -174,7 +178,7 @@ def _errors_over_time(found: DataFrame, line: Timeline) -> Top[Series]:
 
 
 def traffic(exchanges: DataFrame, line: Timeline) -> Traffic:
-    """Exchanges and bytes by API."""
+    """Returns the section on traffic: exchanges and bytes by API."""
     every = latency_by_api(exchanges).groupBy(F.col(c.API).alias(NAME)).agg(*(_sum(name) for name in _SUMS))
     with persisted(every.withColumn("_bytes", F.col(t.REQUEST_BYTES) + F.col(t.RESPONSE_BYTES))) as rows:
         names, total = top_names(rows, "_bytes")
@@ -195,7 +199,7 @@ def _sum(name: str) -> Column:
 
 
 def _stacked(rows: DataFrame, names: list[str], total: int, line: Timeline, value: Column) -> Top[Series]:
-    """A series for each of these names, and one for all others. Needs NAME and AT."""
+    """Returns a series for each of these names, and one for all other names. Needs NAME and AT."""
     found = rows.groupBy(among(names).alias(NAME), bin_of(line)).agg(value.cast("double").alias("value")).collect()
     values = by_name(found, "value")
     tops = tuple(series(name, line, values.get(name, ()), 0) for name in names)

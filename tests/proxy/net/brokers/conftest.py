@@ -1,4 +1,4 @@
-"""What tests of the cluster's nodes and brokers share."""
+"""Fixtures for tests of the cluster's nodes and brokers."""
 
 from collections.abc import AsyncIterator
 

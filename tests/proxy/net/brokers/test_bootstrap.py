@@ -25,7 +25,7 @@ class Servers:
         self.tried: list[Address] = []
 
     async def reached(self) -> Address:
-        """Which one a client gets."""
+        """Returns the server that a client reaches."""
         self.tried.clear()
         return await self.bootstrap.first_success(self._attempt, lambda server: None)
 
@@ -72,7 +72,7 @@ async def test_one_that_leaves_its_clients_without_an_answer_comes_last():
     servers = Servers()
     servers.bootstrap.report_silent(str(ONE))
     assert servers.bootstrap.order == (TWO, THREE, ONE)
-    # of connections that were begun before
+    # a report about a connection that had begun earlier
     servers.bootstrap.report_silent(str(ONE))
     assert servers.bootstrap.order == (TWO, THREE, ONE)
 
@@ -111,7 +111,7 @@ async def test_a_broker_that_has_answered_before_keeps_its_place(nursery):
             client = await proxy.client()
             await client.say(ping(1))
             await client.hears(pong(1))
-            # its next request has not come whole
+            # the next request is incomplete
             await client.say(ping(2)[:-1])
             client.reset()
             with trio.fail_after(PATIENCE):

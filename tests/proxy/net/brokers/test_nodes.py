@@ -42,7 +42,7 @@ def make(listeners: Listeners, watcher: Watcher) -> Make:
 
 
 async def restarted(nodes: Nodes, listeners: Listeners, state: Path, **others: Any) -> Nodes:
-    """As the next start of the proxy makes it."""
+    """Makes the table again, as the proxy's next start does."""
     known = await kept(nodes, state)
     listeners.close()
     listeners.opened.clear()
@@ -51,19 +51,19 @@ async def restarted(nodes: Nodes, listeners: Listeners, state: Path, **others: A
 
 
 async def listen(nodes: Nodes) -> None:
-    """As at the start."""
+    """Listens as at the start."""
     nodes.listen_for_named()
     await nodes.listen_for_known(nodes.known)
 
 
 async def kept(nodes: Nodes, state: Path) -> SavedState:
-    """What the next start finds."""
+    """Returns the state that the next start finds."""
     await nodes.close_state()
     return read_state(state)
 
 
 def free_base(count: int = 8) -> int:
-    """So many ports in a row that are free now."""
+    """Returns the first of so many consecutive free ports."""
     for base in range(20_000, 60_000, 97):
         try:
             for port in range(base, base + count):
@@ -341,7 +341,7 @@ async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_fo
     await listen(nodes)
     assert sorted(listeners.ports) == [1, 2, 3, 4]
     assert caplog.text.count("known nodes can't be listened for") == 1
-    # they are, once they are named and there is room
+    # they are once they are named and ports are available
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (100, 100))
     await nodes.ensure([Node(7, "up.invalid", 9092)])
     assert sorted(listeners.ports) == [1, 2, 3, 4, 7]
@@ -365,7 +365,7 @@ async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_sta
     assert nodes.upstream(3) == THREE.address
 
 
-# names made of node ids: some nodes are this proxy's, the rest are others'
+# names made of node ids: some nodes are this proxy's, the others belong to other proxies
 
 
 def named(**others: Any) -> ClusterSettings:
@@ -507,7 +507,7 @@ def test_a_port_is_free_again_as_soon_as_its_listener_has_closed():
 
 
 async def grown(nodes: Nodes, chosen: ClusterSettings) -> None:
-    """Settings of more nodes have been read."""
+    """Applies settings with more nodes."""
     (await nodes.change_to(chosen.node_map)).apply()
 
 

@@ -15,13 +15,13 @@ from tests.proxy.net.peers import HOST
 
 
 def seen(there: str, here: str = "198.51.100.1", port: int = 9092) -> Any:
-    """A socket as it looks that is connected there."""
+    """A socket that looks as if it were connected there."""
     return SimpleNamespace(getsockname=lambda: (here, 40_000), getpeername=lambda: (there, port))
 
 
 @pytest.fixture
 def everywhere() -> OwnListeners:
-    """Those of a proxy that listens on every IPv4 interface, port 9092."""
+    """The listeners of a proxy on every IPv4 interface, port 9092."""
     listeners = OwnListeners()
     listeners.add(SimpleNamespace(getsockname=lambda: ("0.0.0.0", 9092)))  # type: ignore[arg-type]
     return listeners
@@ -77,7 +77,7 @@ def test_a_listener_on_every_interface_is_reached_at_each_address_of_this_machin
     assert everywhere.are_reached_by(seen("198.51.100.1"))
     assert not everywhere.are_reached_by(seen("198.51.100.2"))
     assert not everywhere.are_reached_by(seen("198.51.100.1", port=9093))
-    # a second address, which connections don't come from by default
+    # a second address, from which connections don't come by default
     monkeypatch.setattr(own_listeners, "_can_be_bound", lambda address: str(address) == "198.51.100.2")
     assert everywhere.are_reached_by(seen("198.51.100.2"))
 

@@ -30,7 +30,7 @@ from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, deaf
 from tests.proxy.net.relays import settings
 
-# of this machine, which no comparison of texts takes for 127.0.0.1
+# names of this machine that differ from 127.0.0.1 as text
 SPELLINGS = pytest.mark.parametrize("host", ["localhost", "127.1", "0.0.0.0", "0", "::ffff:127.0.0.1"])
 ONE_PORT = {
     "mapping": MappingKind.SNI,
@@ -52,7 +52,7 @@ def make(listeners):
 
 
 async def connected(upstreams: Upstreams, node_id: int | None) -> str | Cause:
-    """The broker that a client is connected to, or why not."""
+    """Returns the broker that a client is connected to, or the cause of failure."""
     found = await upstreams.connect(1, node_id)
     if isinstance(found, Stream):
         found.close()
@@ -153,7 +153,7 @@ async def test_an_address_that_leads_back_by_way_of_others_is_asked_again_and_di
         assert await connected(upstreams, node_id) is Cause.UPSTREAM_DOWN
     assert other.connections == 0
     assert caplog.text.count("upstream leads back") == 1
-    # once the others lead to a broker again
+    # once the other servers lead to a broker again
     monkeypatch.undo()
     assert await upstreams.discover()
     for node_id in (None, 4):
@@ -174,7 +174,7 @@ async def test_a_circle_is_looked_for_again_after_a_while(make, nursery, monkeyp
 
 
 def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
-    """From now on every question does. Returns where it was asked."""
+    """From now on every query comes back. Returns the addresses of queries."""
     asked: list[Address] = []
 
     async def comes_back(dial: Any, question: DiscoveryQuery) -> None:
@@ -188,15 +188,15 @@ def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
 async def test_an_address_is_asked_whether_it_leads_back_each_time_its_connections_have_doubled(make, broker):
     upstreams, _ = make(broker.address)
     one, other = "a.invalid:9092", "b.invalid:9092"
-    crowds = [number for number in range(1, 10 * LOOP_CHECK_FROM) if upstreams.opened(one)]
+    crowds = [number for number in range(1, 10 * LOOP_CHECK_FROM) if upstreams.count_opened(one)]
     assert crowds == [LOOP_CHECK_FROM, 2 * LOOP_CHECK_FROM, 4 * LOOP_CHECK_FROM, 8 * LOOP_CHECK_FROM]
-    assert not any(upstreams.opened(other) for _ in range(LOOP_CHECK_FROM - 1))
-    assert upstreams.opened(other)
-    upstreams.closed(other)
-    assert not upstreams.opened(other)
+    assert not any(upstreams.count_opened(other) for _ in range(LOOP_CHECK_FROM - 1))
+    assert upstreams.count_opened(other)
+    upstreams.count_closed(other)
+    assert not upstreams.count_opened(other)
     for _ in range(LOOP_CHECK_FROM):
-        upstreams.closed(other)
-    assert [upstreams.opened(other) for _ in range(LOOP_CHECK_FROM)].index(True) == LOOP_CHECK_FROM - 1
+        upstreams.count_closed(other)
+    assert [upstreams.count_opened(other) for _ in range(LOOP_CHECK_FROM)].index(True) == LOOP_CHECK_FROM - 1
 
 
 async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monkeypatch, caplog):
@@ -215,7 +215,7 @@ async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monk
 
 async def test_a_broker_of_0_7_is_asked_no_such_thing(make, broker):
     upstreams, _ = make(broker.address, dialect=Dialect.KAFKA_07)
-    assert not any(upstreams.opened("broker.invalid:9092") for _ in range(10 * LOOP_CHECK_FROM))
+    assert not any(upstreams.count_opened("broker.invalid:9092") for _ in range(10 * LOOP_CHECK_FROM))
 
 
 async def test_nobody_there_is_upstream_down(make):
@@ -299,7 +299,7 @@ async def test_those_who_wait_for_a_node_share_one_answer(make, broker, nursery)
 
 
 def connections_to(sock: socket.socket) -> int:
-    """How many have arrived since the last look; nothing was said on any of them."""
+    """Returns how many connections have arrived since the last call; nothing was sent on any of them."""
     sock.setblocking(False)
     count = 0
     with suppress(BlockingIOError):
@@ -357,7 +357,7 @@ async def test_with_names_for_nodes_too_what_leads_back_is_found_out(make, broke
         await nodes.ensure([Node(4, "0", port)])
         for node_id in (None, 3, 4) * 2:
             assert await connected(upstreams, node_id) in (Cause.UPSTREAM_DOWN, Cause.UNKNOWN_NODE)
-        # each spelling once
+        # each spelling is queried once
         assert connections_to(sock) == 2
 
 

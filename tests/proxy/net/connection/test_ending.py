@@ -1,4 +1,4 @@
-"""How a connection ends, told by a table: each cell of it, and random stories against a slow, obvious twin."""
+"""Tests of the table of how connections end: each cell, and random histories against a slow, obvious twin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proxy.net.connection.ending import TRANSITIONS, Ending, Event, State
 OPEN, DRAINING, FINISHED, ENDED = State
 CLIENT, BROKER = Direction
 PAIRS = [*itertools.product(State, Event)]
-# a way into each state, and the cause that is held there
+# a way into each state, and the cause that the state then holds
 WAYS: dict[State, list[tuple[Event, Cause]]] = {
     OPEN: [],
     DRAINING: [(Event.DRAIN, Cause.IDLE)],
@@ -48,7 +48,7 @@ def brought_to(state: State) -> Ending:
 
 
 class Twin:
-    """The same, told as a story: whether the connection is over, who wanted its end, and why."""
+    """A twin that keeps three facts: whether the connection is over, who wanted its end, and why."""
 
     def __init__(self) -> None:
         self.over = False

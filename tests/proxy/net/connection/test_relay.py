@@ -1,4 +1,4 @@
-"""What passes: every byte, in order, as it arrives, and what is noted of it."""
+"""Tests of relayed bytes: all of them arrive in order and at once, and are reported."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_an_opaque_frame_passes_and_is_counted():
 
 
 async def test_errors_in_answers_are_counted_in_whatever_pieces_they_come():
-    """Of one that is rewritten too: what the broker said counts, not where its nodes are."""
+    """One of the responses is rewritten; the errors are counted in the broker's bytes."""
     asked = [*(ask(SASL_AUTHENTICATE, 2, number) for number in range(9)), ask(METADATA, 12, 9)]
     refused = [answer(SASL_AUTHENTICATE, 2, {"error_code": 58}, number) for number in range(9)]
     unknown = answer(METADATA, 12, values(METADATA, 12, [NODE]) | {"topics": [{"error_code": 3, "name": "t"}]}, 9)

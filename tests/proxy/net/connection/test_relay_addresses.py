@@ -1,4 +1,4 @@
-"""Addresses in answers, on their way through a connection."""
+"""Tests of rewriting addresses in relayed responses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_brokers_in_an_answer_are_replaced_by_listeners_that_are_open_by_t
         await talk.broker.hears(ask(key, version))
         original = answer(key, version, values(key, version, [NODE]))
         await talk.broker.say(original)
-        # at the first byte of the answer the port is open
+        # the port is open before the response's first byte arrives
         await talk.client.hear(1)
         assert listens(talk.listeners.ports[7])
         rest = await talk.client.hear(3)
@@ -92,7 +92,7 @@ async def test_a_vendors_apis_are_hidden_where_that_is_wished(hide, told):
         await talk.broker.hear_frame()
         await talk.broker.say(answer(API_VERSIONS, 3, offers))
         assert [offer["api_key"] for offer in read(API_VERSIONS, 3, await talk.client.hear_frame())["api_keys"]] == told
-        # a client that asks all the same is not kept from it
+        # the proxy does not hinder a client that sends it all the same
         await talk.client.say(strange)
         await talk.broker.hears(strange)
         await talk.broker.say(pong(1))
@@ -100,7 +100,7 @@ async def test_a_vendors_apis_are_hidden_where_that_is_wished(hide, told):
 
 
 async def test_a_clients_check_that_it_meets_the_node_it_means_passes_untouched():
-    # KIP-1242: it names cluster and node, which keep their ids; error 129 says that it has met another
+    # KIP-1242: the request names cluster and node, whose ids stay; error 129 means that it reached another one
     meant = {"client_software_name": "tests", "client_software_version": "1", "cluster_id": "A" * 22, "node_id": 7}
     asked = framed(catalog.encode_request(API_VERSIONS, 5, CORRELATION_ID, "tests", meant))
     another = answer(API_VERSIONS, 5, {"error_code": 129})
@@ -181,7 +181,7 @@ async def test_a_large_fetch_answer_with_a_tail_that_cannot_be_read_ends_before_
 
 
 async def test_an_answer_that_names_nobody_new_wakes_no_task():
-    """It is most of what a producer and a consumer get."""
+    """Most responses to producers and consumers are of this kind."""
     named = answer(PRODUCE, 12, values(PRODUCE, 12, []))
     async with relaying() as talk:
         await wait_all_tasks_blocked()

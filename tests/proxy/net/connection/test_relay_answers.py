@@ -1,4 +1,4 @@
-"""Answers of the proxy's own, each in its turn."""
+"""Tests of the proxy's own responses, each in its order."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_what_may_never_be_answered_is_not_waited_for_nor_kept_in_memory(f
             assert len(talk.talk.in_flight) <= 11
         await talk.client.say(ping(40))
         await talk.broker.hears(ping(40))
-        # it is answered after all, and so is what is known
+        # the broker answers the opaque request after all, and then the known one
         await talk.broker.say(pong(7), pong(40))
         await talk.client.hears(pong(7), pong(40))
     row = talk.traffic.rows["other", "other"]

@@ -1,4 +1,4 @@
-"""The proxy stops, or a connection has been idle for long."""
+"""Tests of connections when the proxy stops, or after a long idle time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.proxy.net.relays import Relaying, Watcher, relaying
 
 
 class _Socket:
-    """A socket that reads in its own way."""
+    """A socket with a scripted `recv`."""
 
     def __init__(self, sock: Any, recv: Any) -> None:
         self._sock, self.recv = sock, recv
@@ -29,7 +29,7 @@ class _Socket:
 
 
 def hold_answers(talk: Relaying) -> trio.Event:
-    """Answers to the client are taken from the broker, and leave when this is set."""
+    """The relay takes responses from the broker, and sends them to the client when this is set."""
     leave, client = trio.Event(), talk.relay._client
 
     async def held(pieces: Any) -> None:
@@ -59,7 +59,7 @@ async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leav
         receive = talk.relay._client._socket.recv
 
         def leaves_meanwhile(most: int) -> bytes:
-            # between the kernel's word that there is something to be read, and its being read
+            # between the kernel's event that bytes can be read, and the reading
             leave(talk.relay)
             return receive(most)
 

@@ -1,4 +1,4 @@
-"""How a connection ends, whoever ends it."""
+"""Tests of how a connection ends, from either side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOKEN = framed(b"\0user\0secret")
 
 
 async def shake_hands(talk: Relaying) -> None:
-    """Up to where the client's token comes."""
+    """Plays a login up to the client's token."""
     shake, shaken = request(17, 0, 1, b"\0\5PLAIN"), response(1, b"\0\0\0\0\0\0")
     await talk.client.say(shake)
     await talk.broker.hears(shake)
@@ -113,7 +113,7 @@ async def test_what_a_client_sent_before_it_went_reaches_a_slow_broker(monkeypat
         await talk.client.say(frames[1])
         talk.client.reset()
         await wait_all_tasks_blocked(0.01)
-        # this answer finds out that the client has gone; what it had sent is still in hand, and in the socket
+        # this response reveals that the client has gone; its earlier bytes are still held, and in the socket
         await talk.broker.say(pong(1))
         await wait_all_tasks_blocked(0.01)
         may_send.set()
@@ -236,7 +236,7 @@ async def test_a_reset_of_the_broker_that_sending_finds_first_is_a_reset_too():
 
 @pytest.mark.parametrize(("side", "cause"), [("_client", Cause.CLIENT_LOST), ("_broker", Cause.BROKER_LOST)])
 async def test_a_machine_that_answers_no_more_is_lost(side, cause, monkeypatch):
-    # as its kernel says once so many probes of keepalive had no answer
+    # the kernel's error after so many keepalive probes without an answer
     monkeypatch.setattr(Stream, "receive_until", silent(Stream.receive_until, side))
     async with relaying() as talk:
         await talk.ends_with(cause)
@@ -301,7 +301,7 @@ async def test_what_a_broker_answered_before_it_closed_reaches_a_client_that_sti
             await talk.broker.say(pong(1))
             talk.broker.close()
             await talk.client.hears(pong(1))
-            # it closed with bytes unread, which is a reset on the wire
+            # it closed with unread bytes, which resets the connection
             await talk.ends_with(Cause.BROKER_RESET, Cause.BROKER_CLOSED)
 
 

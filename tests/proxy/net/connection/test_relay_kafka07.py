@@ -1,4 +1,4 @@
-"""A connection of Kafka 0.7: how it ends, and what ends it, where a produce is never answered."""
+"""Tests of how a connection of Kafka 0.7 ends, where a produce request never gets a response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER, OTHER = framed(b"\0\0answer"), framed(b"\0\1")
 
 
 async def asked(talk: Relaying, *frames: bytes) -> None:
-    """The client says it, and the broker has heard it."""
+    """The client sends a request, and the broker has received it."""
     await talk.client.say(*frames)
     await talk.broker.hears(*frames)
 
@@ -136,7 +136,7 @@ async def test_an_unknown_type_is_the_brokers_to_refuse():
 
 
 async def test_unknown_types_that_are_never_answered_are_read_no_more_when_they_are_too_many(monkeypatch):
-    # nothing but the order pairs an answer: none may be given up
+    # responses are paired by order alone, so no request may be given up
     for module in ("proxy.conversation.conversation", "proxy.net.connection.relay"):
         monkeypatch.setattr(f"{module}.MAX_IN_FLIGHT", 3)
     async with relaying(**OLD) as talk:

@@ -1,4 +1,4 @@
-"""What is held for slow peers, and who stops whom."""
+"""Tests of the bytes held for slow peers, and of backpressure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.proxy.net.relays import UPSTREAM, Watcher, relaying
 
 
 def large_metadata() -> bytes:
-    """Names one broker very often: more than 300 KiB, less than 600."""
+    """A response that names one broker very often: 300 to 600 KiB."""
     return answer(METADATA, 12, {"brokers": [{"node_id": 7, "host": UPSTREAM * 9, "port": 1}] * 3000})
 
 
-# makes such an answer longer than what sockets take
+# makes such a response longer than the sockets' buffers
 LONG_NAME = ".".join(["a" * 60] * 4)
 
 
@@ -100,7 +100,7 @@ async def test_a_client_that_takes_nothing_of_what_others_wait_for_is_ended(auto
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stuck.broker.say, large)
             await wait_all_tasks_blocked(0.02)
-            # nobody wants what it holds
+            # no connection needs the bytes that it holds
             await trio.sleep(100)
             assert not stuck.finished.is_set()
             await other.broker.say(large)
@@ -164,7 +164,7 @@ async def test_a_connection_is_quiet_when_no_answer_is_owed():
         await talk.client.hears(pong(1)[-1:])
         await wait_all_tasks_blocked()
         assert talk.relay.is_quiet
-        # nobody is asked while a request has only begun
+        # an incomplete request asks nothing, so the connection is still quiet
         await talk.client.say(ping(2)[:-1])
         await talk.broker.hears(ping(2)[:-1])
         assert talk.relay.is_quiet
@@ -174,7 +174,7 @@ async def test_a_connection_is_quiet_when_no_answer_is_owed():
 
 @pytest.mark.parametrize("direction", Direction)
 async def test_while_the_recorder_has_no_room_nothing_is_sent_on(direction):
-    # as in `wait` mode: the chunk has been taken, the next ones must not come
+    # in `wait` mode, the chunk has been taken, and the next ones must wait
     def arrives(of: Direction, chunk: bytes) -> None:
         watcher.full = of is direction
 

@@ -1,4 +1,4 @@
-"""What one connection may have looked at before others have their turn."""
+"""Tests of how many frames a connection may process before others have their turn."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.proxy.net.frames import ask, ping, pong, say_now
 from tests.proxy.net.relays import Relaying, Watcher, relaying
 
 SPECIAL = FRAMES_PER_TURN // Side.special_cost
-# bytes of a frame that is looked through
+# bytes of a frame that is searched
 PIECE = FRAMES_PER_TURN * SEARCHED_BYTES_PER_FRAME
 OLD = {"dialect": Dialect.KAFKA_07}
 
 
 class Log:
-    """In which order chunks of two connections came: "flood" or "other", with the chunk."""
+    """The order in which chunks of two connections arrived: "flood" or "other", with the chunk."""
 
     def __init__(self) -> None:
         self.arrived: list[tuple[str, bytes]] = []
@@ -40,12 +40,12 @@ class Log:
         return [chunk for who, chunk in self.arrived if who == name]
 
     def before(self, name: str) -> int:
-        """How many chunks of others came before the first of that one's."""
+        """Returns how many chunks of the other connection came before the first chunk of this one."""
         return [who for who, _ in self.arrived].index(name)
 
 
 class Flood(NamedTuple):
-    """So many frames, of which so many are a turn, in a dialect."""
+    """A number of frames, and how many of them are a turn, in a dialect."""
 
     frame: bytes
     count: int
@@ -63,7 +63,7 @@ FLOODS = {
 
 
 async def flooded(talk: Relaying, other: Relaying, flood: bytes) -> None:
-    """The flood is there before anything of the other one is; both pass."""
+    """Plays the flood before the other connection's bytes; both pass."""
     assert say_now(talk.client, flood) == len(flood)
     assert say_now(other.client, ping(1)) == len(ping(1))
     await other.broker.hears(ping(1))

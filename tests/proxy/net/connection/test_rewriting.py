@@ -38,7 +38,7 @@ async def nodes(listeners: Listeners) -> AsyncIterator[Nodes]:
 
 
 class Nobody:
-    """A connection that is never in anybody's way."""
+    """A connection that never blocks another one."""
 
     progress = None
 
@@ -62,7 +62,7 @@ def exchange(key: int, version: int, frame: bytes) -> Exchange:
 
 
 async def fed(subject: Any, piece: memoryview, *, last: bool) -> Replacement:
-    """What a rewriter says of a piece, once what it waits for has been waited for."""
+    """Returns a rewriter's result for a piece, after all that it waits for."""
     steps = subject.feed(piece, last=last)
     try:
         while True:

@@ -64,7 +64,7 @@ async def test_it_is_said_once_however_many_knock(caplog):
         places = [inside.enter_context(ExitStack()) for _ in range(10)]
         for admit in places:
             admit.enter_context(limit.admit())
-        # one goes, another comes: no news
+        # one connection ends, another begins: nothing to log
         for _ in range(5):
             assert full(limit)
             places[0].close()

@@ -14,7 +14,7 @@ SECONDS = 30
 
 
 class Connection:
-    """Who holds. `moves`: whether a byte comes or goes each time that somebody looks."""
+    """A connection that holds bytes. `moves`: a byte passes each time that the limit looks."""
 
     def __init__(self, held: HeldBytes, *, moves: bool = False, waits_for_proxy: bool = False) -> None:
         self.share = Share(held, self)
@@ -34,7 +34,7 @@ class Connection:
 
 
 async def holds(held: HeldBytes, size: int) -> bool:
-    """Whether so much can be held without waiting."""
+    """True if so much can be held without waiting."""
     with trio.CancelScope() as scope:
         scope.cancel()
         wanted = Connection(held).share
@@ -160,7 +160,7 @@ async def test_a_share_is_given_back_once(held):
     assert await holds(held, 3 * SIZE)
 
 
-# who keeps what others wait for
+# which connection is ended when others wait
 
 
 async def test_who_does_not_move_while_others_wait_is_ended(held, autojump_clock: MockClock):
@@ -215,14 +215,14 @@ async def test_who_has_just_begun_to_hold_is_given_its_time(held, nursery, autoj
     assert second.ended or third.ended
 
 
-# whatever the order in which connections come, hold, stand still and give up
+# any order in which connections come, hold, stand still and give up
 
 
 FOREVER = float("inf")
 
 
 class Wish(NamedTuple):
-    """A frame that some connection wants to hold: when, how large, for how long, and how long it waits for it."""
+    """A frame that a connection wants to hold: when, how large, for how long, and how long it waits for space."""
 
     after: float
     size: int
@@ -246,7 +246,7 @@ WISHES = st.lists(
 
 
 class Crowd:
-    """Connections that do as they wish, and what comes of it. `patient`: those that wait as long as they must."""
+    """Connections with such wishes, and the results. `patient`: those that wait as long as they must."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -256,7 +256,7 @@ class Crowd:
 
     @property
     def sizes(self) -> list[int]:
-        """What each holds that holds something."""
+        """Returns the bytes that each holding connection holds."""
         return [one.share.size for one in self.served if one.share.size]
 
     async def run(self, wishes: Sequence[Wish]) -> None:

@@ -63,7 +63,7 @@ async def test_who_waits_for_an_answer_is_not_idle(connections, autojump_clock: 
     connections.add(polling)
     await trio.sleep(10 * SECONDS)
     assert polling.ended_at is None
-    # nor right after it: it may be about to ask again
+    # nor right after the response: the client may be about to send again
     polling.is_quiet = True
     await trio.sleep(SECONDS / 2)
     assert polling.ended_at is None

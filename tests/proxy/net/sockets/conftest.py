@@ -1,4 +1,4 @@
-"""What tests of TLS share: certificates, both versions, and two ends that speak it."""
+"""Fixtures for tests of TLS: certificates, both versions, and two ends that speak it."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ def version(request: pytest.FixtureRequest) -> ssl.TLSVersion:
 
 @pytest.fixture
 async def ends(signed: Certificates, version: ssl.TLSVersion) -> AsyncIterator[Ends]:
-    """A client and the proxy that have come to speak TLS."""
+    """A client and the proxy after their TLS handshake."""
     context = client_context(signed.ca)
     context.maximum_version = version
     ends = client_and_proxy(signed, ListenerTls(signed.proxy), context, buffers=64 * 1024)

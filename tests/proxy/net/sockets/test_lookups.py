@@ -119,12 +119,12 @@ async def test_beyond_the_places_a_name_waits_its_turn_unless_it_is_given_up(sys
         system.go_on.set()
     assert sorted(found) == [("a.invalid", [(HOST, 9092)]), ("b.invalid", [(HOST, 9092)])]
     assert system.asked["c.invalid"] == 0
-    # until somebody wants it again
+    # until it is needed again
     assert await addresses("c.invalid") == [(HOST, 9092)]
 
 
 async def test_brokers_whose_names_hang_keep_nobody_from_the_others(monkeypatch, nursery):
-    # more than trio has threads for everything
+    # more names than trio has threads in all
     hanging = [Node(number, f"hangs-{number}.invalid", 9092) for number in range(2, 52)]
     broker = Broker(hanging)
     port = (await broker.start(nursery)).port
@@ -145,7 +145,7 @@ async def test_brokers_whose_names_hang_keep_nobody_from_the_others(monkeypatch,
 
 
 async def given_up(system: SystemResolver, name: str) -> None:
-    """Asks, and is cancelled while a thread is busy with it."""
+    """Looks a name up, and is cancelled while a thread is busy with it."""
     async with trio.open_nursery() as asking:
         asking.start_soon(addresses, name)
         with trio.fail_after(PATIENCE):

@@ -14,7 +14,7 @@ VAIN_AT_MOST = 1 + MAX_CREDIT // MISS_COST
 
 
 class World:
-    """Time passes with each look; something comes whenever `comes` says so of the time that this wait has lasted."""
+    """A clock that moves with each look. An event comes whenever `comes` returns True for the length of this wait."""
 
     def __init__(self) -> None:
         self.now = self.began = 0.0
@@ -35,7 +35,7 @@ class World:
         return COMES if self.comes(self.now - self.began) else []
 
     def wait(self, subject: Polling, seconds: float = SECONDS) -> tuple[Events, int]:
-        """What came, and how often it was looked for without sleeping."""
+        """Returns the events, and how often they were polled for without sleeping."""
         self.began = self.now
         self.asked.clear()
         return subject.wait(seconds, 5), self.asked.count(0)

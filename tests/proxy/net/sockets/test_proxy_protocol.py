@@ -1,4 +1,4 @@
-"""Headers against the specification's own examples, against another implementation, and against themselves."""
+"""Tests of PROXY headers against the specification's examples, another implementation, and themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BEHIND = b"\x16\x03\x01 or a request"
 
 
 def take(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
-    """What a header says, and what stands behind it, when each read gives all that it asks for."""
+    """Returns a header's content, and the bytes after it, if each read gets all that it asks for."""
     reader = HeaderReader()
     while reader.missing:
         piece, stream = stream[: reader.missing], stream[reader.missing :]
@@ -41,7 +41,7 @@ def take(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
 
 
 def take_slowly(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
-    """The same, byte by byte."""
+    """Like `take`, but byte by byte."""
     reader = HeaderReader()
     for at in range(len(stream)):
         reader.feed(stream[at : at + 1])
@@ -54,7 +54,7 @@ def binary(command: int, family: int, rest: bytes = b"") -> bytes:
     return SIGNATURE + struct.pack(">BBH", command, family, len(rest)) + rest
 
 
-# what is written is read, here and elsewhere
+# written headers are read, here and by the other implementation
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
@@ -82,7 +82,7 @@ def test_what_another_implementation_writes_is_read(version: ProxyHeader, endpoi
         theirs = ProxyResultIPv4(
             (IPv4Address(client[0]), client[1]), (IPv4Address(listener[0]), listener[1]), protocol=TCP
         )
-    # in version 2 with its checksum, as a TLV
+    # in version 2 with its checksum as a TLV
     assert take(OTHERS[version].pack(theirs) + BEHIND) == (endpoints, BEHIND)
 
 
@@ -255,7 +255,7 @@ STARTS = st.sampled_from([b"", b"PROXY ", b"PROXY TCP4 ", b"PROXY UNKNOWN", SIGN
 @given(st.builds(bytes.__add__, STARTS, st.binary(max_size=300)))
 @example(SIGNATURE[:5] + b"x" * 20)
 def test_any_bytes_are_read_the_same_however_they_come(stream: bytes):
-    """Byte by byte or not: a header, none, or not enough; a wrong beginning may be known earlier byte by byte."""
+    """The result is the same byte by byte: a header, none, or too few bytes. A wrong beginning may show earlier."""
     outcomes = []
     for way in (take, take_slowly):
         try:
@@ -287,7 +287,7 @@ def test_a_binary_header_that_is_read_is_one_for_another_implementation(stream: 
     except (ProxyProtocolSyntaxError, ProxyProtocolIncompleteError):
         pytest.fail("the other one does not read it")
     except ValueError:
-        # its checksum, or TLVs that are cut off: nobody here looks at them
+        # its checksum, or incomplete TLVs, which are ignored here
         return
     if endpoints is not None:
         assert endpoints == ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))

@@ -12,7 +12,7 @@ Attempt = Callable[[], Awaitable[str]]
 
 
 class Runners:
-    """Attempts that take as long as they are told, and what became of them."""
+    """Attempts that take a scripted time, and their results."""
 
     def __init__(self) -> None:
         self.begun: dict[str, float] = {}

@@ -18,7 +18,7 @@ Ends = tuple[socket.socket, socket.socket, WatchedSocket]
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    """A socket, the one at its other end, and the watch of the first."""
+    """A socket, its peer, and the watch of the first."""
     one, other = connected(buffers=64 * 1024)
     one.setblocking(False)
     with one, other:
@@ -105,7 +105,7 @@ async def test_a_broken_connection_that_nobody_reads_does_not_either(ends):
 
 
 async def test_who_writes_waits_for_room_and_disturbs_nobody_who_reads(nursery):
-    # not TCP: its kernel may find room when it likes, with the next acknowledgement
+    # not TCP, whose kernel may find space whenever an acknowledgement arrives
     one, other = socket.socketpair()
     one.setblocking(False)
     other.setblocking(False)
@@ -173,7 +173,7 @@ async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(end
             await (watch.read(lambda: b"") if wait == "read" else watch.write())
     assert (watch.interest, held._watches) == (NOTHING, {})
     watch.close(Exception("closed"))
-    # and once there is room it is watched
+    # once there is space, the socket is watched
     other.send(b"found")
     assert await watch.read(lambda: one.recv(10)) == b"found"
 
@@ -211,7 +211,7 @@ async def test_while_bytes_come_and_come_others_have_their_turn(ends, nursery):
     other.send(b"x")
 
     def look() -> None:
-        # what has been read is there again at once
+        # the bytes that were read are there again at once
         other.send(one.recv(10))
 
     nursery.start_soon(watch.read, look)
@@ -226,7 +226,7 @@ async def test_one_that_has_been_woken_is_not_kept_from_its_work(ends):
     patience: list[float] = []
 
     def noted(seconds: float, most: int) -> polling.Events:
-        """Notes how long others are kept from their turn."""
+        """Notes how long other tasks wait for their turn."""
         patience.append(seconds)
         return poll(seconds, most)
 

@@ -34,7 +34,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 class Resolver(trio.abc.HostnameResolver):
-    """Knows one name, which stands for several addresses."""
+    """A resolver that knows one name, with several addresses."""
 
     def __init__(self, *numbers: str) -> None:
         self.numbers = numbers

@@ -1,4 +1,4 @@
-"""TLS over a stream, against trio's own; cut into pieces, cut off, garbled."""
+"""Tests of TLS streams against trio's own: cut into pieces, cut off, corrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sweeps import examples
 MUCH = 1024 * 1024
 
 
-# what passes
+# relayed bytes
 
 
 async def test_a_chunk_is_what_the_peer_sent_and_the_last_one_is_empty(ends):
@@ -173,7 +173,7 @@ async def test_each_receive_leaves_others_their_turn(ends):
     assert await takes_turns(lambda: ends.stream.receive(1), 50)
 
 
-# however the records are cut
+# any cuts of the records
 
 
 @pytest.mark.parametrize("size", [1, 5, 6, 21, 22, 100])

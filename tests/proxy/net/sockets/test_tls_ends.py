@@ -1,4 +1,4 @@
-"""How a TLS stream ends: closed, cut off, reset, garbled."""
+"""Tests of how a TLS stream ends: closed, cut off, reset, corrupted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_the_end_of_what_is_sent_is_tls_own_and_the_connections(ends):
     await ends.stream.send([b"last"])
     await ends.stream.send_eof()
     assert await ends.peer.hear_all() == b"last"
-    # trio's stream raises if TLS has not said its end; what is below has ended too
+    # trio's stream raises if TLS did not announce its end; the stream below has ended too
     assert await ends.peer.below.receive_some() == b""
 
 
@@ -107,6 +107,6 @@ async def test_a_changed_byte_is_never_passed_on(signed):
 
 
 async def test_a_peer_that_asks_to_renegotiate_is_refused_and_served(signed):
-    """Python can't ask; what is held is that the option is set."""
+    """Python can't request a renegotiation; the test checks that the option is set."""
     assert listening(ListenerTls(signed.proxy)).context.options & ssl.OP_NO_RENEGOTIATION
     assert dialling(UpstreamTls(signed.ca.path)).context.options & ssl.OP_NO_RENEGOTIATION

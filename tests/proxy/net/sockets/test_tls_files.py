@@ -1,4 +1,4 @@
-"""Certificates and keys whose files change, or lie on a disk that hangs."""
+"""Tests of certificates and keys whose files change, or are on a disk that hangs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_the_next_connection_has_the_new_certificate_and_the_old_one_goes_
 
 
 class Files:
-    """Credentials of which the files hang whoever looks at them, when told to."""
+    """Credentials whose files block their readers on request."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.of = "clusters.main.tls"
@@ -135,7 +135,7 @@ async def test_connections_that_begin_while_somebody_looks_share_the_next_look(f
     with trio.fail_after(PATIENCE):
         while len(looked) < 20:
             await wait_all_tasks_blocked(0.001)
-    # none of them had begun before the second one did
+    # none of them had begun before the second read
     assert files.looks == 2
 
 
@@ -148,7 +148,7 @@ async def test_a_handshake_does_not_wait_for_a_disk_that_hangs(files, signed, mo
         ends = Ends(TlsStream(below, shared), TlsPeer(sock, client_context(signed.ca), asks_for="localhost"))
         await ends.shake_hands()
         ends.close()
-    # the machine may let the thread begin late
+    # the machine may start the thread late
     assert files.begun.wait(PATIENCE)
     assert files.looks == 1
 

@@ -1,4 +1,4 @@
-"""Who may speak TLS with whom: names, certificates, versions, what is no handshake; clients and brokers."""
+"""Tests of TLS handshakes with clients and brokers: names, certificates, versions, and bytes that are no handshake."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.proxy.net.tls_peers import (
 
 
 async def refused(ends: Ends) -> tuple[str, str]:
-    """Why there was no handshake, as the proxy has it and as the peer does."""
+    """Returns the reasons for the failed handshake, by the proxy and by the peer."""
     said = []
 
     async def peer() -> None:
         try:
             await ends.peer.stream.do_handshake()
-            # with TLS 1.3 a client is done before its certificate has been looked at
+            # with TLS 1.3, a client has finished before its certificate is checked
             await ends.peer.stream.receive_some()
         except trio.BrokenResourceError as error:
             said.append(str(error.__cause__))
@@ -161,7 +161,7 @@ async def test_a_client_that_goes_during_the_handshake_has_gone(signed, said):
 async def reached(
     tls: UpstreamTls, context: ssl.SSLContext | None, name: str = "localhost"
 ) -> tuple[Stream, TlsPeer | Peer]:
-    """The proxy's connection to a broker. Raises NoHandshake."""
+    """Returns the proxy's connection to a broker. Raises NoHandshake."""
     below, sock = plain_pair()
     broker = Peer(sock) if context is None else TlsPeer(sock, context)
 
@@ -223,7 +223,7 @@ async def test_a_broker_of_any_name_is_taken_where_that_was_asked_for(signed):
 
 
 async def test_a_broker_that_wants_a_certificate_says_so_after_the_handshake(signed):
-    """As TLS 1.3 has it."""
+    """TLS 1.3 works like this."""
     below, sock = plain_pair()
     broker = TlsPeer(sock, broker_context(signed.broker, signed.ca))
 

@@ -35,7 +35,7 @@ def cluster(path: Path, listen: Address = ONE, upstream: Address = EAST, default
 
 
 def keep(claimed: ClusterSettings, node_id: int = 1, port: int | None = None) -> None:
-    """What a proxy does that has this file."""
+    """Does what a proxy with this file does."""
     assert claimed.state is not None
     write_state(claimed.state, SavedState({node_id: KnownNode(None, port)}, None, Owner.of(claimed)))
 
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """A proxy's file, which is its own until `stop`."""
+    """Starts a proxy whose file stays its own until `stop`."""
     started: list[StateClaims] = []
 
     def start(chosen: ClusterSettings) -> ClusterSettings:
@@ -60,7 +60,7 @@ def start() -> Iterator[Start]:
 
 
 def stop(start: Start) -> None:
-    """All of them."""
+    """Stops all of them."""
     while start.claims:  # type: ignore[attr-defined]
         start.claims.pop().release()  # type: ignore[attr-defined]
 
@@ -81,7 +81,7 @@ def test_a_proxy_that_starts_again_finds_its_own_file_whoever_is_there(start, pa
     for listen, upstream in ((ONE, EAST), (TWO, WEST)):
         keep(start(cluster(path, listen, upstream)), port=listen.port + 5000)
     stop(start)
-    # the other one has not come yet, or has come first, or is gone for good
+    # the other proxy has not started yet, has started first, or is gone for good
     assert start(cluster(path, TWO, WEST)).node_map.remembered == {1: TWO.port + 5000}
     assert start(cluster(path, ONE, EAST)).node_map.remembered == {1: ONE.port + 5000}
     stop(start)
@@ -163,7 +163,7 @@ def test_a_named_file_that_is_another_listeners_or_clusters_is_said(start, path,
     stop(start)
     with pytest.raises(BadSetting, match=rf"is another proxy's \(it is kept by the proxy on {ONE} for {EAST}\); right"):
         start(cluster(path, listen, upstream, default=False))
-    # and nobody is kept from it by that
+    # that keeps no other proxy from the file
     assert start(cluster(path, default=False)).state == path
 
 
@@ -222,7 +222,7 @@ def test_the_lock_is_no_file_that_stays(start, path):
 
 
 def test_a_lock_whose_file_was_removed_just_now_is_not_taken_for_one(start, path, monkeypatch):
-    """Between the two calls of who takes it, who had it lets go and a third one takes it."""
+    """Between the two calls of a taker, the holder releases the lock and another process takes it."""
     start(cluster(path, default=False))
     real, between = fcntl.flock, [True]
 
@@ -262,7 +262,7 @@ def test_where_the_file_system_knows_no_locks_it_is_said_and_the_file_is_used(st
 def test_where_no_folder_can_be_made_the_proxy_starts_all_the_same(start, path, tmp_path, caplog):
     (tmp_path / "capture").touch()
     assert start(cluster(path)).state == path
-    # it is said when there is something to be kept
+    # the message comes when there is something to save
     assert caplog.records == []
 
 

@@ -55,7 +55,7 @@ def test_what_was_written_is_read(state: SavedState):
 def test_a_file_that_was_cut_off_anywhere_is_damaged_and_nothing_else(state: SavedState, data: st.DataObject):
     content = encoded(state)
     length = data.draw(st.integers(0, len(content) - 3))
-    # as file systems leave it after a crash, with or without the bytes that were to come
+    # the file as file systems leave it after a crash, with or without the missing bytes
     for cut in (content[:length], content[:length].ljust(len(content), b"\0")):
         with pytest.raises(Damaged):
             decoded(cut)
@@ -181,7 +181,7 @@ def test_a_file_that_is_far_too_large_is_something_else(tmp_path: Path, monkeypa
 def test_a_file_from_before_files_said_whose_they_are_is_read():
     nodes = {"1": {"upstream": "b:1"}, "2": {"upstream": "b:2", "port": 40123}}
     known = {1: KnownNode(Address("b", 1)), 2: KnownNode(Address("b", 2), 40123)}
-    # clusters said their id since then
+    # later formats have the cluster's id
     assert decoded(json.dumps({"format": 1, "nodes": nodes}).encode()) == SavedState(known)
     assert decoded(json.dumps({"format": 1, "cluster_id": "x", "nodes": nodes}).encode()) == SavedState(known, "x")
 

@@ -24,7 +24,7 @@ from tests.proxy.net.threads import no_threads
 
 
 class Disk:
-    """Takes what is written, one state at a time, when it is let."""
+    """A disk that writes one state at a time, when it is allowed to."""
 
     def __init__(self) -> None:
         self.may_write = threading.Semaphore(0)
@@ -45,7 +45,7 @@ class Disk:
 
 
 class Table:
-    """What is to be kept: a number of nodes."""
+    """The state to save: a number of nodes."""
 
     def __init__(self, path: Path) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""What tests with several workers share: a team of them, and a log that tells everything."""
+"""Fixtures for tests with several workers: the workers, and a log with all levels."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Workers that are the test's, for a parent that thinks they are processes."""
+"""Scripted workers, which the parent takes for processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KILLED = -9
 
 
 class Worker:
-    """A worker, and its process. It does what it is told unless it is told not to by the test."""
+    """A worker and its process. It obeys unless the test says otherwise."""
 
     def __init__(self, number: int, slot: int, sock: socket.socket) -> None:
         self.number, self.slot = number, slot
@@ -28,7 +28,7 @@ class Worker:
         self.traffic = Traffic()
         self.recorder: dict[str, float] = {}
         self.does_what_it_is_told = True
-        # why it can't take settings over
+        # reasons for refusing new settings
         self.refuses: list[str] = []
         self.ends_when_told = True
         self.code = 0
@@ -65,7 +65,7 @@ class Worker:
             sock.close()
 
     async def send_job(self) -> None:
-        """It needs no job."""
+        """Ignores the job."""
 
     async def wait(self) -> int:
         await self._ended.wait()
@@ -97,7 +97,7 @@ class Worker:
         return {"clusters": {"main": sums.as_json(self.traffic)}, "recorder": self.recorder}
 
 
-# longer than any other test here waits for workers that say nothing
+# longer than any other test waits for silent workers
 SILENCE = 150.0
 
 
@@ -134,7 +134,7 @@ class Team:
         worker.tell({"do": "greet"})
 
     async def working(self) -> list[Worker]:
-        """Once all that have been started have joined."""
+        """Returns once all started workers have joined."""
         await wait_all_tasks_blocked()
         for worker in self.workers:
             worker.join()
@@ -143,7 +143,7 @@ class Team:
         return self.workers
 
     async def replaced(self) -> Worker:
-        """The next one, once it has joined."""
+        """Returns the next worker, once it has joined."""
         self._started = trio.Event()
         await self._started.wait()
         self.workers[-1].join()

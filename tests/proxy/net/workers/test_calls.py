@@ -13,7 +13,7 @@ from proxy.net.workers.channel import Channel, ChannelMessage, channel_pair
 
 
 class Side:
-    """One that notes what it is told at once, and answers what it is asked as it is told to."""
+    """One side of the channel: it notes calls, and answers as scripted."""
 
     def __init__(self, channel: Channel) -> None:
         self.heard: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ from tests.proxy.net.peers import HOST, PATIENCE
 
 @pytest.fixture
 def sockets() -> Iterator[list[socket.socket]]:
-    """The test's, closed at its end."""
+    """Sockets that are closed at the test's end."""
     made: list[socket.socket] = []
     yield made
     for sock in made:

@@ -77,6 +77,6 @@ def test_a_worker_may_hold_its_part_and_serves_no_page():
 def test_the_parts_are_as_even_as_can_be_and_together_the_limit(limit: int, workers: int):
     settings = replace(SETTINGS, connection_limit=limit, workers=workers)
     parts = [Job(slot + 1, slot, settings).worker_settings.connection_limit or 0 for slot in range(workers)]
-    # a worker that may serve nobody would turn away whom another one has room for
+    # a worker with a limit of 0 would refuse clients for which another worker has space
     assert sum(parts) == max(limit, workers)
     assert 1 <= min(parts) <= max(parts) <= min(parts) + 1

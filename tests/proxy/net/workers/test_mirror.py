@@ -21,7 +21,7 @@ TABLE = {"1": ["up-1.invalid:9092", "127.0.0.1:9094", "own.invalid:9094"], "2": 
 
 
 class Parent:
-    """Notes what it is asked, and answers as the test wants it."""
+    """A parent that notes queries, and answers as the test says."""
 
     def __init__(self, channel: Channel) -> None:
         self.asked: list[dict[str, Any]] = []

@@ -31,7 +31,7 @@ NEW = [7, "new.invalid", 9092]
 
 
 class Scripted(Parent):
-    """A parent whose workers are the test's."""
+    """A parent with scripted workers."""
 
     def __init__(self, chosen: ProxySettings, nursery: trio.Nursery, ready: Any, reload: Any) -> None:
         super().__init__(chosen, [], None, ready, reload)
@@ -114,7 +114,7 @@ async def running(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Runnin
 
 
 def node_of(worker: Worker, node_id: int) -> list[str] | None:
-    """What the worker was told last of a node: broker, listener."""
+    """Returns the newest data about a node that a worker got: broker, listener."""
     return (worker.was_told("nodes") or [{"table": {}}])[-1]["table"].get(str(node_id))
 
 
@@ -145,7 +145,7 @@ async def test_a_new_node_is_accepted_for_by_all_before_it_is_told(running):
         said = await answer.wait()
     assert said["current"]
     assert said["advertised"] == [list(asker.sockets[-1].getsockname())]
-    # whoever dials it finds it open
+    # the advertised port is open
     with socket.create_connection(said["advertised"][0], PATIENCE):
         pass
 
@@ -262,7 +262,7 @@ async def test_while_it_stops_new_nodes_get_no_listener(running):
 
 
 async def test_a_worker_that_joins_while_the_proxy_stops_ends_nothing(running):
-    """What it says before it heeds that it is to stop is heard when the listeners are gone."""
+    """The worker reports before it obeys the stop, when the listeners are gone."""
     running.parent.joins = False
     await newcomer_after(running, running.workers[0])
     newcomer = running.workers[2]
@@ -292,7 +292,7 @@ def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def read_again(running: Running) -> None:
-    """Returns once they have been read, and are in effect or are not."""
+    """Returns once the settings were read, and applied or refused."""
     over = trio.Event()
     running.parent._systemd.ready = over.set
     signal.raise_signal(signal.SIGHUP)
@@ -311,7 +311,7 @@ async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_th
         assert (job.settings.drain_seconds, job.recording) == (77, "what is kept")
         assert accepts_for(worker) == [None, 1, 9]
         assert node_of(worker, 9)[0] == ""
-    # each time they have another number
+    # each reload has another number
     await read_again(running)
     first, second = running.workers[0].was_told("settings")
     assert first["number"] < second["number"]
@@ -332,7 +332,7 @@ async def test_what_one_worker_can_not_have_changes_nothing_in_any(running, brok
         (asked,), (forgotten,) = worker.was_told("prepare"), worker.was_told("forget")
         assert asked["number"] == forgotten["number"]
     bind(at).close()
-    # the next time it can
+    # it succeeds the next time
     running.workers[1].refuses = []
     await read_again(running)
     assert running.parent._settings.drain_seconds == 77
@@ -392,7 +392,7 @@ async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_
     (said,) = running.workers[2].was_told("settings")
     assert load_settings(said["settings"]).settings.drain_seconds == 77
     assert said["number"] == running.workers[1].was_told("settings")[0]["number"]
-    # the next one begins with them
+    # the next worker starts with them
     running.parent.joins = True
     await newcomer_after(running, running.workers[1])
     await wait_all_tasks_blocked(0.02)
@@ -401,7 +401,7 @@ async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_
 
 
 async def newcomer_after(running: Running, worker: Worker) -> None:
-    """Another one has begun in the worker's place."""
+    """Returns once another worker has started in this one's place."""
     before = len(running.workers)
     worker.end(KILLED)
     with trio.fail_after(PATIENCE):
@@ -427,7 +427,7 @@ async def test_a_worker_that_no_thread_can_start_is_an_error_of_the_machines(bro
 
 @pytest.fixture
 async def parent_of_nobody(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Parent]:
-    """Its workers are processes that hang before they read their jobs, which are larger than a pipe."""
+    """A parent whose workers are processes that hang before they read their jobs, which are larger than a pipe."""
     nodes = {number: 20_000 + number for number in range(5000, 15_000)}
     chosen = whole(settings(NOWHERE, remembered=nodes), workers=2, hung_seconds=1, drain_seconds=1)
     assert len(Job(1, 0, chosen).dumped()) > 65536

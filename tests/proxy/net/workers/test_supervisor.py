@@ -243,7 +243,7 @@ async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
 
 
 async def test_one_that_has_not_joined_is_told_to_stop_too(team, autojump_clock):
-    """It may have begun to record: killed, it would leave a session behind that nobody finishes."""
+    """The worker may have begun to record. If it were killed, its session would never be finished."""
     await wait_all_tasks_blocked()
     team.workers[1].code = 1
     assert await team.supervisor.stop(10, asked())
@@ -289,7 +289,7 @@ async def beats(worker: Worker) -> None:
 
 @pytest.fixture
 def few_beats(monkeypatch):
-    """So that hours pass soon."""
+    """Makes heartbeats rare, so that hours pass quickly."""
     monkeypatch.setattr(supervisor, "BEAT_SECONDS", 10.0)
 
 
@@ -308,7 +308,7 @@ async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_re
     await team.replaced()
     assert (silent.killed, well.killed) == (True, False)
     assert SILENCE * supervisor.START_FACTOR < seconds() < SILENCE * (supervisor.START_FACTOR + 0.1)
-    # it was tried: nobody waits for its being there any more
+    # the start was tried, so nobody waits for it any more
     await team.supervisor.all_started()
 
 
@@ -340,7 +340,7 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
     assert seconds() < SILENCE * 1.5
     assert "worker hangs; killed" in caplog.text
     assert team.supervisor.hanging == []
-    # what it had said stays counted
+    # its earlier counts remain
     total = team.supervisor.totals.traffic("main")
     assert (total.connections_opened, total.closes[Cause.PROXY_FAULT]) == (1, 1)
     nursery.start_soon(beats, new)

@@ -43,14 +43,14 @@ async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are
     assert team.supervisor.totals.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
 
 
-# whatever happens, and whenever a page is made
+# any events, with a page at any time
 
-# modules between whose lines a thread may make a page
+# a thread may make a page between any two lines of these modules
 KEEPERS = {module.__file__ for module in (supervisor, worker_handle, totals)}
 
 
 class Page:
-    """The counters of a page that is made before each line of these modules. `fallen`: those that were less once."""
+    """The counters of a page that is made before each line of these modules. `fallen`: those that decreased."""
 
     def __init__(self, of: Totals) -> None:
         self.fallen: set[str] = set()
@@ -91,7 +91,7 @@ class Page:
 
 
 class Run:
-    """Workers that count, say what they have counted, die and are replaced."""
+    """Workers that count, report their counts, die and are replaced."""
 
     def __init__(self, team: Team, nursery: trio.Nursery) -> None:
         self.team = team
@@ -117,7 +117,7 @@ class Run:
                 await wait_all_tasks_blocked()
 
     def _of_slot(self, slot: int) -> Worker:
-        """The newest one there."""
+        """Returns the newest worker of a slot."""
         return [worker for worker in self.team.workers if worker.slot == slot][-1]
 
 
@@ -127,7 +127,7 @@ DEEDS = st.lists(
 
 
 @pytest.mark.real
-# each run is some thousand pages
+# each run makes some thousand pages
 @examples(30)
 @given(DEEDS)
 def test_no_counter_falls_whatever_workers_do_and_whenever_a_page_is_made(deeds):

@@ -32,7 +32,7 @@ NUMBER, SLOT = 3, 1
 
 
 class Parent:
-    """The test's: notes what it hears, and answers what it is asked."""
+    """A scripted parent: it notes what it receives, and answers queries."""
 
     def __init__(self, nursery: trio.Nursery, broker: Broker) -> None:
         channel, there = channel_pair()
@@ -83,7 +83,7 @@ class Parent:
         return self.said(what)[-1]
 
     async def hand_over(self, node_id: int | None = None) -> Address:
-        """A listener; returns once the worker accepts there."""
+        """Hands over a listener; returns once the worker accepts there."""
         await self.hears("join")
         sock = bind(Address(HOST, 0))
         self._listeners.append(sock)
@@ -149,7 +149,7 @@ async def test_what_the_listeners_are_called_is_never_dialled(parent, broker):
     await parent.hand_over()
     where = await parent.hand_over(7)
     parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["advertised.invalid:1", str(where), ""]}})
-    # a sidecar's own node: its broker is the one that the proxy was started for
+    # a sidecar's own node: its broker is the one in the proxy's settings
     await ping(await connected(where))
 
 
@@ -189,7 +189,7 @@ async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
 
 
 async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
-    """So they are heard in the order in which they were counted, whenever somebody reads the answer."""
+    """So the parent adds the counts before it handles the answer."""
     await ping(await connected(await parent.hand_over()))
     parent.heard.clear()
     answer = await parent.calls.ask({"do": "count"}).wait()
@@ -214,7 +214,7 @@ async def test_others_see_how_many_connections_it_has(parent):
 
 
 async def test_it_says_what_it_has_counted_without_being_asked(parent):
-    """So what one had counted that is killed is known, and that it goes on."""
+    """So the counts of a killed worker are known, and the parent sees that it runs."""
     client = await connected(await parent.hand_over())
     await ping(client)
     await parent.hears("counted")
@@ -234,7 +234,7 @@ async def test_a_recorder_whose_disk_hangs_does_not_silence_it(parent, monkeypat
     heard = len(parent.said("counted"))
     try:
         with trio.fail_after(PATIENCE):
-            # one may have been on its way
+            # one may have been in flight
             while len(parent.said("counted")) < heard + 3:
                 await wait_all_tasks_blocked(0.005)
     finally:
@@ -317,7 +317,7 @@ async def never(key: int, version: int, correlation_id: int) -> bytes | None:
 
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """How it was told to log."""
+    """Returns the log settings that it got."""
     said: list[tuple[Any, ...]] = []
     monkeypatch.setattr("proxy.net.workers.worker.log_to_stderr", lambda *args, **keys: said.append((*args, keys)))
     return said

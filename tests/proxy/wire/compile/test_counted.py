@@ -1,4 +1,4 @@
-"""Decoding that pays as it goes: the same values, prices that hold, and what there is when the money is gone."""
+"""Tests of decoding within a budget: the same values, fair prices, and the values so far when it is used up."""
 
 import tracemalloc
 from collections.abc import Container, Iterator
@@ -36,7 +36,7 @@ every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis
 
 
 def tagged_names(struct: Struct, within: bool = False) -> Iterator[str]:
-    """The names of all tagged fields, and of all fields within them."""
+    """Yields the names of all tagged fields, and of all fields within them."""
     yield "_tags"
     for slot in struct:
         is_tagged = within or slot.tag is not None
@@ -73,12 +73,12 @@ def test_what_is_cut_or_damaged_is_told_as_the_quick_way_tells_it(
     damaged[at % len(damaged)] ^= 0xFF
     for wrong in (data[: at % (len(data) + 1)], bytes(damaged)):
         counted, quick = outcome(codec, wrong, Budget()), outcome(codec, wrong, None)
-        # a count that needs more bytes than there are is found at once; the quick way may meet other damage before
+        # an impossible count is found at once; the function without a budget may meet other damage first
         assert counted == quick or (counted is Truncated and quick in (Truncated, Malformed))
 
 
 def outcome(codec: Codec, data: bytes, budget: Budget | None) -> Any:
-    """The values, or the error's class."""
+    """Returns the values, or the error's class."""
     try:
         return codec.decode(data, budget=budget)
     except WireError as error:
@@ -102,9 +102,9 @@ def test_what_was_decoded_when_the_budget_ended_is_a_beginning_of_all(
 
 
 def begins(part: Any, whole: Any, tagged: Container[str]) -> bool:
-    """Whether `part` is `whole`, or what of it comes first: in its last place only, and there likewise.
+    """True if `part` is `whole`, or a beginning of it: only its last place may be incomplete.
 
-    Tagged fields stand in `part` with their defaults until they are read, so several may differ behind the last place.
+    Tagged fields have their defaults in `part` until they are read, so several may differ after the last place.
     """
     if part == whole:
         return True
@@ -115,7 +115,7 @@ def begins(part: Any, whole: Any, tagged: Container[str]) -> bool:
         )
     if isinstance(part, list) and isinstance(whole, list):
         return not part or (part[:-1] == whole[: len(part) - 1] and begins(part[-1], whole[len(part) - 1], tagged))
-    # a tagged field that was not yet read
+    # a tagged field that has not been read yet
     return not isinstance(part, list | dict) or not part
 
 
@@ -177,7 +177,7 @@ def test_a_projection_that_counts_finds_all_that_the_other_one_does(message: tup
 
 
 def smallest(slot: Slot) -> int:
-    """Bytes that a field takes at least."""
+    """Returns the fewest bytes that a field takes."""
     if slot.code:
         return slot.size
     if slot.struct and not slot.array:
@@ -217,7 +217,7 @@ MANY = 400
 
 @every_api
 def test_values_take_no_more_than_is_paid_for_them(key: int) -> None:
-    """Of the newest version: every array full of the smallest elements."""
+    """Takes the newest version, with every array full of the smallest elements."""
     for kind in ("request", "response"):
         found = catalog.codec(kind, key, apis.versions(key)[-1])
         for path in _paths_of_arrays(found) if found else ():
@@ -227,7 +227,7 @@ def test_values_take_no_more_than_is_paid_for_them(key: int) -> None:
 
 
 def _paths_of_arrays(codec: Codec) -> list[str]:
-    """Those of structs and texts, no more than one deep, so that nothing else is large."""
+    """Returns the paths of arrays of structs and texts, at most one deep, so that nothing else is large."""
     struct = layout(codec.message, codec.version)
     return [slot.name for slot in struct if slot.array and f"{slot.name}" in field_paths(struct)]
 
@@ -244,7 +244,7 @@ def _least(slot: Slot) -> Any:
 
 
 def size_of(codec: Codec, data: bytes) -> int:
-    """What the values of a body take; its functions are compiled by now."""
+    """Returns the size of a body's values; its functions have been compiled."""
     tracemalloc.start()
     try:
         with suppress(OverBudget):

@@ -44,7 +44,7 @@ def test_what_waits_for_the_step_sees_where_the_run_began() -> None:
 
 
 def test_steps_behind_the_last_value_are_not_read() -> None:
-    """They may lie beyond what a projection needs."""
+    """They may lie beyond the bytes that a projection needs."""
     reader = cursor()
     reader.take("b", 1, "one")
     reader.step(1000)

@@ -1,4 +1,4 @@
-"""What the sweeps over every message don't say: the values of the small cases, and the text that is written."""
+"""Tests of decoders beyond the sweeps over all messages: values of small cases, and the generated source."""
 
 import inspect
 
@@ -87,7 +87,7 @@ def test_structs_of_fixed_size_are_read_with_and_without_tags() -> None:
 
 
 def test_wide_structs_in_arrays_are_dicts_of_their_own() -> None:
-    """Whether they are of one size, hold texts and other wide structs, or have tags; a field's name may be any word."""
+    """Also with equal sizes, texts, nested wide structs or tags; a field's name may be any word."""
     fields = "  wide: []\n    class: int8\n    from: int16\n    a: int32\n    b: int64\n    c: {}\n"
     more = "    d: []int8  v1+  tag 0\n    e: {}  v1+  tag 1\n      x: []int8\n    f: {}  v1+  tag 2\n      y: int8\n"
     inner = "    g: []\n" + "".join(f"      h{n}: int8\n" for n in range(5))
@@ -114,7 +114,7 @@ def test_wide_structs_in_arrays_are_dicts_of_their_own() -> None:
 
 
 def test_structs_of_fixed_size_that_are_cut_short_are_truncated() -> None:
-    """Also where the bytes end with one of them."""
+    """Also if the bytes end with one of them."""
     for version in (0, 1):
         found = codec("  rows: []\n    a: int8\n    b: int16\n", version)
         data = found.encode({"rows": [{}] * 5})

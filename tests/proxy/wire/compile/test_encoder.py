@@ -53,7 +53,7 @@ def test_values_may_be_any_mapping_and_any_sequence() -> None:
 
 
 def test_buffers_are_written_byte_for_byte_whatever_their_items_are() -> None:
-    """As all of their bytes in order: wide items, several dimensions, every second one."""
+    """All their bytes in order: wide items, several dimensions, every second item."""
     text = "  a: bytes\n  b: records?\n  c: []bytes\n  d: uuid\n  e: bytes  v1+  tag 0\n"
     wide = array("i", [1, 2, 3, 4])
     for buffer in (wide, memoryview(wide), memoryview(bytes(range(32)))[::2], memoryview(bytes(16)).cast("B", [4, 4])):

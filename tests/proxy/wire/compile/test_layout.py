@@ -67,7 +67,7 @@ def elements(struct: Struct) -> list[Slot]:
 
 @pytest.mark.parametrize("kind", ["request", "response"])
 def test_every_element_of_every_array_takes_at_least_a_byte(kind: str) -> None:
-    """What bounds a reader's memory: it can't be told of more elements than there are bytes."""
+    """This bounds a reader's memory: there can't be more elements than bytes."""
     for message in EVERY_MESSAGE:
         if message[0] == kind:
             codec = must_codec(*message)

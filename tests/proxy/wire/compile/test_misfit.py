@@ -26,7 +26,7 @@ ARequest  key 0  versions 0-1  flexible 1+
 """
 CODECS = [Codec(parse(MESSAGE)[0], version) for version in (0, 1)]
 
-# path of a value, one that does not fit there, and what is said of it
+# path of a value, a wrong value there, and the error's text
 WRONG: list[tuple[str, Any, str]] = [
     ("small", 128, "small: 128 is no int8"),
     ("small", "1", "small: str is no int8"),

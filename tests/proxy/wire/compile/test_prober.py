@@ -1,4 +1,4 @@
-"""How far a written probe looks, and that nothing takes it further. What it finds: `test_error_probes.py`."""
+"""Tests of how far a compiled probe reads. `test_error_probes.py` tests what it finds."""
 
 import tracemalloc
 
@@ -18,7 +18,7 @@ def produced(codes: list[int], version: int = 9) -> bytes:
 
 @pytest.mark.parametrize("version", [3, 9])
 def test_as_many_elements_are_looked_at_as_the_bound_says(version: int) -> None:
-    """The topic is one of them."""
+    """The topic is one of the elements."""
     most = MAX_ELEMENTS - 1
     for codes, found in (
         ([3] * most, FoundErrors({3: most})),
@@ -75,7 +75,7 @@ def test_records_of_any_size_are_stepped_over_and_nothing_is_kept() -> None:
 
 
 def test_a_response_that_ends_early_is_malformed() -> None:
-    """Behind the last code stand bytes that no probe looks at."""
+    """No probe reads the bytes after the last code."""
     frame = produced([3, 7])
     for size in range(8, frame.rindex(b"\7") + 1):
         short = frame[:size]

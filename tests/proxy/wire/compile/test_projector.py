@@ -19,7 +19,7 @@ def test_a_projection_has_value_start_and_end_in_wire_order() -> None:
 
 
 def test_it_stops_behind_the_last_asked_field() -> None:
-    """What follows the brokers may be missing, or be nonsense."""
+    """The fields after the brokers may be missing or invalid."""
     codec = must_codec("response", METADATA, 12)
     data = codec.encode({"brokers": BROKERS})
     ((_, _, end),) = codec.project(("brokers",))(data, 0)["brokers"]

@@ -13,7 +13,7 @@ from proxy.wire.primitives import uvarint
 
 
 def drive(pieces: Generator[None, bytes, SplitRead], chunks: list[bytes]) -> SplitRead:
-    """Feeds a split reader until it has what it wants."""
+    """Feeds a split reader until it has all bytes that it needs."""
     next(pieces)
     try:
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Where secrets stand in a frame, against what decoding and projecting it tells."""
+"""Tests of finding secrets in a frame, against decoding and projecting it."""
 
 import random
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ with_tags = pytest.mark.parametrize("message", WITH_TAGS, ids=spelled)
 
 
 def named(values: Any, rng: random.Random) -> Any:
-    """The same values, settings with names as Kafka has them, and as it has not."""
+    """Returns the values with settings that have known and unknown names."""
     if isinstance(values, list):
         return [named(one, rng) for one in values]
     if not isinstance(values, dict):
@@ -59,7 +59,7 @@ def searched(message: Message, frame: bytes, size: int = 1 << 20) -> Spans:
 
 
 def projected(message: Message, frame: bytes, values: dict[str, Any]) -> Spans:
-    """The slow and obvious twin: every marked value of the whole frame, and what the values around it say."""
+    """The slow, obvious twin: every marked value of the whole frame, with the values around it."""
     kind, key, version = message
     codec, body = must_codec(*message), frame[4:]
     head = catalog.request_head(body) if kind == "request" else catalog.response_head(body, key, version)
@@ -77,7 +77,7 @@ def projected(message: Message, frame: bytes, values: dict[str, Any]) -> Spans:
 def _hidden(
     values: dict[str, Any], fields: tuple[Field, ...], path: list[str], version: int, sensitive: bool | None = None
 ) -> Iterator[bool]:
-    """For each value at the path, in wire order, whether it is to be hidden."""
+    """Yields for each value at the path, in wire order, whether it is hidden."""
     (field,) = [one for one in fields if one.name == path[0] and version in one.versions]
     if FLAG in values:
         sensitive = values[FLAG]
@@ -119,7 +119,7 @@ def test_bytes_behind_a_message_are_an_error(message: Message, size: int) -> Non
 
 
 def with_a_tag(values: Any, place: int) -> tuple[Any, int]:
-    """The values, with an unknown tag in the struct of that number; and how many more structs there must be."""
+    """Returns the values with an unknown tag in the struct of that number, and how many more structs are needed."""
     if isinstance(values, list):
         made = []
         for one in values:

@@ -1,4 +1,4 @@
-"""Integers in groups of 7 bits in everything that is compiled, against the slow twin, and by bytes written here."""
+"""Tests of varints in all compiled functions, against the slow twin and bytes written here."""
 
 import inspect
 from contextlib import suppress
@@ -50,7 +50,7 @@ codecs = pytest.mark.parametrize("codec", CODECS, ids=str)
 
 @st.composite
 def messages(draw: st.DrawFn) -> tuple[Codec, dict[str, Any]]:
-    """Any version with values."""
+    """Draws any version with values."""
     codec = draw(st.sampled_from(CODECS))
     random = draw(st.randoms(use_true_random=False))
     return codec, Values(random).struct(layout(codec.message, codec.version))
@@ -129,7 +129,7 @@ def test_damaged_bytes_raise_the_error_family_and_nothing_else(
 
 
 def one(type_: str) -> Codec:
-    """A message of one such field and an array of them."""
+    """Draws a message of one such field and an array of them."""
     (message,) = parse(f"ARequest  key 1  versions 0  flexible never\n  a: {type_}\n  b: []{type_}\n")
     return Codec(message, 0)
 

@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 
 def test_a_record_of_any_size_is_one_step() -> None:
-    """Sixty-four MiB of records in chunks of one: nothing of it is kept."""
+    """Feeds 64 MiB of records in chunks of one byte: none of them is stored."""
     codec = must_codec("response", FETCH, 16)
     body = codec.encode({"responses": [{"partitions": [{"records": b"r" * MIB}] * 64}], "_tags": {5: b"end"}})
     start = codec.project(("tags",))(body, 0)["tags"][0][1]

@@ -1,4 +1,4 @@
-"""Kafka's own definitions of messages of data, from the jars of a broker, and the Java classes made of them."""
+"""Reads Kafka's own definitions of data messages from a broker's jars, and the Java classes made of them."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from zipfile import ZipFile
 from tests.brokers.jars import kafka_home
 from tests.proxy.wire.kafka_definitions import Definition
 
-# headers of requests are `wire.headers`' business
+# `wire.headers` has the headers of requests
 HEADERS = {"RequestHeader", "ResponseHeader"}
 
 
@@ -24,7 +24,7 @@ class Data(NamedTuple):
 
 @cache
 def data_definitions() -> dict[str, Data]:
-    """name -> definition and class, of all jars of the broker that the tests run."""
+    """Returns name -> definition and class, from all jars of the broker that the tests run."""
     found: dict[str, Data] = {}
     for jar in sorted(kafka_home().glob("libs/kafka-*.jar")):
         found |= {data.definition["name"]: data for data in data_of(jar)}
@@ -32,7 +32,7 @@ def data_definitions() -> dict[str, Data]:
 
 
 def data_of(jar: Path) -> Iterator[Data]:
-    """The messages of data in one jar."""
+    """Yields the data messages in one jar."""
     with ZipFile(jar) as archive:
         names = archive.namelist()
         classes = {name.rpartition("/")[2]: name for name in names if name.endswith(".class")}
@@ -45,7 +45,7 @@ def data_of(jar: Path) -> Iterator[Data]:
 
 
 def parsed(text: str) -> Definition:
-    """Without comments; a tagged field that doesn't say its versions is in those of its tag."""
+    """Parses JSON without its comments; a tagged field without versions has those of its tag."""
     definition: dict[str, Any] = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     for struct in (definition, *definition.get("commonStructs", [])):
         say_versions(struct)

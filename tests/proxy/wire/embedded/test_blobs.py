@@ -1,4 +1,4 @@
-"""Blobs of group members: versions newer than known, fields that are missing, bytes that are left."""
+"""Tests of group members' blobs: unknown newer versions, missing fields, remaining bytes."""
 
 import struct
 from contextlib import suppress

@@ -1,7 +1,7 @@
-"""Everything that a real broker writes into its internal topics is read, and means what the broker's tools say.
+"""Tests that all records of a real broker's internal topics are read as the broker's own tools read them.
 
-The log files are read as they lie in the broker's folder, while groups, a share group and a transactional producer of
-this module use it.
+The log files are read in the broker's folder, while groups, a share group and a transactional producer of this module
+use it.
 """
 
 import re
@@ -43,7 +43,7 @@ class Names(NamedTuple):
 
 @pytest.fixture(scope="module")
 def names(kafka_one: KafkaCluster) -> Iterator[Names]:
-    """What this module has on the broker, while its groups' members are there."""
+    """The names of this module's topics and groups, while the groups have members."""
     found = Names(*(fresh(name) for name in Names._fields))
     admin = AdminClient({"bootstrap.servers": kafka_one.bootstrap})
     admin.create_topics([NewTopic(found.topic, PARTITIONS)])[found.topic].result(60)
@@ -62,7 +62,7 @@ def names(kafka_one: KafkaCluster) -> Iterator[Names]:
 
 
 def produce(cluster: KafkaCluster, names: Names) -> None:
-    """One transaction that is committed and one that is not."""
+    """Produces in one transaction that is committed and one that is not."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": names.transaction})
     producer.init_transactions(60)
     for end in (producer.abort_transaction, producer.commit_transaction):
@@ -74,7 +74,7 @@ def produce(cluster: KafkaCluster, names: Names) -> None:
 
 
 def consume_by_java(cluster: KafkaCluster, names: Names) -> None:
-    """A member that comes and goes."""
+    """Runs a group member that joins and leaves."""
     wanted = ["--topic", names.topic, "--group", names.java, "--max-messages", str(COUNT), "--from-beginning"]
     cluster.console("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap, *wanted)
 
@@ -88,7 +88,7 @@ def share(cluster: KafkaCluster, names: Names) -> None:
 
 
 def member(cluster: KafkaCluster, topic: str, group: tuple[str, str]) -> Consumer:
-    """A member that has read and committed everything."""
+    """Runs a member that has read and committed everything."""
     name, protocol = group
     settings = {"group.id": name, "group.protocol": protocol, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | {"bootstrap.servers": cluster.bootstrap, "enable.auto.commit": False})
@@ -106,7 +106,7 @@ def files(cluster: KafkaCluster, topic: str) -> Iterator[bytes]:
 
 
 def log_of(cluster: KafkaCluster, topic: str) -> list[LogRecord]:
-    """All records of an internal topic, control records among them."""
+    """Returns all records of an internal topic, also control records."""
     found = []
     for data in files(cluster, topic):
         for record in records.read(data):
@@ -121,7 +121,7 @@ def log_of(cluster: KafkaCluster, topic: str) -> list[LogRecord]:
 
 
 def latest(log: list[LogRecord], name: str) -> dict[tuple[Any, ...], dict[str, Any] | None]:
-    """The last value of each key of that message, by the key's values."""
+    """Returns the last value of each key of that message, by the key's values."""
     found: dict[tuple[Any, ...], dict[str, Any] | None] = {}
     for record in log:
         if isinstance(record.key, Embedded) and record.key.name == name:
@@ -216,7 +216,7 @@ def test_a_transaction_is_read_as_the_tool_shows_it(kafka_one: KafkaCluster, nam
     told = dict(zip(head, line, strict=False))
     assert (str(value["producer_id"]), str(value["producer_epoch"])) == (told["ProducerId"], told["ProducerEpoch"])
     assert told["TransactionState"] == "CompleteCommit"
-    # its number in Kafka's TransactionState
+    # the state's number in Kafka's TransactionState
     assert value["transaction_status"] == 4
 
 

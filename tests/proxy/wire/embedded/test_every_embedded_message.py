@@ -1,4 +1,4 @@
-"""Every embedded message in every version: the compiled functions against the slow, obvious twin."""
+"""Tests of each embedded message in each version: the compiled functions against the slow, obvious twin."""
 
 from contextlib import suppress
 from random import Random

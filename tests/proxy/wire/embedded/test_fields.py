@@ -1,4 +1,4 @@
-"""Which fields hold blobs, and what is shown of them."""
+"""Tests of the fields that hold blobs, and of their decoded form."""
 
 from typing import Any
 

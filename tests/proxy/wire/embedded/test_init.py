@@ -1,4 +1,4 @@
-"""The room as a library."""
+"""Tests of the package as a library."""
 
 import doctest
 import subprocess

@@ -1,4 +1,4 @@
-"""Blobs whose layout or frame is written by hand in Kafka, as its own classes write them."""
+"""Tests of blobs with a layout or frame that Kafka codes by hand, as its own classes write them."""
 
 import subprocess
 from pathlib import Path
@@ -37,14 +37,14 @@ MORE = {"revoked": [{"connector": "sink", "tasks": [-1]}], "delay": 300_000}
 
 @pytest.fixture(scope="module")
 def blobs() -> dict[str, bytes]:
-    """What the Java program prints, by label."""
+    """The Java program's output, by label."""
     command = [jars.java(), "-XX:TieredStopAtLevel=1", "-cp", class_path(jars.VERSION), str(SOURCE)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     return {label: bytes.fromhex(text) for label, text in (line.split(" ") for line in printed.splitlines())}
 
 
 def same(blob: bytes, name: str, version: int, values: dict[str, Any]) -> None:
-    """Read and written."""
+    """Asserts that the blob is read and written."""
     assert decode_blob(name, blob) == Embedded(name, version, values)
     assert encode_blob(name, version, values) == blob
 

@@ -1,4 +1,4 @@
-"""Embedded messages against Kafka itself: the definitions in the broker's jars, and the Java classes made of them."""
+"""Tests of embedded messages against Kafka: the definitions in the broker's jars, and the Java classes made of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["kafka_json"]
 
 pytestmark = pytest.mark.real
 
-# hand-coded in Kafka or in its clients: no definition to compare with
+# coded by hand in Kafka or its clients: there is no definition
 HAND_CODED = {
     "AssignmentInfo",
     "ConnectAssignment",
@@ -35,7 +35,7 @@ NEWER = {"AbortedTxn", "UnregisterControllerRecord"}
 NEWER_TAGS = {
     "StreamsGroupMetadataValue": {"stored_description_topology_epoch", "failed_description_topology_epoch"},
 }
-# the last with ZooKeeper, the last with early-access share groups, the newest
+# the last release with ZooKeeper, the last with early-access share groups, the newest
 CLIENTS_RELEASES = ("3.9.2", "4.0.2", "4.4.0")
 
 DEFINED = sorted(set(embedded.names()) - HAND_CODED - STREAMS - EARLY - NEWER)
@@ -45,7 +45,7 @@ every_version = pytest.mark.parametrize(
 
 
 def ours_of(name: str, version: int) -> tuple[OnTheWire, ...]:
-    """Without the tagged fields of later releases, which need no version of their own."""
+    """Returns our fields without the tagged fields of later releases, which need no version of their own."""
     message = embedded.message(name)
     assert message
     return tuple(field for field in ours(message, version) if field.name not in NEWER_TAGS.get(name, ()))
@@ -80,7 +80,7 @@ def test_the_clients_of_other_releases_have_the_same_fields(release: str) -> Non
 
 
 class DataJson(Json):
-    """Values as Kafka's JSON, of a message of data."""
+    """Values of a data message as Kafka's JSON."""
 
     def __init__(self, definition: Definition, version: int, *, written: bool):
         self.definition, self.version, self.written = definition, version, written
@@ -89,7 +89,7 @@ class DataJson(Json):
 def known_to(
     definition: Definition, version: int, struct: Struct, values: Mapping[str, Any], above: Definition | None = None
 ) -> dict[str, Any]:
-    """Without the tagged fields of later releases."""
+    """Returns values without the tagged fields of later releases."""
     kafkas = {field_name(definition, one) for one in fields_of(definition, version, above)}
     later = {slot.name for slot in struct.tagged} - kafkas
     return {name: value for name, value in values.items() if name not in later}

@@ -1,4 +1,4 @@
-"""Records of internal topics and of control batches."""
+"""Tests of records of internal topics and of control batches."""
 
 import struct
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What other clients write into the blobs of their groups, and how they read ours: aiokafka, kafka-python."""
+"""Tests of blobs of other clients, aiokafka and kafka-python: theirs are read here, and ours there."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which embedded messages there are, and how their files are written."""
+"""Tests of the list of embedded messages, and of the style of their files."""
 
 import pickle
 
@@ -51,7 +51,7 @@ def test_each_key_of_a_coordinators_log_has_its_value() -> None:
 
 def test_types_are_numbered_as_kafkas_are() -> None:
     assert list(schemas.numbered("consumer_offsets", "Key")) == [n for n in range(24) if n != 18]
-    # the numbers between were never released
+    # the missing numbers were never released
     assert list(schemas.numbered("cluster_metadata")) == [n for n in range(30) if n not in (6, 13, 16)]
 
 
@@ -77,7 +77,7 @@ def all_fields(fields: tuple[Field, ...]) -> list[Field]:
 
 
 def test_every_file_is_written_the_way_the_page_teaches() -> None:
-    """A first line that says where these messages live; lines of a screen's width."""
+    """Files begin with a line that says where their messages occur; lines fit on a screen."""
     for name in schemas.FILES.names():
         text = schemas.FILES.text(name)
         assert text.startswith("# "), name

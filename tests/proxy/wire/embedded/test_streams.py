@@ -1,6 +1,6 @@
-"""User data of Kafka Streams' assignor, as kafka-streams 4.3.1 writes it in each version: what it was given is read.
+"""Tests of user data of Kafka Streams' assignor, as kafka-streams 4.3.1 writes it in each version.
 
-No broker has that jar; its bytes stand here in hex.
+No broker has that jar, so its bytes are here in hex.
 """
 
 from typing import Any
@@ -93,7 +93,7 @@ BY_INDEX = [{"topic_index": 0, "partition": 4}]
 
 
 def only(values: dict[str, tuple[range, Any]], version: int) -> dict[str, Any]:
-    """What that version has."""
+    """Returns the values that this version has."""
     return {name: value for name, (versions, value) in values.items() if version in versions}
 
 

@@ -1,4 +1,4 @@
-"""The codec talks to a broker that was written apart from it, over a socket: pipelines, cut ends, segments, errors."""
+"""Tests of the codec against an independent broker over a socket: pipelines, cut ends, segments, errors."""
 
 import socket
 from collections.abc import Iterator
@@ -30,23 +30,23 @@ from proxy.wire.kafka07 import (
 from proxy.wire.records.kinds import Compression
 from tests.brokers.kafka07 import Kafka07Broker
 
-# what shows how much a message takes
+# tells how long a message is
 LENGTH = 4
 PAYLOADS = [b"message %d" % n for n in range(40)]
 
 
 def exchange(broker: Kafka07Broker, *requests: Request) -> list[Response]:
-    """The responses to a pipeline: all requests are sent before the first response is read."""
+    """Sends all requests, then reads the responses."""
     data = b"".join(framed(encode_request(request)) for request in requests)
     asked = [request for request in requests if request.type.awaits_response]
     with socket.create_connection(broker.address) as client:
         client.sendall(data)
-        # the requests first: when they are through, nothing more is read
+        # `asked` comes first, so that zip ends without reading another frame
         return [decode_response(frame, request) for request, frame in zip(asked, frames(client), strict=False)]
 
 
 def frames(client: socket.socket) -> Iterator[bytes]:
-    """The broker's frames as they arrive, a few bytes at a time."""
+    """Yields the broker's frames as they arrive, a few bytes at a time."""
     held = b""
     while chunk := client.recv(50):
         held += chunk
@@ -62,7 +62,7 @@ def broker() -> Iterator[Kafka07Broker]:
 
 
 def read_log(broker: Kafka07Broker, topic: str, max_size: int) -> list[bytes]:
-    """A consumer's loop: fetch at the end of what was whole, until nothing comes."""
+    """A consumer's loop: it fetches from the end of the whole messages, until nothing comes."""
     told: list[bytes] = []
     offset = 0
     while True:

@@ -1,8 +1,8 @@
-"""Frames of clients of 0.7 are read, Kafka's own and two that others wrote; what they read of ours, we read alike.
+"""Tests of frames of clients of 0.7, Kafka's own and two others: both sides read each other's frames alike.
 
-None of them can be installed for these tests: no registry has Kafka 0.7, brod is Python 2, a dependency of prozess no
-longer compiles. So their frames are kept. Kafka's own have multi requests; samsa, which has them too, runs live in
-`tests/clients/test_samsa.py`. Answers of a broker of 0.7.2 are kept as well.
+None of them can be installed for these tests: no registry has Kafka 0.7, brod is Python 2, and a dependency of prozess
+no longer compiles. So their frames are stored. Kafka's own include multi requests; samsa, which has them too, runs in
+`tests/clients/test_samsa.py`. Responses of a broker of 0.7.2 are stored as well.
 """
 
 import pytest
@@ -39,7 +39,7 @@ PRODUCED = [
     (PROZESS, "'other', 0, [new Message", "other", 0, 1, ["héllo".encode()]),
     (KAFKA, "send('clicks', 1", "clicks", 1, 1, [b"first", b"second", b""]),
     (KAFKA, "send('clicks', ['any'", "clicks", ANY_PARTITION, 1, [b"any"]),
-    # compressed, so that others' libraries decide about the bytes
+    # compressed, so other libraries decide about the bytes
     (PROZESS, "'zipped', 0, [new Message", "zipped", 0, 1, [b"first", b"second"]),
     (KAFKA, "send('zipped'", "zipped", 0, 1, [b"first", b"second"]),
     (KAFKA, "send('snapped'", "snapped", 0, 1, [b"first", b"second"]),
@@ -112,7 +112,7 @@ def test_a_codec_that_prozess_only_claims_is_malformed() -> None:
 
 
 def test_the_magic_0_of_prozess_is_damaged_by_a_byte_too_many() -> None:
-    """It writes the compression byte with magic 0 too, which a broker reads as the checksum's first."""
+    """It writes the compression byte with magic 0 too, and a broker reads it as the checksum's first byte."""
     request = produced(PROZESS, "'old', 0")
     (one,) = messages.shallow(request.messages)
     assert (one.magic, one.intact) == (0, False)
@@ -178,7 +178,7 @@ def test_we_still_write_what_the_clients_read() -> None:
 
 
 def test_kafkas_own_consumer_and_we_read_the_same_messages_at_the_same_offsets() -> None:
-    """Wrappers among them, and wrappers in wrappers. The offset that a consumer of 0.7 is told is the next one."""
+    """Some are wrappers, also nested ones. The offset that a consumer of 0.7 gets is that of the next message."""
     for row in ANSWERS["told"]:
         told = messages.read(bytes.fromhex(row["messages"]), row["offset"])
         assert [[one.next_offset, one.payload.decode()] for one in told] == row["told"]
@@ -194,7 +194,7 @@ def test_what_a_broker_answered_is_read_by_its_request_and_written_alike() -> No
 
 
 def test_a_response_that_promises_less_than_its_error_code_has_a_bad_length() -> None:
-    """A broker of 0.7 sends such to a fetch of less than no bytes."""
+    """A broker of 0.7 sends such a response to a fetch with a negative size."""
     lengths = []
     for row in ANSWERS["answers"]:
         if row["closed"] and row["answer"]:

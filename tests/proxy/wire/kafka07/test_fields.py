@@ -1,4 +1,4 @@
-"""Fields of 0.7: nothing but the error family, with the offset."""
+"""Tests of fields of 0.7: bad bytes raise only the error family, with the offset."""
 
 from struct import Struct
 

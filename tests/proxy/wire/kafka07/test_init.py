@@ -1,4 +1,4 @@
-"""The dialect's own example."""
+"""Tests of the dialect's own example."""
 
 import doctest
 

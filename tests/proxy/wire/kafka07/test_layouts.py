@@ -1,4 +1,4 @@
-"""The tables that people read are what the codec does: frames written by them alone are the codec's."""
+"""Tests of the tables of fields: frames written from the tables alone equal the codec's."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +14,7 @@ SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
 
 def written(fields: tuple[Field, ...], values: dict[str, Any]) -> bytes:
-    """The fields in their order. A length that is one of them is that of all behind it."""
+    """Writes the fields in their order. A length among them covers all that follows."""
     if fields[0].name == "length":
         return sized(written(fields[1:], values), SIZES[fields[0].type])
     return b"".join(field_written(field, values[field.name]) for field in fields)
@@ -47,7 +47,7 @@ def test_responses_are_written_by_their_tables(exchange: tuple[Any, Any]) -> Non
     request, response = exchange
     values = asdict(response)
     layout = RESPONSES[request.type]
-    # an error may stand alone
+    # an error may be alone
     fields = layout if values.get("offsets", ()) is not None else layout[:1]
     assert written(fields, values) == encode_response(response)
 

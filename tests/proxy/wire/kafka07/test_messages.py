@@ -1,4 +1,4 @@
-"""Messages of 0.7: offsets in bytes, cut ends, wrappers; against a writer that is nothing but byte strings."""
+"""Tests of messages of 0.7: offsets in bytes, cut ends, wrappers; against a writer of plain byte strings."""
 
 import binascii
 import gzip
@@ -82,7 +82,7 @@ def test_a_fetch_may_end_anywhere(payloads: list[tuple[bytes, int]]) -> None:
             header = 4 + (6 if log[done + 4] else 5)
             needs = ends[ends.index(done) + 1] - done
             left = size - done
-            # up to the magic the header counts as long as the shorter one
+            # as long as the magic is missing, the header counts as the shorter one
             cut = Cut.LENGTH if left < 4 else Cut.HEADER if left < (header if left > 4 else 9) else Cut.PAYLOAD
             assert rest == Tail(done, cut, needs if left >= 4 else None)
 

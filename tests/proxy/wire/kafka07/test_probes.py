@@ -1,4 +1,4 @@
-"""What is found of a response of 0.7 is what a full decode holds, as far as is looked, however the frame is cut."""
+"""Tests of probes of 0.7's responses against a full decode, for any cuts of the frame."""
 
 from collections import Counter
 from random import Random

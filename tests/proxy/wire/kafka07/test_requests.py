@@ -1,4 +1,4 @@
-"""Requests of 0.7, against a writer that is nothing but byte strings."""
+"""Tests of requests of 0.7 against a writer of plain byte strings."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Responses of 0.7, read by their requests, against a writer that is nothing but byte strings."""
+"""Tests of responses of 0.7, read by their requests, against a writer of plain byte strings."""
 
 from contextlib import suppress
 
@@ -70,7 +70,7 @@ def test_of_what_is_no_response_no_error_codes_are_told(data: bytes, asked: Requ
 
 @given(answered())
 def test_every_prefix_of_a_response_is_truncated_or_shorter(exchange: tuple[Request, Response]) -> None:
-    """Messages of a FETCH go up to the frame's end, wherever it is; and an error may stand alone."""
+    """Messages of a FETCH extend to the frame's end, wherever it is; and an error may be alone."""
     request, response = exchange
     frame = obvious_response(response)
     for end in range(len(frame)):

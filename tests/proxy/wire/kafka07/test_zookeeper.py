@@ -1,4 +1,4 @@
-"""ZooKeeper's paths and values, the producer's pool and the consumers' split."""
+"""Tests of ZooKeeper's paths and values, the producer's pool, and the division among consumers."""
 
 from dataclasses import replace
 

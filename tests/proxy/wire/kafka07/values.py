@@ -1,4 +1,4 @@
-"""Values of 0.7's requests and responses for properties, and a writer of them that is nothing but byte strings."""
+"""Generates values of 0.7's requests and responses, and writes them as plain byte strings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ FETCH_RESPONSES = st.builds(FetchResponse, INT16, BLOCKS)
 
 @st.composite
 def answered(draw: st.DrawFn) -> tuple[Request, Response]:
-    """A request and a response to it, good or an error alone."""
+    """A request and a response to it, without an error or with an error alone."""
     request = draw(st.one_of(FETCHES, MULTI_FETCHES, OFFSETS))
     alone = draw(st.one_of(st.none(), st.none(), INT16.filter(bool)))
     match request:
@@ -54,7 +54,7 @@ def answered(draw: st.DrawFn) -> tuple[Request, Response]:
 
 @contextmanager
 def hostile(data: bytes) -> Iterator[None]:
-    """Within it `data` may be refused: by the error family alone, with the message's name and a place in the data."""
+    """In this block, `data` may be refused, but only by the error family, with the message's name and an offset."""
     try:
         yield
     except WireError as fault:

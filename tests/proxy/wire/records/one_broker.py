@@ -1,7 +1,7 @@
-"""A broker of one partition, as small as can be: it keeps what is produced as it came, and serves what it was given.
+"""A minimal broker of one partition: it stores produced batches unchanged, and serves the given ones.
 
-For the formats that no broker of today takes: a client learns from the versions that it answers which format to use.
-Spoken by the project's own wire codec; records are only ever bytes here.
+It serves formats that today's brokers refuse: a client chooses the format by the versions that the broker names. It
+uses the project's own wire codec; records are plain bytes here.
 """
 
 import socket
@@ -20,7 +20,7 @@ NEWEST = {0: (1, 1), 1: (2, 3), 2: (7, 11)}
 
 
 class OneBroker:
-    """`produced`: the records of each Produce request so far. `served`: what any Fetch from offset 0 is answered."""
+    """`produced`: the records of each Produce request so far. `served`: the response to any Fetch from offset 0."""
 
     def __init__(self, magic: int, served: bytes = b"") -> None:
         self.served, self.produced = served, list[bytes]()
@@ -29,12 +29,12 @@ class OneBroker:
         self.port: int = self._listener.getsockname()[1]
 
     def close(self) -> None:
-        # wakes the thread that accepts, which closing alone does not
+        # wakes the accepting thread, which a close alone does not
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def serve(self) -> None:
-        """Until the listener is closed: a thread for each connection."""
+        """Serves until the listener is closed, with a thread for each connection."""
         while True:
             try:
                 client, _ = self._listener.accept()
@@ -54,7 +54,7 @@ class OneBroker:
     def _answer(self, frame: bytes) -> bytes:
         head = wire.request_head(frame)
         if head.api_key == API_VERSIONS:
-            # the answer that every client understands, whatever it asked with
+            # every client understands this version of the response
             return wire.encode_response(API_VERSIONS, 0, head.correlation_id, self._versions(head.api_version))
         _, values = wire.decode_request(frame)
         assert isinstance(values, Mapping)
@@ -69,7 +69,7 @@ class OneBroker:
 
     def _versions(self, asked: int) -> dict[str, Any]:
         newest = {PRODUCE: self._produce, FETCH: self._fetch, LIST_OFFSETS: 1, METADATA: 1, API_VERSIONS: 0}
-        # librdkafka compresses with lz4 where there are groups
+        # librdkafka compresses with lz4 only if the broker has groups
         newest[FIND_COORDINATOR] = 0
         keys = [{"api_key": key, "min_version": 0, "max_version": top} for key, top in newest.items()]
         return {"error_code": 35 if asked else 0, "api_keys": keys}

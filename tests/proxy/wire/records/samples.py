@@ -1,21 +1,21 @@
-"""Records for the tests: what any format may hold, edges more often than chance has them."""
+"""Generates records of any format, with more edge cases than chance would give."""
 
 from hypothesis import strategies as st
 
 from proxy.wire.records import Compression, Record
 from tests.sweeps import examples
 
-# where a property is tried for every codec
+# for properties that run with every codec
 few = examples(25)
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
-# lengths on both sides of where a varint takes another byte, and long ones that codecs find something in
+# lengths around those at which a varint takes another byte, and long ones that codecs can compress
 SIZES = [0, 1, 63, 64, 65, 127, 128, 8191, 8192]
 FIELDS = st.none() | st.binary(max_size=80) | st.sampled_from([bytes([size & 255]) * size for size in SIZES])
 NAMES = st.text(max_size=5) | st.sampled_from(["", "Grüße", "x" * 64])
 HEADERS = st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=70)), max_size=3).map(tuple)
 TIMES = st.integers(1_700_000_000_000, 1_700_000_010_000) | INT64
-# small steps mostly: a log has few holes
+# mostly small steps: a log has few holes
 STEPS = st.integers(1, 2) | st.integers(1, 20_000)
 MESSAGE_CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
 BATCH_CODECS = [*MESSAGE_CODECS, Compression.ZSTD]
@@ -23,7 +23,7 @@ BATCH_CODECS = [*MESSAGE_CODECS, Compression.ZSTD]
 
 @st.composite
 def record_lists(draw: st.DrawFn, *, headers: bool = True, smallest: int = 0, tame: bool = False) -> list[Record]:
-    """Records with rising offsets. `tame`: as producers write them, neither extreme nor with holes."""
+    """Draws records with rising offsets. `tame`: as producers write them, without extremes and holes."""
     offset = draw(st.integers(0, 1000) | st.integers(0, 1 << 62))
     found = []
     for _ in range(draw(st.integers(smallest, 5))):
@@ -37,7 +37,7 @@ def record_lists(draw: st.DrawFn, *, headers: bool = True, smallest: int = 0, ta
 
 
 def plain_records(count: int, *, offset: int = 0) -> list[Record]:
-    """Some keys, some tombstones, a few headers."""
+    """Draws records: some keys, some tombstones, a few headers."""
     return [
         Record(
             offset + place,

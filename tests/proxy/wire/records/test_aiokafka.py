@@ -1,4 +1,4 @@
-"""aiokafka's record builders and readers (Cython): theirs are read here, ours there, in every magic and codec."""
+"""Tests against aiokafka's record codec (Cython): each reads the other's records, in every magic and codec."""
 
 from itertools import product
 
@@ -13,7 +13,7 @@ from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, 
 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
-# it does not know the header checksum that lz4 has in magic 0
+# aiokafka lacks the header checksum that lz4 has in magic 0
 SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
 every_batch_codec = pytest.mark.parametrize("codec", BATCH_CODECS)
 every_set = pytest.mark.parametrize(("magic", "codec"), SETS)
@@ -24,13 +24,13 @@ def told(record: Record) -> tuple[object, ...]:
 
 
 def theirs(data: bytes) -> list[tuple[object, ...]]:
-    """All records as aiokafka reads them, each batch's checksum verified."""
+    """Returns all records as aiokafka reads them, with verified checksums."""
     found, reader = [], MemoryRecords(data)
     while reader.has_next():
         batch = reader.next_batch()
         assert batch.validate_crc()
         for one in batch:
-            # it has no time where magic 0 has none
+            # in magic 0, aiokafka has no time either
             time = -1 if one.timestamp is None else one.timestamp
             found.append((one.offset, time, one.key, one.value, list(one.headers)))
     return found

@@ -1,4 +1,4 @@
-"""Headers of batches, as bytes written field by field here say them."""
+"""Tests of batch headers against bytes written field by field."""
 
 from struct import pack
 
@@ -22,7 +22,7 @@ def batch(
     count: int = 10,
     payload: bytes = b"",
 ) -> bytes:
-    """A batch's bytes; what its payload says is nobody's concern here."""
+    """Returns a batch's bytes with any payload."""
     head = pack(">qiibIhi", offset, size + len(payload), epoch, magic, 0xDEADBEEF, attributes, delta)
     return head + pack(">qqqhii", *times, *producer, count) + payload
 

@@ -1,4 +1,4 @@
-"""The flat loop against its slow twin, and every byte that it must not believe."""
+"""Tests of the flat loop against its slow twin, and of every byte that it must validate."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,7 +22,7 @@ SMALLEST = b"\0\0\0\1\1\0"
 
 
 def one(body: bytes, *, size: bytes | None = None, count: int = 1) -> list[Record]:
-    """The records of a batch whose payload is `body` with its length before it."""
+    """Reads the records of a batch whose payload is `body` with its length before it."""
     empty = write_batch([Record(0, 0)])
     (batch,) = batches(empty)
     data = (bytes([2 * len(body)]) if size is None else size) + body
@@ -53,7 +53,7 @@ def test_pieces_are_read_as_the_whole_is_whatever_is_wrong_with_it(records: list
 
 
 def outcome(pieces: Iterator[bytes], batch: Batch) -> tuple[list[Raw], bool]:
-    """The records, and whether an error followed them."""
+    """Returns the records, and whether an error followed them."""
     found: list[Raw] = []
     try:
         for chunk in chunks(pieces, batch, Budget().values):
@@ -156,7 +156,7 @@ def test_records_before_the_damage_are_told_first() -> None:
 
 
 def test_a_record_of_more_headers_than_anybody_writes_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million take 70 MB; all that 64 MiB of plain bytes have room for would take 2.4 GB."""
+    """A million headers take 70 MB. As many as fit into 64 MiB of plain bytes would take 2.4 GB."""
     monkeypatch.setattr(batch_records, "MAX_HEADERS", 3)
     head = b"\0\0\0\1\1"
     assert one(head + b"\6" + b"\0\1" * 3)[0].headers == (("", None),) * 3

@@ -1,4 +1,4 @@
-"""What all codecs begin with: their library, and input in pieces."""
+"""Tests of the beginning of all codecs: their library, and input in pieces."""
 
 import sys
 
@@ -10,7 +10,7 @@ from proxy.wire.records.codec_input import next_piece
 
 
 def test_input_is_fed_in_small_pieces() -> None:
-    """What is fed at once is copied once for each member that ends in it."""
+    """A large piece would be copied once for each member that ends in it."""
     data = memoryview(bytes(20_000))
     piece, at = next_piece(data, 10, "member")
     assert (len(piece), at) == (8192, 8202)

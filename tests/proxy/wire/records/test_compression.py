@@ -1,4 +1,4 @@
-"""Each codec against its library or another's, whole and in parts; and bombs, which must not unfold."""
+"""Tests of each codec against its library or another one, whole and in parts, and with bombs."""
 
 import gzip
 import tracemalloc
@@ -21,7 +21,7 @@ from tests.proxy.wire.records.samples import BATCH_CODECS, few
 
 PACKED = BATCH_CODECS[1:]
 MEGABYTE = 1 << 20
-# what is asked for or read at a time, and a codec's own tables
+# bytes that are requested or read at a time, and a codec's own tables
 ALLOWANCE = 4 * MEGABYTE
 XERIAL = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
 
@@ -29,7 +29,7 @@ PAYLOADS = st.binary(max_size=300) | st.builds(
     lambda piece, times: piece * times, st.binary(max_size=50), st.sampled_from([1, 1000, 20_000])
 )
 
-# name -> how others compress
+# name -> other libraries' compression
 OTHERS: dict[str, tuple[Compression, Callable[[bytes], bytes]]] = {
     "gzip": (Compression.GZIP, gzip.compress),
     "gzip with a name and a comment": (Compression.GZIP, lambda data: bytes(cramjam.gzip.compress(data))),
@@ -104,7 +104,7 @@ def test_levels_are_the_codecs_own(codec: Compression) -> None:
 def test_no_part_of_a_payload_is_taken_for_all_of_it(codec: Compression) -> None:
     whole = compress(codec, Random(3).randbytes(500) + b"tail" * 500)
     for cut in range(len(whole)):
-        # snappy's framing may end behind any block: that is all that can be seen of it
+        # snappy's framing may end after any block, so this cut can't be noticed
         if codec is Compression.SNAPPY and cut == 16:
             continue
         with pytest.raises(Malformed):
@@ -138,7 +138,7 @@ def test_noise_is_malformed_or_small(codec: Compression, noise: bytes) -> None:
 
 
 def zeros(codec: Compression) -> bytes:
-    """400 MiB of zeros in little: frames of the codecs' own, repeated where they may be."""
+    """400 MiB of zeros in few bytes: the codecs' own frames, repeated if possible"""
     packed = compress(codec, bytes(100 * MEGABYTE), 9)
     return packed * 4
 
@@ -150,7 +150,7 @@ def test_a_bomb_is_stopped_at_the_limit_and_costs_no_more(codec: Compression) ->
     for limit in (MEGABYTE, 8 * MEGABYTE):
         with pytest.raises(OverBudget, match=f"unfolding makes more than {limit} bytes"):
             decompress(codec, bomb, limit)
-        # the input is held a second time by some libraries
+        # some libraries hold a copy of the input
         assert peak_of(lambda limit=limit: decompress(codec, bomb, limit)) < limit + ALLOWANCE + 2 * len(bomb)
 
 
@@ -165,7 +165,7 @@ def test_the_limit_itself_is_allowed(codec: Compression) -> None:
 
 @pytest.mark.real
 def test_many_small_members_take_no_longer_than_their_bytes() -> None:
-    """A megabyte of empty members: what stands behind each one is not copied each time (that would take minutes)."""
+    """A megabyte of empty members: a copy of all later bytes for each of them would take minutes."""
     for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
         empty = compress(codec, b"")
         assert decompress(codec, empty * (MEGABYTE // len(empty))) == b""
@@ -177,7 +177,7 @@ def test_the_limit_is_a_multiple_of_what_brokers_take() -> None:
 
 @pytest.mark.parametrize("codec", PACKED)
 def test_a_piece_is_unfolded_when_it_is_asked_for(codec: Compression) -> None:
-    """Whoever wants the beginning pays for the beginning: a few pieces of 128 KiB, or of snappy's blocks."""
+    """A caller that reads the beginning pays only for it: a few pieces of 128 KiB, or of snappy's blocks."""
     budget = Budget()
     pieces = unfold(codec, zeros(codec), budget.unfolded)
     first = next(pieces)

@@ -1,8 +1,7 @@
-"""Batches and message sets that Kafka's own Java classes write are read as they mean them, and theirs read ours.
+"""Tests against Kafka's own Java classes: each side reads the other's batches and message sets.
 
-4.3.1 and 3.9.2 write every magic and every codec, 0.10.2.2 the message sets that it was made for. Java verifies the
-checksums of all that it reads. Where nothing is compressed the bytes are the same too; compressed ones are as each
-library has them.
+4.3.1 and 3.9.2 write every magic and every codec, 0.10.2.2 the message sets of its time. Java verifies all checksums.
+Uncompressed bytes are equal; compressed ones depend on the library.
 """
 
 from itertools import product
@@ -35,7 +34,7 @@ class Case(NamedTuple):
 
 
 def possible(case: Case) -> bool:
-    """Zstandard came with magic 2, timestamps with magic 1."""
+    """True for combinations that Kafka has: Zstandard came with magic 2, timestamps with magic 1."""
     stamped = case.timestamp_type is not TimestampType.NONE
     return (case.codec is not Compression.ZSTD or case.magic == 2) and stamped == (case.magic > 0)
 
@@ -51,7 +50,7 @@ every_release_of_batches = pytest.mark.parametrize("release", ["4.3.1", "3.9.2"]
 
 
 def some_records(random: Random, magic: int) -> list[Record]:
-    """Offsets with holes, times that go back and forth; nothing, little, and more than a block of any codec holds."""
+    """Returns records: with holes in the offsets, times in any order, values from empty to larger than a block."""
     offset, found = random.choice([0, 1, 2**40]), []
     for _ in range(random.choice([1, 2, 60])):
         timestamp = 1_700_000_000_000 + random.randrange(-1000, 1000)
@@ -68,7 +67,7 @@ def some_bytes(random: Random) -> bytes | None:
 
 
 def as_read(record: Record, case: Case) -> Record:
-    """What its format keeps of it."""
+    """Returns the record as its format keeps it."""
     told = {TimestampType.NONE: -1, TimestampType.CREATE: record.timestamp, TimestampType.LOG_APPEND: APPENDED}
     return record._replace(timestamp=told[case.timestamp_type], timestamp_type=case.timestamp_type)
 
@@ -96,7 +95,7 @@ def ours(case: Case, written: list[Record]) -> bytes:
 
 
 def check_read_alike(java: KafkaRecords, data: bytes) -> list[JavaBatch]:
-    """Headers and records; what Java found."""
+    """Compares headers and records with those that Java read."""
     found = java.read(data)
     batches = list(records.batches(data))
     assert len(batches) == len(found)
@@ -142,7 +141,7 @@ def test_bytes_are_javas_but_for_what_a_library_makes_of_them(case: Case) -> Non
         assert unfolded(case, mine) == unfolded(case, theirs)
 
 
-# Where compressed bytes begin: behind the header, and in a wrapper behind no key and its own size.
+# The offset of the compressed bytes: after the header, and in a wrapper after the null key and its own size.
 COMPRESSED_FROM = {0: 26, 1: 34, 2: 61}
 
 
@@ -167,7 +166,7 @@ def test_the_fields_of_producers_and_leaders_are_javas(release: str) -> None:
 
 @every_release_of_batches
 def test_a_batch_is_changed_in_place_as_java_would_have_written_it(release: str) -> None:
-    """A broker's offsets, a producer's sequence."""
+    """The changes are a broker's offsets and a producer's sequence."""
     java, written = kafka_records_of(release), [Record(0, 5, b"k", b"v"), Record(1, 6)]
     placed = [record._replace(offset=record.offset + 100) for record in written]
     data = java.write(written)
@@ -227,7 +226,7 @@ def test_a_batch_that_was_compacted_to_nothing_keeps_its_offsets(release: str) -
 
 @every_release_of_batches
 def test_batches_of_every_magic_follow_each_other_and_the_last_may_be_cut_off(release: str) -> None:
-    """A log that began with Kafka 0.8, as a Fetch response may bring it."""
+    """A Fetch response may have this of a log that began with Kafka 0.8."""
     cases = [case for case in CASES if case.release == release]
     parts = [ours(case, some_records(Random(str(case)), case.magic)) for case in cases]
     data = b"".join(parts)
@@ -240,7 +239,7 @@ def test_batches_of_every_magic_follow_each_other_and_the_last_may_be_cut_off(re
 
 @every_case
 def test_a_damaged_byte_is_found_by_both(case: Case) -> None:
-    """One under the checksum: in the last record or the wrapper's value."""
+    """The byte is covered by the checksum: in the last record or the wrapper's value."""
     data = bytearray(ours(case, [Record(1, 5, b"key", b"value" * 100)]))
     data[-10] ^= 1
     with pytest.raises(KafkaError):

@@ -1,4 +1,4 @@
-"""kafka-python's record builders and readers (pure Python): theirs are read here, ours there."""
+"""Tests against kafka-python's record codec (pure Python): each reads the other's records."""
 
 from itertools import product
 
@@ -20,14 +20,14 @@ from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, 
 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
-# for lz4 in magic 0 it needs a package of its own: see test_lz4_frames
+# lz4 in magic 0 needs a package of its own: see test_lz4_frames
 SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
 CASES = [*SETS, *product([2], BATCH_CODECS)]
 every_case = pytest.mark.parametrize(("magic", "codec"), CASES)
 
 
 def kept(records: list[Record], magic: int) -> list[Record]:
-    """What a format keeps of them."""
+    """Returns the record as its format keeps it."""
     return [record._replace(headers=record.headers if magic == 2 else ()) for record in records]
 
 

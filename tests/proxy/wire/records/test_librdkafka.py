@@ -1,7 +1,7 @@
-"""librdkafka (2.16): what its producer writes is read here, its consumer reads what is written here.
+"""Tests against librdkafka (2.16): its producer's records are read here, and its consumer reads ours.
 
-Batches of magic 2 pass through librdkafka's own mock cluster, whose brokers look at their headers. The message sets
-that it still writes for brokers of old go to a broker made for them.
+Batches of magic 2 pass through librdkafka's own mock cluster, whose brokers check their headers. The message sets
+that it still writes for old brokers go to a broker made for them.
 """
 
 import socket
@@ -37,7 +37,7 @@ every_set = pytest.mark.parametrize(
 
 
 def produce(bootstrap: str, topic: str, codec: Compression, records: list[Record]) -> None:
-    """By librdkafka, to partition 0, as one batch if it can."""
+    """Produces with librdkafka, to partition 0, in one batch if possible."""
     failed = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec.value, "linger.ms": 100, "log_level": 0}
@@ -57,14 +57,14 @@ def produce(bootstrap: str, topic: str, codec: Compression, records: list[Record
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[Message]:
-    """By librdkafka, from offset 0 of partition 0, checksums verified."""
+    """Consumes with librdkafka, from offset 0 of partition 0, with verified checksums."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "nobody",
             "enable.auto.commit": False,
             "check.crcs": True,
-            # a consumer without a group waits as long for one when it closes
+            # a consumer without a group waits this long for one when it closes
             "session.timeout.ms": 10,
             "heartbeat.interval.ms": 5,
             "log_level": 0,
@@ -83,7 +83,7 @@ def told(message: Message) -> tuple[object, ...]:
 
 
 def exchange(bootstrap: str, topic: str, key: int, version: int, values: dict[str, object]) -> dict[str, object]:
-    """One request to the leader of partition 0, by the project's own codec."""
+    """Sends one request to the leader of partition 0, with the project's own codec."""
     metadata = Producer({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=SECONDS)
     leader = metadata.brokers[metadata.topics[topic].partitions[0].leader]
     frame = wire.encode_request(key, version, correlation_id=1, client_id="test", values=values)
@@ -106,7 +106,7 @@ def fetch(bootstrap: str, topic: str, offset: int = 0) -> bytes:
 
 
 def fetch_all(bootstrap: str, topic: str, count: int) -> bytes:
-    """So many records. The mock cluster answers with a batch at a time, and on a busy machine there are several."""
+    """Fetches so many records. The mock cluster returns one batch at a time; on a busy machine there are several."""
     data = b""
     while (offset := max((batch.last_offset + 1 for batch in batches(data)), default=0)) < count:
         more = fetch(bootstrap, topic, offset)
@@ -136,7 +136,7 @@ def test_it_reads_our_batches(codec: Compression, mock_three: MockCluster) -> No
     assert [told(message) for message in consume(mock_three.bootstrap, topic, len(RECORDS))] == [
         record[:5] for record in RECORDS
     ]
-    # the broker gave it a place and its own epoch, and left the rest as it came
+    # the broker set its offset and epoch, and left the rest unchanged
     kept = fetch(mock_three.bootstrap, topic)
     (batch,) = batches(kept)
     assert kept == with_base_offset(data, 0, batch.leader_epoch)
@@ -153,7 +153,7 @@ def test_its_message_sets_are_read(magic: int, codec: Compression) -> None:
     kind = TimestampType.CREATE if magic else TimestampType.NONE
     expected = [(record.timestamp if magic else -1, kind) for record in BARE]
     assert [(one.timestamp, one.timestamp_type) for one in found] == expected
-    # one request, or several if the machine was busy
+    # one request, or several on a busy machine
     assert [one.offset for one in found if one.offset == 0] == [0] * len(broker.produced)
 
 

@@ -10,7 +10,7 @@ from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, compress, decompress
 from proxy.wire.records.lz4_frames import xxh32
 
-# flags, largest block and header checksum that Kafka writes; the last one as the frame format's own examples have it
+# flags, largest block and header checksum as Kafka writes them; the last one is from the frame format's examples
 RIGHT = bytes.fromhex("04224d18 6040 82")
 
 
@@ -73,7 +73,7 @@ def test_magic_0_takes_either_checksum_in_every_frame() -> None:
 
 
 def test_a_checksum_is_put_right_in_a_copy_of_the_header_alone() -> None:
-    """A copy of all that follows, for each of many small frames, would take time by the square of their number."""
+    """A copy of all later bytes, for each of many small frames, would take quadratic time."""
     data = compress(Compression.LZ4, b"", magic=0)[: len(RIGHT)] + b"\xff" * (4 << 20)
     tracemalloc.start()
     try:

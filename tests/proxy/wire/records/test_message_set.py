@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 from bytes written field by field here, plain and in wrappers."""
+"""Tests of messages of magic 0 and 1, plain and in wrappers, against bytes written field by field."""
 
 import gzip
 from struct import pack
@@ -56,13 +56,13 @@ def test_messages_of_magic_1_have_their_producers_time_or_the_brokers() -> None:
 
 def test_offsets_inside_magic_0_are_absolute() -> None:
     assert offsets(wrapper(0, 12, message(0, 10, b"a"), message(0, 12, b"b"))) == [10, 12]
-    # as producers send them: numbers from 0, whatever the wrapper says
+    # producers number the inner messages from 0, whatever the wrapper's offset
     assert offsets(wrapper(0, 99, message(0, 0, b"a"), message(0, 1, b"b"))) == [0, 1]
 
 
 def test_offsets_inside_magic_1_count_back_from_the_wrappers() -> None:
     assert offsets(wrapper(1, 102, *(message(1, place, b"v") for place in range(3)))) == [100, 101, 102]
-    # two of them compacted away
+    # two of them were compacted away
     assert offsets(wrapper(1, 102, message(1, 1, b"v"), message(1, 4, b"v"))) == [99, 102]
 
 
@@ -161,7 +161,7 @@ def test_wrappers_in_wrappers_of_magic_0_are_read_with_the_offsets_that_stand_in
 
 
 def nested(depth: int, *inner: bytes) -> bytes:
-    """A set compressed so many times."""
+    """Compresses a set so many times."""
     for _ in range(depth):
         inner = (wrapper(0, 0, *inner),)
     return b"".join(inner)
@@ -229,7 +229,7 @@ def test_runs_of_any_length_are_read_up_to_what_is_no_part_of_them(magic: int) -
 
 
 def test_a_run_stops_at_another_magic_that_would_fit_it() -> None:
-    """Read as magic 0, this time is an empty key and a value up to the end."""
+    """In magic 0, this time would be an empty key and a value up to the end."""
     data = message(0, 0, b"a") + message(1, 1, b"v", timestamp=9)
     assert list(read(data)) == [Record(0, -1, None, b"a", (), NONE), Record(1, 9, None, b"v", (), CREATE)]
 

@@ -1,6 +1,4 @@
-"""Wrappers in wrappers are read as Kafka 0.8's own classes read them, and refused where Kafka's later readers refuse
-them.
-"""
+"""Tests of nested wrappers: read as by Kafka 0.8's own classes, and refused where later readers refuse them."""
 
 import subprocess
 from pathlib import Path
@@ -23,7 +21,7 @@ PLAIN = [Record(10, key=b"k", value=b"a"), Record(11, value=b"b")]
 
 
 def packed(offset: int, inner: bytes, codec: Compression, magic: int = 0) -> bytes:
-    """A wrapper at that offset: what a compressed set of one message is, its value replaced."""
+    """A wrapper at that offset: a compressed set of one message, with its value replaced."""
     value = records.compress(codec, inner, magic=magic)
     plain = bytearray(records.write_message_set([Record(offset, value=value)], magic=magic))
     plain[17] = CODECS.index(codec)

@@ -1,4 +1,4 @@
-"""Records of every format out of one buffer, and what its errors say."""
+"""Tests of reading records of every format from one buffer, and of the errors."""
 
 import tracemalloc
 from contextlib import suppress
@@ -29,13 +29,13 @@ from proxy.wire.records.batch import BATCH_HEAD
 from proxy.wire.records.batch_records import HEADER_COST
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records, record_lists
 
-# what codecs ask for at a time, and their tables
+# bytes that codecs request at a time, and their tables
 ALLOWANCE = 2 << 20
 KINDS = [bytes, bytearray, memoryview]
 
 
 def with_time(records: list[Record], magic: int) -> list[Record]:
-    """As a message set keeps them."""
+    """Returns the record as message sets keep it."""
     if magic:
         return records
     return [one._replace(timestamp=-1, timestamp_type=TimestampType.NONE) for one in records]
@@ -164,7 +164,7 @@ def test_a_checksum_that_does_not_fit_is_malformed_wherever_the_damage_is(codec:
     for place in range(21, len(data)):
         damaged = bytearray(before + data)
         damaged[len(before) + place] ^= 0x40
-        # the count and the last offset are looked at before the checksum
+        # count and last offset are checked before the checksum
         with pytest.raises(Malformed, match=r"CRC-32C|a batch of|64 bits") as caught:
             list(read(damaged))
         assert caught.value.offset == len(before)
@@ -210,7 +210,7 @@ def test_the_limit_is_one_of_each_batch() -> None:
     wrapped = write_message_set([Record(0, value=bytes(1000))], codec=Compression.GZIP)
     with pytest.raises(OverBudget, match="in gzip records: unfolding makes more than 1000 bytes"):
         list(read(wrapped, limit=1000))
-    # what is not compressed has arrived already
+    # uncompressed bytes have arrived already
     assert len(list(read(write_batch([Record(0, value=bytes(1000))]), limit=10))) == 1
 
 
@@ -285,7 +285,7 @@ def test_huge_counts_cost_no_memory() -> None:
 
 @pytest.mark.real
 def test_memory_stays_within_the_records_times_a_constant() -> None:
-    """The smallest records and headers that there are, out of next to nothing: a chunk, and what unfolded."""
+    """Takes the smallest records and headers, from few bytes: memory for a chunk, and the unfolded data."""
     list(read(write_batch([Record(0)], codec=Compression.ZSTD)))
     records = write_batch([Record(0, 0)] * 40_000, codec=Compression.ZSTD)
     assert peak_of(records) < ALLOWANCE

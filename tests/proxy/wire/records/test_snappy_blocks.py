@@ -5,7 +5,7 @@ from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.primitives import uvarint
 from proxy.wire.records import Compression, compress, decompress
 
-# as snappy-java's SnappyCodec has it
+# the header of snappy-java's SnappyCodec
 HEADER = bytes.fromhex("82534e4150505900 00000001 00000001")
 
 

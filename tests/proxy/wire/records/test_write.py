@@ -1,4 +1,4 @@
-"""What is written, against bytes packed here, and changes to a batch that leave its records alone."""
+"""Tests of writing batches against bytes packed here, and of changing a batch but not its records."""
 
 from struct import pack
 from typing import Any

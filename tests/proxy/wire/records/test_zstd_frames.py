@@ -53,7 +53,7 @@ def test_frames_to_be_skipped_are() -> None:
         (frame(block(0, 3, b"abc")), "does not end"),
         (frame(block(2, 3, b"abc", last=True)), "no zstd frame"),
         (frame(block(0, 3, b"abc", last=True) + b"sum!", flags=4), "no zstd frame"),
-        # a dictionary that nobody has
+        # an unknown dictionary
         (frame(block(2, 4, b"abcd", last=True), flags=1, head=b"\x58\x07"), "no zstd frame"),
         # a window of 2 TiB
         (frame(block(0, 3, b"abc", last=True), head=b"\xf8"), "no zstd frame"),

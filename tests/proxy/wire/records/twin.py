@@ -1,4 +1,4 @@
-"""A reader of magic 2 batches, slow and obvious: a cursor, one field after the other, as Kafka's page has them."""
+"""A slow, obvious reader of magic 2 batches: one field after the other, as Kafka's page has them."""
 
 import gzip
 import struct
@@ -38,7 +38,7 @@ def java_long(value: int) -> int:
 
 
 def read_batch(data: bytes) -> list[Record]:
-    """The records of one batch, plain or gzip."""
+    """Reads the records of one batch, plain or gzip."""
     file = BytesIO(data)
     base_offset, _, _, _, _ = (read_int(file, size) for size in (8, 4, 4, 1, 4))
     attributes, _, base_timestamp, max_timestamp = (read_int(file, size) for size in (2, 4, 8, 8))

@@ -1,4 +1,4 @@
-"""One side of a comparison: the time by which its counts are divided."""
+"""Tests of one side of a comparison: the time by which counts are divided."""
 
 from __future__ import annotations
 

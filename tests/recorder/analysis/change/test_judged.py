@@ -1,4 +1,4 @@
-"""What counts as a change, and when there is too little to tell."""
+"""Tests of what counts as a change, and of too few cases to judge."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES = st.integers(0, 10_000).flatmap(lambda of: st.builds(Cases, st.integers(0
 
 
 def opposite(change: Change) -> Change:
-    """What a change is if the captures change places."""
+    """Returns the change that results if the captures change places."""
     return OPPOSITE.get(change, change)
 
 
@@ -65,7 +65,7 @@ def test_errors_are_judged_by_their_share_of_all_answers(before: Cases, after: C
 
 
 def test_chance_hardly_makes_a_difference_that_counts() -> None:
-    """Of 2,000 pairs of samples of one share."""
+    """Draws 2,000 pairs of samples of one share."""
     chance = random.Random(1)
     pairs = [[Cases(sum(chance.random() < 0.1 for _ in range(200)), 200) for _ in range(2)] for _ in range(2000)]
     assert sum(is_beyond_chance(*pair) for pair in pairs) <= 20

@@ -1,4 +1,4 @@
-"""Two sides become rows: what was there before, what is there after, and what became of it."""
+"""Tests of pairing two sides: each row has its values before and after, and the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that changed, the verdict, and its JSON."""
+"""Tests of a whole comparison: its verdict and its JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_other_way_round_everything_is_the_opposite(before: Facts, after: Fa
 
 
 def told(found: Changes, table: str) -> dict[tuple[object, ...], Change]:
-    """What became of each thing in a table."""
+    """Returns the change of each row in a table."""
     keys = ("rule", "subject", "api", "wait", "error", "is_flow", "client_id")
     return {tuple(getattr(row, key, None) for key in keys): row.change for row in getattr(found, table)}
 

@@ -1,4 +1,4 @@
-"""Frames written by hand, and the rows that a decoder makes of them."""
+"""Builds frames by hand, and the rows that a decoder makes of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Row = dict[str, Any]
 
 
 def request(key: int, version: int, values: Mapping[str, Any], **other: Any) -> Row:
-    """The row of a request."""
+    """Returns a request's row."""
     return _row("request", key, version, catalog.encode_request(key, version, 1, "app", values), other)
 
 
 def response(key: int, version: int, values: Mapping[str, Any], **other: Any) -> Row:
-    """The row of a response."""
+    """Returns a response's row."""
     return _row("response", key, version, catalog.encode_response(key, version, 1, values), other)
 
 
@@ -31,13 +31,13 @@ def _row(kind: str, key: int, version: int, frame: bytes, other: Row) -> Row:
 
 
 def rows(decoder: Decoder, *frames: Row) -> list[Row]:
-    """All rows that the decoder makes, as dicts of all columns."""
+    """Returns all rows that the decoder makes, as dicts of all columns."""
     table = pa.Table.from_pylist(list(frames), frames_schema()).select(decoder.reads)
     return [row for batch in decoded(table.to_batches(), decoder) for row in batch.to_pylist()]
 
 
 def own(decoder: Decoder, *frames: Row) -> list[Row]:
-    """The same, without the columns of the frame and those that are null."""
+    """Returns the rows without the frame's columns and without nulls."""
     heads = {column.name for column in decoder.heads}
     return [
         {name: value for name, value in row.items() if name not in heads and value is not None}

@@ -1,4 +1,4 @@
-"""Which answers only Python reads, and that what is kept of small ones is theirs alone."""
+"""Tests of the responses that Python decodes, and of the cache for small ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_fixed_place_holds_the_code() -> None:
 
 
 def test_small_answers_that_differ_in_their_correlation_ids_alone_are_alike() -> None:
-    """And others are not: another version, another code, another body."""
+    """Responses with another version, code or body differ."""
     found = []
     for version, code in ((9, 0), (9, 6), (9, 0), (8, 6)):
         partitions = [{"index": 0, "error_code": code}]

@@ -1,4 +1,4 @@
-"""Batches with their checksum tried, and some of them folded."""
+"""Tests of batches with verified checksums, some of them unfolded."""
 
 from __future__ import annotations
 

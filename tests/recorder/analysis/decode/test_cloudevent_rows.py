@@ -1,4 +1,4 @@
-"""Events are rows, and nothing else is; a batch that can't be read says so."""
+"""Tests of CloudEvents as rows; an unreadable batch is a row with the reason."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_batch_that_cant_be_read_is_a_row_that_says_so() -> None:
 
 
 def test_where_nothing_can_read_json_an_event_of_it_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's executors need pyarrow alone."""
+    """Spark's executors need only pyarrow."""
     monkeypatch.setitem(sys.modules, "msgspec", None)
     binary, structured = (records.write_batch([one]) for one in (Record(0, headers=FOUR), Record(1, value=JSON)))
     found = own(CLOUDEVENTS, fetched(binary + structured))

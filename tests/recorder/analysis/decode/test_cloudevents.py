@@ -1,4 +1,4 @@
-"""Events in records: each mode, each clause of the Kafka binding broken; what the SDK makes comes back whole."""
+"""Tests of CloudEvents in records: each mode, each broken clause of the Kafka binding, and the SDK's events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def no_event(headers: dict[str, bytes | None], value: bytes | None = DATA) -> No
 
 
 def body(**other: Any) -> bytes:
-    """A structured event; None takes a member away."""
+    """Returns a structured event; None removes a member."""
     return json.dumps({name: value for name, value in (BODY | other).items() if value is not None}).encode()
 
 
@@ -200,7 +200,7 @@ def test_an_array_or_an_object_as_an_attribute_takes_a_few_times_its_bytes(opens
     tracemalloc.stop()
     assert found.attributes["strange"] == nested
     assert {*found.broken} == {Clause.EVENT_FORMAT}
-    # parsed, each of them would be an object of 56 bytes or more, for three bytes of JSON
+    # parsed, each would be an object of at least 56 bytes, from three bytes of JSON
     assert most < 10 * len(value)
 
 
@@ -229,7 +229,7 @@ DATAS = st.one_of(
 
 
 def as_told(attributes: dict[str, Any]) -> dict[str, str]:
-    """Attributes as text; the SDK writes UTC as Z."""
+    """Returns attributes as text; the SDK writes UTC as Z."""
     return {
         name: value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
         for name, value in attributes.items()

@@ -1,4 +1,4 @@
-"""The bytes of a frame's integers, field by field; with fixed ones a body takes what was sent."""
+"""Tests of the bytes of a frame's integers by field; with fixed ones, a body has the size that was sent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_field_has_its_bytes_in_each_encoding() -> None:
     assert sizes == {
         "topics.partitions.partition_index": (4, 2, 2),
         "topics.partitions.replica_nodes": (9, 3, 3),
-        # -1, which is the default
+        # -1, the default
         "controller_id": (4, 1, 5),
     }
     body = found[None]

@@ -1,4 +1,4 @@
-"""What Fetch requests ask for, and the sessions that answers name, as rows."""
+"""Tests of the sizes in Fetch requests and the sessions in responses, as rows."""
 
 from __future__ import annotations
 

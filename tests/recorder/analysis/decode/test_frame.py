@@ -1,4 +1,4 @@
-"""A frame that can't be read is a row that says why, and its neighbours are read."""
+"""Tests of an unreadable frame: it is a row with the reason, and its neighbours are read."""
 
 from __future__ import annotations
 

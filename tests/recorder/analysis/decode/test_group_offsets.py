@@ -1,4 +1,4 @@
-"""What becomes of a group's offsets: commits, what brokers tell, what is deleted."""
+"""Tests of a group's offsets: commits, fetched offsets, deletions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What frames tell of the ends of logs."""
+"""Tests of the ends of logs in frames."""
 
 from __future__ import annotations
 

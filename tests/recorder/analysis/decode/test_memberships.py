@@ -1,4 +1,4 @@
-"""What members of groups ask and are told, in each protocol."""
+"""Tests of the requests and responses of groups' members, in each protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any frame as JSON, as `inspect show --json` has it."""
+"""Tests of any frame as JSON, in the form of `inspect show --json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers call topics and clusters."""
+"""Tests of the names of topics and clusters in responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records are rows, as a consumer gets them; what has become of their transactions, as it learns it."""
+"""Tests of records as rows, and of their transactions' outcomes, as a consumer gets them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fetched(data: bytes, **partition: Any) -> Row:
 
 
 def data_of(producer: int, first: int, count: int = 2) -> bytes:
-    """A transaction's batch."""
+    """Returns a transaction's batch."""
     found = [Record(first + number, 1000, value=b"v") for number in range(count)]
     return records.write_batch(found, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
 
@@ -108,7 +108,7 @@ def test_a_producers_records_are_rows_too_and_nobody_knows_their_transactions() 
 
 
 def test_a_reader_of_committed_records_is_told_what_was_aborted() -> None:
-    """Two producers at once; the first aborts, then commits."""
+    """Two producers write at once; the first one aborts, then commits."""
     data = (
         data_of(1, 0)
         + data_of(2, 2)

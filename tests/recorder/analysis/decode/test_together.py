@@ -1,4 +1,4 @@
-"""Several decoders read each frame together, and make what each would make alone."""
+"""Tests that decoders that share a pass make the rows that each would make alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SPOILT: list[dict[str, Any]] = [
 
 
 def together(frames: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each table, as they come out of the packed batches."""
+    """Returns the rows of each table, unpacked from the packed batches."""
     askers = Askers(OF_REPORT)
     table = pa.Table.from_pylist(frames, frames_schema()).select(askers.reads)
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Codes that stand at topics and at their partitions."""
+"""Tests of error codes of topics and of their partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every partition that a message names, by api and version."""
+"""Tests that each partition in a message is found, by api and version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_produce_request_tells_bytes_and_records() -> None:
 
 
 def test_markers_of_transactions_are_bytes_but_no_records() -> None:
-    """Else more records would be read of a topic than anybody wrote to it."""
+    """Otherwise, more records would be read from a topic than were written to it."""
     marker = records.end_marker_batch(
         ControlType.COMMIT, offset=2, timestamp=0, producer_id=1, producer_epoch=0, coordinator_epoch=0
     )
@@ -75,7 +75,7 @@ def test_kafka_0_7_names_its_partitions_in_requests() -> None:
 
 @pytest.mark.parametrize(("side", "key"), PLACES, ids=[f"{api_name(key)}-{side}" for side, key in PLACES])
 def test_the_partition_of_every_api_and_version_is_found(side: Any, key: int) -> None:
-    """One element in every array of the message: so one partition, with a topic or its id."""
+    """Every array of the message has one element, so there is one partition, with a topic or its id."""
     for version in versions(key):
         codec = catalog.must(side, key, version)
         values = _filled(layout(codec.message, version))
@@ -89,7 +89,7 @@ def test_the_partition_of_every_api_and_version_is_found(side: Any, key: int) ->
 
 
 def _filled(struct: Struct) -> dict[str, Any]:
-    """A value in every field that names a partition, one element in every array."""
+    """Returns a message with a value in every field that names a partition, and one element in every array."""
     values = {slot.name: _value(slot) for slot in struct}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""Steps of transactions, their answers and their markers, as rows."""
+"""Tests of steps of transactions, their responses and their markers, as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors, refusals and silence become findings where they last; what belongs to the course of things does not."""
+"""Tests of the rules on lasting errors, refusals and silence; errors of the normal flow are no findings."""
 
 from __future__ import annotations
 

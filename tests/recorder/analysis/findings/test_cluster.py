@@ -1,4 +1,4 @@
-"""Replicas out of sync, uneven nodes, expired records and quotas are found; a healthy cluster is not."""
+"""Tests of the rules on replicas out of sync, uneven nodes, expired records and quotas; a healthy cluster has none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def begins(topic: str, at: float, offset: int) -> Row:
 
 STATES = [
     *(state("t", number, 0, [1, 2, 3]) for number in range(4)),
-    # node 3 is away for 20 s, and node 2 for a moment; one partition has no leader for long
+    # node 3 is away for 20 s, and node 2 for a moment; one partition has no leader for a long time
     *(state("t", number, 20, [1, 2]) for number in range(4)),
     *(state("t", number, 40, [1, 2, 3]) for number in range(4)),
     state("t", 0, 50, [1, 3]),
@@ -59,13 +59,13 @@ PARTITIONS = [
     begins("deleted", 30, 60),
     told("OffsetFetch", "response", "came late", 2, committed_offset=3),
     begins("came late", 4, 8),
-    # known before the commit: the group has chosen to begin there
+    # the deletion was known before the commit: the group chose to start there
     begins("chosen", 1, 50),
     committed("chosen", 2, 20),
     told("Fetch", "request", "gone", 5, error_code=None, fetch_offset=2),
     told("Fetch", "response", "gone", 5, error_code=1),
     begins("gone", 6, 8),
-    # an offset behind the end
+    # an offset beyond the end
     told("Fetch", "request", "never there", 5, error_code=None, fetch_offset=500, exchange=4),
     told("Fetch", "response", "never there", 5, error_code=1, exchange=4),
     begins("never there", 6, 8),

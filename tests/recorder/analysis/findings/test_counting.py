@@ -1,4 +1,4 @@
-"""What a rule tells of a subject's window stands in the one aggregate that counts its cases."""
+"""Tests of the aggregate that counts a rule's cases by window, and holds the rule's further values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from recorder.analysis.findings.rules import RULES
 from tests.recorder.analysis.by_hand import each_second
 
 pytestmark = pytest.mark.real
-# rules that tell something besides their cases, all of it of exchanges
+# rules over exchanges that hold further values besides their cases
 RULES_OF_EXCHANGES = ("slow", "slow_consumer", "throttled")
 
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """Two clients in one window: one of them has a case, the larger row is none."""
+    """Two clients in one window: one of them has a case, and the larger row is no case."""
     at = F.timestamp_micros(F.lit(0))
     told = [("a", 1, True, 3), ("a", 1, False, 9), ("b", 1, False, 5)]
     found = spark.createDataFrame(told, "who string, window bigint, is_bad boolean, size int")

@@ -1,4 +1,4 @@
-"""Groups that don't come to rest, that are behind, and members that end without a word become findings."""
+"""Tests of the rules on groups that keep rebalancing or lag behind, and on members that vanish."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CONNECTIONS = [*life(11, 1, 24), *life(12, 1, None), *life(13, 1, 24)]
 
 
 def windows(group: str, lags: Any, commits: Any, partition: int = 0) -> list[Row]:
-    """The windows of a partition, by functions of the window's number."""
+    """Returns the windows of a partition, by functions of the window's number."""
     rows = []
     for number in range(WINDOWS):
         place = {"cluster": "c", "group_id": group, "topic": "t", "topic_id": "t", "life": "t", "partition": partition}
@@ -79,9 +79,9 @@ LAGS = [
     *windows("stuck", lambda at: 4, lambda at: 9, partition=1),
     *windows("gone home", lambda at: 4, lambda at: 9),
     *windows("slow", lambda at: 10 + 3 * at, lambda at: at),
-    # down once: never ten windows in a row
+    # the lag shrinks once, so it never grows in ten windows in a row
     *windows("moves", lambda at: 10 + at % 9, lambda at: at),
-    # nothing new to commit, and nothing behind
+    # nothing new to commit, and no lag
     *windows("read", lambda at: 0, lambda at: 5),
     *windows("half", lambda at: 5 if at < 9 else 0, lambda at: 5),
 ]

@@ -1,4 +1,4 @@
-"""The conditions that all rules share: what lasts, what is enough, what can't be judged, what is a lower bound."""
+"""Tests of the conditions of all rules: duration, number of cases, missing data, lower bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOME = [rule for rule in RULES if rule.name in ("gaps", "errors", "churn", "logi
 def of(
     subject: str, windows: list[int], *, cases: int = 2, of: int | None = 50, lasts: bool = True, measure: float = 1.0
 ) -> list[tuple[Any, ...]]:
-    """Rows of a rule: this subject in these windows."""
+    """Returns rows of a rule: this subject in these windows."""
     told = (("s", 1), ("rule", 1.0, lasts))
     return [
         (subject, at, cases, of, measure, at * 10, at * 10 + 9, {"window": str(at)}, (*told[0], at, 0), *told[1])

@@ -1,4 +1,4 @@
-"""docs/findings.md is what the rules say."""
+"""Tests that docs/findings.md matches the rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "findings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """If not: `make docs`."""
+    """`make docs` updates the page."""
     assert PAGE.read_text() == "\n".join(page()) + "\n"
 
 

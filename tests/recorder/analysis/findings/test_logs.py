@@ -1,4 +1,4 @@
-"""What stands twice in logs, never came, is damaged, ahead of time, uncompressed or read again is found."""
+"""Tests of the rules on batches that are duplicate, missing, damaged, ahead of time, uncompressed or read again."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def sent(topic: str, at: float, **facts: Any) -> Row:
 
 
 def read(topic: str, at: float, offset: int, **facts: Any) -> Row:
-    """A batch of an answer to Fetch, of ten records."""
+    """A batch of ten records in a Fetch response."""
     own = {"side": "response", "api": "Fetch", "connection": 9, "base_offset": offset, "last_offset": offset + 9}
     return sent(topic, at, **own | facts)
 
 
 def minute(row: Callable[..., Row], per_second: float, **facts: Any) -> Iterable[Row]:
-    """Rows of a minute; a fact that is callable is given the number of the row."""
+    """Rows of a minute; a callable value gets the number of the row."""
     for number in range(round(60 * per_second)):
         told = {name: fact(number) if callable(fact) else fact for name, fact in facts.items()}
         yield row(at=number / per_second, **told)
@@ -55,7 +55,7 @@ def of_producer(number: int, sequence: int, **facts: Any) -> Row:
 
 
 def same(**facts: Any) -> Row:
-    """What batches of one content have in common."""
+    """The values that batches of equal content share."""
     return {"crc": 77, "max_timestamp_ms": NOON_MS} | facts
 
 
@@ -179,7 +179,7 @@ def test_what_is_much_and_would_shrink_is_found_and_what_is_little_or_random_is_
 
 
 def test_a_topic_that_is_all_there_is_but_hardly_anything_needs_no_codec(tables: Any, spark: SparkSession) -> None:
-    """As of consumers' tests: 236 bytes a batch, a kilobyte a second."""
+    """Like the topics of consumers' tests: 236 bytes a batch, a kilobyte a second."""
     rows = minute(sent, 4, topic="small", codec="none", bytes=236, sampled_bytes=236, folded_bytes=110)
     made = tables(each_second(1), checked_batches=table_of(spark, CHECKED_BATCHES.table, [*rows]))
     (rule,) = (rule for rule in RULES if rule.name == "uncompressed")

@@ -1,4 +1,4 @@
-"""Clients that connect, ask or speak as they should not become findings, and those that do better do not."""
+"""Tests of the rules on clients' connections, requests and versions; correct clients have no findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow answers and empty polls become findings; waits, warm-ups and idle consumers do not."""
+"""Tests of the rules on slow responses and empty polls; waits, warm-ups and idle consumers have no findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that still asks the old leader, or whose leader keeps refusing, becomes a finding."""
+"""Tests of the rule on clients that keep asking an old leader, or whose leader keeps refusing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of thresholds is read, or refused in a sentence that says what would be right."""
+"""Tests of reading a file of thresholds; a wrong one is refused with a correction."""
 
 from __future__ import annotations
 

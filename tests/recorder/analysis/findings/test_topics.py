@@ -1,4 +1,4 @@
-"""Topics that are written unevenly, record by record, or with fewer acks become findings, and others do not."""
+"""Tests of the rules on topics written unevenly, record by record, or with fewer acks; others have no findings."""
 
 from __future__ import annotations
 

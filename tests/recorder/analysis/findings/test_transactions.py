@@ -1,4 +1,4 @@
-"""Transactions that stay open and producers that were replaced are found; those that end in time are not."""
+"""Tests of the rules on open transactions and replaced producers; transactions that end in time have no findings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def transaction(name: str, begun: float, last: float, ended: float | None, **fac
 
 @pytest.fixture(scope="module")
 def found(tables: Any, spark: SparkSession) -> dict[str, dict[str, Any]]:
-    """Of a capture of 200 s."""
+    """Returns the findings in a capture of 200 s."""
     rows = [
         transaction("forgotten", 10, 20, None, timeout_ms=900_000),
         transaction("forgotten", 2, 3, 4),

@@ -1,4 +1,4 @@
-"""How much of what was answered could be read."""
+"""Tests of the count of responses that could be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error codes by api, under Kafka's names."""
+"""Tests of errors by api: codes have Kafka's names."""
 
 from __future__ import annotations
 

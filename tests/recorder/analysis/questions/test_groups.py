@@ -1,4 +1,4 @@
-"""What the tables are grouped by."""
+"""Tests of the columns by which answers are grouped."""
 
 from __future__ import annotations
 

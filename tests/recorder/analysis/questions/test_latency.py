@@ -1,4 +1,4 @@
-"""Requests, bytes and percentiles by api."""
+"""Tests of requests, bytes and latency percentiles by api."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def by_api(frame: DataFrame) -> dict[str, Row]:
 
 
 def nearest_rank(values: list[int], share: float) -> float:
-    """The plain twin: the smallest value that `share` of all values do not exceed, in milliseconds."""
+    """The plain twin: the smallest value, in ms, that at least `share` of all values do not exceed."""
     return sorted(values)[max(ceil(share * len(values)), 1) - 1] / 1e6
 
 
@@ -105,7 +105,7 @@ def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession) -> None:
 def test_percentiles_of_buckets_are_within_four_and_a_half_percent_of_exact_ones(
     captured: Build, response_row: Build
 ) -> None:
-    """Of latencies from a microsecond to a day, spread as real ones are; the buckets are those of many minutes."""
+    """Takes latencies from a microsecond to a day, spread as real ones are, in buckets of many minutes."""
     chance = random.Random(7)
     groups = {f"{count} values": [int(10 ** chance.uniform(3, 14)) for _ in range(count)] for count in SIZES}
     every = [(api, latency) for api, latencies in groups.items() for latency in latencies]

@@ -1,4 +1,4 @@
-"""What a capture lacks, counted by Spark. That it is what inspect counts: test_report.py."""
+"""Tests of the losses that Spark counts. test_report.py compares them with those of `inspect`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_was_left_out_is_known_of_connections_that_have_been_closed(spark: 
         {"kind": "closed", "frames": 6, "connection": 3},
     )
     (sums,) = losses.left_out(frames, found).collect()
-    # 10 came on the first, 2 rows and a gap of 3 are there; of the third none; the second goes on
+    # the first connection had 10 frames: 2 rows and a gap of 3; the third has no rows; the second is still open
     assert tuple(sums) == (5 + 6, 3, 180)
 
 
@@ -79,7 +79,7 @@ DETAILS += ['{"lost":{"a":{"requests":"x"}}}', '{"connections":1e999}', '{"conne
 
 
 def test_whatever_a_gap_says_of_itself_gaps_are_counted(spark: SparkSession) -> None:
-    """Here more than once, as sums have ends."""
+    """The rows are repeated, so that sums of their values would overflow."""
     rows = [{"frames": (1 << 63) - 1, "bytes": -5, "detail": detail} for detail in DETAILS * 3]
     found = told(spark, *rows, {"frames": 2, "bytes": 3})
     assert [tuple(row) for row in losses.gaps_by_cause(found).collect()] == [("queue_full", len(rows) + 1, 0, 2, 3)]

@@ -1,4 +1,4 @@
-"""Tables and timelines keep to their bounds, whatever they are given."""
+"""Tests of tables and timelines: they keep to their bounds for any input."""
 
 from __future__ import annotations
 

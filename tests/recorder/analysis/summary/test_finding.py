@@ -1,4 +1,4 @@
-"""Findings: their order, their evidence."""
+"""Tests of findings: their order and their evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_worst_come_first_then_the_largest_share() -> None:
 
 
 def test_what_is_missing_stands_before_everything_else() -> None:
-    """All other measures are lower bounds then."""
+    """With gaps, all other measures are lower bounds."""
     rows = found("slow", Severity.CRITICAL, 0.9), found("gaps", Severity.NOTICE)
     assert [one.rule for one in Findings(Table(rows)).in_order] == ["gaps", "slow"]
 

@@ -1,4 +1,4 @@
-"""A summary as JSON and back."""
+"""Tests of a summary's JSON, there and back."""
 
 from __future__ import annotations
 

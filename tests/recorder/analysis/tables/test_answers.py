@@ -1,4 +1,4 @@
-"""Which bodies Python gets to see, and what comes back."""
+"""Tests of the bodies that Python decodes, and of the results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_responses_of_0_7_give_their_codes(captured: Build, response_row: Build)
 
 
 def test_codes_behind_lengths_of_more_than_seven_bits_are_read(captured: Build, response_row: Build) -> None:
-    """A body comes to Python as Arrow's memory, whose bytes count as signed where nobody says otherwise."""
+    """Python gets a body in Arrow's memory, whose bytes count as signed by default."""
     lengths = [0, 1, 126, 127, 128, 200, 16_383, 20_000]
     partitions = [{"partition_index": n, "error_code": n, "records": bytes(n)} for n in lengths]
     frame = catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t" * 150, "partitions": partitions}]})
@@ -120,7 +120,7 @@ def test_a_request_is_no_answer(captured: Build, request_row: Build) -> None:
 
 
 def test_a_code_at_a_fixed_place_is_what_the_wire_reads_there(captured: Build, response_row: Build) -> None:
-    """Every api and version whose only code has a fixed place, with and without an error or a quota's wait."""
+    """Takes each api and version whose only code has a fixed position, with and without error and throttle time."""
     rows, wanted, waits = [], {}, {}
     for number, ((key, version), _) in enumerate(sorted(fixed().items()) * 2):
         code = (0, -1, 27, 32_767)[number % 4]
@@ -181,7 +181,7 @@ def test_a_long_poll_tells_whether_data_was_there(captured: Build, response_row:
 
 
 def test_bodies_larger_than_a_batch_arrive_whole_and_each_once(captured: Build, response_row: Build) -> None:
-    # 40 MiB of bodies: more than a batch's 16 MiB, and one alone that is larger than a batch
+    # 40 MiB of bodies: more than a batch's 16 MiB, and one body that is larger than a batch
     sizes = [1 << 20] * 20 + [20 << 20]
     rows = [response_row(i, fetch_response(i + 1, bytes(size)), **FETCH) for i, size in enumerate(sizes)]
     assert codes(captured(*rows, row_group_size=8)) == {i: [i + 1] for i in range(21)}

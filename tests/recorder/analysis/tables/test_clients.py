@@ -1,4 +1,4 @@
-"""Who the clients are, and what becomes of their versions at Kafka 4."""
+"""Tests of the table of clients, and of their versions' fate with Kafka 4."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPENED = {"kind": "opened"}
 
 @pytest.fixture
 def made(request_row: Build) -> Build:
-    """A row as the capture has it, of one of `decode.frames`."""
+    """A frame of `decode.frames` as a capture's row."""
     return lambda row, **other: request_row(0) | {"client": "10.0.0.7:5123"} | row | other
 
 

@@ -1,4 +1,4 @@
-"""A batch's way from its Produce request to the first answer to Fetch, and the offsets that Produce's answers tell."""
+"""Tests of deliveries: from a Produce request to the first Fetch response, with the offsets in Produce responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clients:
         self._consumers = [Talk(connection=2 + number, client_id=f"consumer-{number}") for number in (0, 1)]
 
     def produced(self, topic: str, at: float, told: int | None, code: int = 0, **facts: Any) -> None:
-        """A batch of two records; `told`: its offset; None for no answer."""
+        """A batch of two records; `told`: its offset; None for no response."""
         parts = [{"index": 0, "records": batch(2, **facts)}]
         answer = {"index": 0, "error_code": code, "base_offset": told}
         answered = None if told is None else {"responses": [{"name": topic, "partition_responses": [answer]}]}
@@ -34,7 +34,7 @@ class Clients:
         self.rows += self._producer.exchange(0, 9, at, asked, answered)
 
     def fetched(self, topic: str, at: float, offset: int, consumer: int = 0, **facts: Any) -> None:
-        """The batch in an answer to Fetch."""
+        """The batch in a Fetch response."""
         data = batch(2, base_offset=offset, **facts)
         parts = [{"partition_index": 0, "records": data, "high_watermark": 100}]
         answer = {"responses": [{"topic": topic, "partitions": parts}]}
@@ -42,7 +42,7 @@ class Clients:
 
 
 def scenario() -> list[Row]:
-    """Each topic with a course of its own."""
+    """Topics that each have a different history."""
     it = Clients()
     it.produced("read by two", 0, 40)
     it.produced("read by two", 1, 42)
@@ -58,7 +58,7 @@ def scenario() -> list[Row]:
     it.fetched("made anew", 1, 0)
     it.produced("made anew", 10, 0)
     it.fetched("made anew", 10.5, 0)
-    # the broker knows the batch by its sequence, and tells its offset again; a second consumer comes later
+    # the broker knows the batch by its sequence, and returns its offset again; a second consumer comes later
     it.produced("retried", 0, 0, **IDS)
     it.fetched("retried", 1, 0, **IDS)
     it.produced("retried", 2, 0, **IDS)

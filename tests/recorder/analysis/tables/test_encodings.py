@@ -1,4 +1,4 @@
-"""A field's best and worst encodings are those over the whole capture."""
+"""Tests of a field's best and worst encodings, which are those over the whole capture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def metadata(*partitions: dict[str, int]) -> dict[str, Any]:
 
 @pytest.fixture
 def made(request_row: Build) -> Build:
-    """Rows as the capture has them, of those of `decode.frames`."""
+    """Frames of `decode.frames` as a capture's rows."""
     return lambda *rows: [request_row(at) | row | {"exchange": at, "sequence": at} for at, row in enumerate(rows)]
 
 
@@ -38,7 +38,7 @@ def test_the_best_and_the_worst_are_those_over_all_messages_of_a_version(capture
     of_12 = {row.path: row for row in found.collect() if row.api_version == 12}
     leader, epoch, whole = of_12[LEADER], of_12[EPOCH], of_12[None]
     assert (leader.messages, leader.fixed_bytes, leader.signed_bytes, leader.unsigned_bytes) == (2, 8, 3, 3)
-    # a tie: unsigned before signed
+    # with a tie, unsigned comes before signed
     assert (leader.best, leader.best_bytes, leader.worst, leader.worst_bytes) == ("unsigned", 3, "fixed", 8)
     assert (epoch.fixed_bytes, epoch.signed_bytes, epoch.unsigned_bytes) == (8, 6, 10)
     assert (epoch.best, epoch.worst, epoch.best_bytes, epoch.worst_bytes) == ("signed", "unsigned", 6, 10)
@@ -53,7 +53,7 @@ def test_the_best_and_the_worst_are_those_over_all_messages_of_a_version(capture
 
 
 def with_each(message: Any, body: dict[str, Any], chosen: dict[str, Encoding]) -> int:
-    """The body with these encodings, field by field."""
+    """Returns the body with these encodings, field by field."""
     fixed = sizes(message, 12, body, "fixed")
     others = {path: sizes(message, 12, body, encoding).fields[path] for path, encoding in chosen.items()}
     return fixed.total + sum(size - fixed.fields[path] for path, size in others.items())

@@ -1,4 +1,4 @@
-"""Each code in an answer is a row."""
+"""Tests of the table of errors: a row for each code in a response."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_codes_have_names_counts_and_say_whether_they_are_a_fault(
 def test_a_code_stands_at_the_answer_at_its_topics_and_at_their_partitions(
     captured: Build, response_row: Build
 ) -> None:
-    """A Fetch's session is refused; two of its partitions are; the topic's id is named by Metadata."""
+    """The Fetch session is refused, and so are two of its partitions; Metadata gives the topic's name."""
     partitions = [{"partition_index": number, "error_code": code} for number, code in enumerate((6, 0, 70, 6))]
     told = {"error_code": 70, "responses": [{"topic_id": ID, "partitions": partitions}]}
     fetch = catalog.encode_response(1, 13, 0, told)
@@ -54,7 +54,7 @@ def test_a_code_stands_at_the_answer_at_its_topics_and_at_their_partitions(
     ]
 
 
-# API and version, code, and whether it belongs to the course of things
+# API and version, code, and whether the code is part of the normal flow
 COURSES = [
     ((18, 3), 35, True),
     ((3, 13), 35, False),

@@ -1,4 +1,4 @@
-"""Requests and responses become exchanges, whichever side is missing."""
+"""Tests of joining requests and responses to exchanges, even if one side is missing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNes
 
 @pytest.fixture(params=["told alone", "joined"])
 def by_exchange(request: pytest.FixtureRequest) -> Callable[[Captured], dict[int, Row]]:
-    """The exchanges by their numbers, made either way."""
+    """Returns the exchanges by their numbers, made in either way."""
 
     def made(found: Captured) -> dict[int, Row]:
         joined = doubtful(found) if request.param == "told alone" else None
@@ -122,7 +122,7 @@ def test_a_request_behind_the_last_answer_of_an_open_connection_may_still_be_ans
 def test_the_time_of_a_request_is_told_by_its_answer(
     captured: Build, request_row: Build, response_row: Build, odd_ns: int
 ) -> None:
-    """To the microsecond, the transfer included."""
+    """It is exact to the microsecond, and includes the transfer."""
     asked_ns = int(NOON.timestamp()) * 10**9 + 123_456_789_000 + odd_ns
     told_ns = asked_ns + 7_000_123 + 2_000_456
     late = response_row(0, at=moment(told_ns), at_ns=told_ns, latency_ns=7_000_123, transfer_ns=2_000_456)
@@ -139,7 +139,7 @@ def moment(ns: int) -> datetime:
 def test_an_exchange_belongs_to_the_time_of_its_request(
     captured: Build, request_row: Build, response_row: Build, joined: Doubtful | None
 ) -> None:
-    """The answer may lie beyond the time asked for; one to an earlier request has not lost it."""
+    """The response may arrive after the chosen time. A response to an earlier request is not one without a request."""
     second = 10**9
     start = int(NOON.timestamp()) * second
     rows = [make(number) for number in range(3) for make in (request_row, response_row)]
@@ -149,7 +149,7 @@ def test_an_exchange_belongs_to_the_time_of_its_request(
 
 
 def test_both_ways_make_the_same_exchanges(captured: Build, request_row: Build, response_row: Build) -> None:
-    """Answered, one-way, unanswered, pending; on a whole connection and on one with an opaque request."""
+    """Takes answered, one-way, unanswered and pending exchanges, with and without an opaque request beside them."""
     rows = [
         *(
             make(number, connection=connection)
@@ -171,7 +171,7 @@ def test_both_ways_make_the_same_exchanges(captured: Build, request_row: Build, 
 
 
 def answered(number: int, **other: Any) -> dict[str, Any]:
-    """A heartbeat's answer 5 ms behind its request."""
+    """A Heartbeat's response 5 ms after its request."""
     at = NOON + timedelta(seconds=number, milliseconds=5)
     row = {"session": "s", "sequence": 2 * number + 1, "exchange": number, "dialect": "kafka", "kind": "response"}
     row |= {"made_by": "broker", "at": at, "api_key": 3, "api": "Metadata", "api_version": 12, "client_id": "app"}

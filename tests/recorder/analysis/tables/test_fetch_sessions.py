@@ -1,4 +1,4 @@
-"""Partitions stay in a fetch session from the request that names them to what ends it; positions are told in it."""
+"""Tests of partitions in fetch sessions, from the request that adds them to their end, with their positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Offsets = dict[int, int]
 
 
 class Consumer:
-    """Fetch requests on a connection, one a second."""
+    """A consumer's Fetch requests on a connection, one a second."""
 
     def __init__(self, connection: int, node: int) -> None:
         self.rows: list[Row] = []
@@ -35,8 +35,8 @@ class Consumer:
         got: Offsets | None = None,
         version: int = 12,
     ) -> None:
-        """A request of a session, with the offsets that it names by partition. `told`: the session that the answer
-        names; `got`: partitions with a batch of three records in the answer, and its base offset.
+        """A request of a session, with offsets by partition. `told`: the session in the response. `got`: partitions
+        with a batch of three records in the response, and its base offset.
         """
         named = [{"partition": number, "fetch_offset": offset} for number, offset in offsets.items()]
         asked = {"topics": [{"topic": "t", "partitions": named}], "max_wait_ms": 500}
@@ -93,13 +93,13 @@ def without_sessions(it: Consumer) -> None:
 
 
 def position_not_seen(it: Consumer) -> None:
-    """Of a session that was opened before, and of one with a request missing in between."""
+    """The session was opened before the capture, and another one lacks a request."""
     it.fetch(7, 3, {}, told=7, got={0: 10})
     it.fetch(7, 4, {0: 13}, told=7, got={0: 12})
     it.fetch(7, 6, {}, told=7, got={0: 15})
 
 
-# each on a connection of its own; nodes choose ids of their own
+# each has its own connection; nodes choose their ids themselves
 SCRIPTS = (
     left_in_all_ways, one_id, the_same_id_of_another_node, partly_seen, position_left_unsaid, without_sessions,
     position_not_seen,
@@ -132,7 +132,7 @@ def stays(capture: Any) -> Rows:
 
 
 def told(rows: list[Any]) -> list[tuple[Any, ...]]:
-    """(session, partition, from, to, ended_by, first and last offset), by the numbers of exchanges."""
+    """Returns (session, partition, from, to, ended_by, first and last offset), by the numbers of exchanges."""
     return [
         (
             one.fetch_session,

@@ -1,4 +1,4 @@
-"""The capture as a DataFrame has the capture's columns."""
+"""Tests that the capture's DataFrame has the capture's columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_files_that_are_not_finished_are_invisible(
 def test_nothing_is_read_but_the_files_that_are_named(
     capture: Callable[..., Any], request_row: Callable[..., Any], tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Spark follows links, and takes names for patterns."""
+    """Spark would follow links, and treat names as patterns."""
     capture(request_row(0))
     hour = tmp_path / "frames" / "date=2026-11-21" / "hour=12"
     odd = (hour / "s-1-1.parquet").rename(hour / "s{1,2}[x]*-1-1.parquet")

@@ -1,4 +1,4 @@
-"""Steps of groups: requests with their answers, heartbeats by member, offsets with the moment from which they count."""
+"""Tests of steps of groups: requests with responses, heartbeats by member, offsets and when they begin to count."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSUMER = keys.CONSUMER_GROUP_HEARTBEAT
 
 
 class Connection:
-    """Requests and answers of a connection, each of them 5 ms later, a second for each exchange."""
+    """A connection's exchanges, one a second, with responses 5 ms after the requests."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -104,7 +104,7 @@ def of(found: list[Any], group: str) -> Iterator[Any]:
 
 
 def counts_after(row: Any) -> float | None:
-    """From when on an offset counts, in seconds behind noon."""
+    """Returns from when an offset counts, in seconds after noon."""
     return None if row.counts_from is None else round(row.counts_from.timestamp() - NOON.timestamp(), 3)
 
 

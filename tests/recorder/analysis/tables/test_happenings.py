@@ -1,4 +1,4 @@
-"""Sessions, connections and gaps, as the events tell them."""
+"""Tests of sessions, connections and gaps, taken from events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lag is the log's end less the last commit that counts, at the same moment, in each window."""
+"""Tests of lag by window: the log's end minus the last valid commit, at one moment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def moment(at: float | None) -> Any:
 
 
 class Topic:
-    """A topic of one partition, its ends, and what its group commits: each at a second behind noon."""
+    """A topic of one partition with its ends, and its group's commits, each at a second after noon."""
 
     def __init__(self, name: str, ends: dict[float, int], commits: dict[float, int | None], **more: Any) -> None:
         self.name = name
@@ -54,18 +54,18 @@ TOPICS = (
     Topic("steady", {0: 0, 10: 100, 20: 200, 30: 300}, {12: 50, 22: 150}),
     # read to the end, markers and all: the last offset is a marker
     Topic("markers", {0: 0, 10: 12}, {11: 10}, controls={10: [5, 11]}, stable={10: 12}),
-    # an open transaction from offset 4 on
+    # there is an open transaction from offset 4 on
     Topic("open", {0: 0, 10: 9}, {11: 2}, stable={10: 4}),
     Topic("ahead", {0: 5}, {1: 8}),
-    # a follower that is behind
+    # a follower's end is behind
     Topic("follower", {0: 0, 10: 20, 11: 15}, {12: 20}),
     Topic("unmoved", {0: 0, 5: 10}, {6: 4}),
     # the group's offset is deleted
     Topic("deleted", {0: 7}, {1: 3, 25: None}),
-    # nothing was committed yet; then what the broker tells is no commit
+    # nothing was committed yet, so the offset from the broker is no commit
     Topic("told", {0: 7}, {1: None, 15: 2}, told=(1, 15)),
     Topic("blind", {}, {1: 3}),
-    # begun before the capture: nobody saw the end pass the commit
+    # the lag began before the capture: its age is unknown
     Topic("old", {0: 100}, {1: 40}),
     Topic("reborn", {0: 50}, {1: 10}, life="first", dies=25),
     Topic("reborn", {26: 3}, {27: 3}, life="second"),
@@ -74,7 +74,7 @@ TOPICS = (
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> dict[str, list[Any]]:
-    """The windows of each topic's life, in order."""
+    """Returns the windows of each topic's life, in order."""
     kept = frame(spark, COMMIT, [row for topic in TOPICS for row in topic.commits])
     ends = frame(spark, END, [row for topic in TOPICS for row in topic.ends])
     offsets = Offsets(kept, ends, frame(spark, LIVES, [topic.life for topic in TOPICS]))
@@ -99,14 +99,14 @@ def test_windows_without_a_step_go_on_up_to_the_end_of_the_capture(found: Any) -
 
 
 def test_the_age_of_lag_is_the_time_since_the_end_passed_the_commit(found: Any) -> None:
-    """At 20 s: 50 was passed at 5 s; at 30 s: 150 at 15 s."""
+    """At 20 s, offset 50 was passed at 5 s; at 30 s, 150 was passed at 15 s."""
     assert [row.lag_ms for row in found["steady"][:3]] == [15_000, 15_000, 25_000]
     assert {row.lag_ms for row in found["follower"]} == {0}
     assert {row.lag_ms for row in found["old"]} == {None}
 
 
 def test_control_batches_are_no_records_that_a_group_is_behind(found: Any) -> None:
-    """Of 10 and 11 the latter is a marker."""
+    """Of offsets 10 and 11, the latter is a marker."""
     assert told(found["markers"][-1:], "lag", "lag_records", "readable_lag") == [(2, 1, 2)]
 
 

@@ -1,4 +1,4 @@
-"""Latencies in buckets that add up."""
+"""Tests of latencies in buckets that can be summed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_apis_that_nobody_knows_are_called_by_their_keys(captured: Build, respon
 
 
 def test_only_requests_of_the_time_asked_for_count(captured: Build, response_row: Build) -> None:
-    """Of the first and the last one, one end alone lies in that time."""
+    """Only one end of the first and of the last request lies within that time."""
     rows = [response_row(number, latency_ns=600 * MS, at=NOON + timedelta(seconds=number)) for number in range(1, 5)]
     start = int(NOON.timestamp()) * 10**9
     found = latency_buckets(captured(*rows, since_ns=start + 1_000 * MS, until_ns=start + 3_500 * MS)).collect()

@@ -1,4 +1,4 @@
-"""The ends of logs, of both sides of an exchange together, with the lives of their topics."""
+"""Tests of the ends of logs from both sides of exchanges, with the lives of their topics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fetched(second: int, watermark: int, **topic: Any) -> Row:
 
 @pytest.fixture(scope="module")
 def found(captured_once: Any, spark: Any) -> list[tuple[Any, ...]]:
-    """(second, end, life), in order."""
+    """Returns (second, end, life), in order."""
     rows = [
         metadata(5, FIRST), *produce(10, "t"), *produce(12, "other"), *listed(20, -1, 50), *listed(22, -2, 7),
         fetched(30, 60, topic="t"), fetched(31, 61, topic_id=FIRST), metadata(40, SECOND), fetched(41, 3, topic="t"),

@@ -1,4 +1,4 @@
-"""The states of partitions and nodes, each once, in the order in which they were."""
+"""Tests of the states of partitions and nodes: each once, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @pytest.fixture
 def told(request_row: Build) -> Build:
-    """The row of a Metadata answer that arrived at that second."""
+    """The row of a Metadata response that arrived at that second."""
 
     def made(second: int, leader: int, epoch: int, isr: list[int], version: int = 9, **other: Any) -> dict[str, Any]:
         partition = {"partition_index": 0, "leader_id": leader, "leader_epoch": epoch, "isr_nodes": isr}
@@ -41,7 +41,7 @@ def test_what_is_told_again_is_no_change(captured: Build, told: Build) -> None:
 
 
 def test_a_broker_that_is_behind_makes_no_change(captured: Build, told: Build) -> None:
-    """An answer with an older epoch, and later."""
+    """The response arrives later, but has an older epoch."""
     rows = [told(0, 1, 5, [1, 2]), told(1, 2, 6, [2]), told(2, 1, 5, [1, 2])]
     assert states(captured, *rows) == [(1, [1, 2], None, None, True), (2, [2], 1, [1, 2], False)]
 

@@ -1,4 +1,4 @@
-"""Topics and clusters are called by what any answer of the capture calls them."""
+"""Tests of names of topics and clusters: any response of the capture may give them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ID, OTHER = bytes(range(16)), bytes(range(16, 32))
 
 @pytest.fixture
 def made(request_row: Build) -> Build:
-    """A row as the capture has it, of one of `decode.frames`."""
+    """A frame of `decode.frames` as a capture's row."""
     return lambda row, **other: request_row(0) | row | other
 
 

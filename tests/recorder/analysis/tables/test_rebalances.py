@@ -1,4 +1,4 @@
-"""Each rebalance of a group is a row: when, why, of which members."""
+"""Tests of rebalances: a row for each, with its times, cause and members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 
 class Group:
-    """Steps of a group, told one by one; each is answered a tenth of a second after it was asked."""
+    """A group's steps, one by one; each response comes a tenth of a second after its request."""
 
     def __init__(self, name: str, protocol: str = "classic") -> None:
         self.name, self.protocol = name, protocol
@@ -39,7 +39,7 @@ class Group:
             self.step(at + 0.5, "sync", member, generation=number, asked_generation=number)
 
     def told(self, at: float, member: str, epoch: int, *partitions: str, was: int = 0, **facts: Any) -> None:
-        """A newer member is told its partitions, and says that it has them half a second later."""
+        """A member of the newer protocol gets its partitions, and confirms them half a second later."""
         step = "heartbeat" if was else "join"
         self.step(at, step, member, generation=epoch, asked_generation=was or None, assignment=[*partitions], **facts)
         self.step(at + 0.5, "heartbeat", member, generation=epoch, asked_generation=epoch, owned=[*partitions])
@@ -100,7 +100,7 @@ def grows() -> Group:
 
 
 def finds_its_topic() -> Group:
-    """A leader that has not heard of the topic when it joins, as kafka-python's: it has nothing to give at first."""
+    """The leader does not know the topic when it joins, like kafka-python's, so at first it has nothing to assign."""
     group = Group("finds its topic")
     group.generation(0, 1, "a")
     group.rows[-1]["given"] = []
@@ -142,7 +142,7 @@ def is_overtaken() -> Group:
 
 
 def comes_back() -> Group:
-    """A static member whose process begins again: its generation stays."""
+    """A static member's process restarts, and its generation stays."""
     group = Group("comes back")
     group.generation(0, 1, "a", instance_id="i")
     group.step(30, "join", "a2", generation=1, instance_id="i")
@@ -151,7 +151,7 @@ def comes_back() -> Group:
 
 
 def static_leaves() -> Group:
-    """An admin removes a static member by its name alone; the group knows it by its id."""
+    """An admin removes a static member by its instance id; the group knows its member id."""
     group = Group("static leaves")
     group.generation(0, 1, "a", "b")
     for row in group.rows:
@@ -172,14 +172,14 @@ def begins_again() -> Group:
 
 
 def begins_anew() -> Group:
-    """A broker that gives a member its id together with its generation."""
+    """A broker gives a member its id together with its generation."""
     group = Group("begins anew")
     group.generation(0, 5, "a", is_newcomer=True)
     return group
 
 
 def newer() -> Group:
-    """a has all; b joins: a is told to give one back in its old epoch, then b gets it; then b leaves."""
+    """a has all partitions. b joins: a must revoke one in its old epoch, then b gets it. Then b leaves."""
     group = Group("newer", "consumer")
     group.told(0, "a", 2, "t-0", "t-1")
     group.step(10, "join", "b", generation=2, assignment=[], subscription=["t"])
@@ -220,7 +220,7 @@ GROUPS = (
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> dict[str, list[Any]]:
-    """The rebalances of each group, in order."""
+    """Returns the rebalances of each group, in order."""
     rows = [row for group in GROUPS for row in group().rows]
     made = rebalances_of(frame(spark, GROUP_EVENTS.ddl, rows))
     assert made.columns == REBALANCES.names
@@ -229,7 +229,7 @@ def found(spark: SparkSession) -> dict[str, list[Any]]:
 
 
 def seconds(row: Any) -> tuple[float, float | None]:
-    """From and to, behind noon."""
+    """Returns begin and end, in seconds after noon."""
     told = [None if one is None else one.timestamp() - NOON.timestamp() for one in (row.from_at, row.to_at)]
     return round(told[0] or 0, 1), None if told[1] is None else round(told[1], 1)
 

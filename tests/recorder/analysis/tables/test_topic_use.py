@@ -1,4 +1,4 @@
-"""Who writes and who reads each topic."""
+"""Tests of the clients that write and read each topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = records.write_batch([records.Record(0, value=b"a"), records.Record(1, va
 
 @pytest.fixture
 def made(request_row: Build) -> Build:
-    """A row as the capture has it, of one of `decode.frames`."""
+    """A frame of `decode.frames` as a capture's row."""
     return lambda row, **other: request_row(0) | row | other
 
 

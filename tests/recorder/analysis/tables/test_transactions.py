@@ -1,4 +1,4 @@
-"""Transactions begin with their first step, and end as an answer, a later producer or a marker tells."""
+"""Tests of transactions: they begin with their first step, and end by a response, a later producer or a marker."""
 
 from __future__ import annotations
 

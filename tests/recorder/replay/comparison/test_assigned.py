@@ -1,4 +1,4 @@
-"""What heartbeats gave to a group is the same on both sides, whichever member had it, and when."""
+"""Tests of assignments by heartbeats: a group's are equal on both sides for any members and times."""
 
 from __future__ import annotations
 

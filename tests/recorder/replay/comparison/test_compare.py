@@ -1,4 +1,4 @@
-"""The verdict of an exchange."""
+"""Tests of an exchange's verdict."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.recorder.replay.sent import SENT
 from tests.strategies import extremes, must_codec, values_of
 
 RESPONSES = [(key, version) for key in SENT for version in apis.versions(key)]
-# all of whose settings count
+# versions of the APIs whose settings are all compared
 PLAIN = [(key, version) for key, version in RESPONSES if key not in WITH_BROKERS_SETTINGS]
 BLOBS = ("metadata", "assignment", "member_metadata", "member_assignment")
 
@@ -52,7 +52,7 @@ seeds = st.integers(0, 10_000)
 
 
 class Unchanged:
-    """Everything is the same on both sides."""
+    """A mapping that maps every value to itself."""
 
     same: frozenset[ValueKind] = frozenset()
 
@@ -61,7 +61,7 @@ class Unchanged:
 
 
 class Pairs:
-    """What is known of some values."""
+    """A mapping of some values."""
 
     same: frozenset[ValueKind] = frozenset()
 
@@ -77,7 +77,7 @@ def a_response(api_key: int, version: int, seed: int) -> Values:
 
 
 def distinct(of: ComparedFields, values: Values) -> Values:
-    """The values without elements of a name that another one has."""
+    """Returns the values without elements whose name another element has."""
     return {line.name: _distinct(line, values[line.name]) for line in of if line.name in values}
 
 
@@ -93,7 +93,7 @@ def _distinct(line: ComparedField, value: Any) -> Any:
 
 
 def shuffled(of: ComparedFields, values: Values, random: Random) -> Values:
-    """The same answer from a broker with another order."""
+    """Returns the same response in another order."""
     return {line.name: _shuffled(line, values[line.name], random) for line in of if line.name in values}
 
 
@@ -107,7 +107,7 @@ def _shuffled(line: ComparedField, value: Any, random: Random) -> Any:
 
 
 def structs(of: ComparedFields, values: Values, named: Ways = ()) -> Iterator[tuple[ComparedFields, Ways, Values]]:
-    """The structs of an answer that are compared, each with its fields, and with those that name it."""
+    """Yields the structs of a response that are compared, each with its fields and its naming fields."""
     yield of, named, values
     naming = {field for way in named for field in way}
     for line in (line for line in of if line.name not in naming):
@@ -128,7 +128,7 @@ def must_be_equal(of: ComparedFields, named: Ways, values: Values) -> list[str]:
 
 
 def other(value: Any) -> Any:
-    """A value that differs from this one."""
+    """Returns a value that differs from this one."""
     match value:
         case bool():
             return not value
@@ -158,7 +158,7 @@ def test_the_order_of_elements_does_not_matter(response: tuple[int, int], seed: 
 
 
 def a_full_response(api_key: int, version: int, seed: int) -> Values:
-    """An answer where no array is empty and nothing is null, every other time."""
+    """Returns a response; every other one has no empty array and no null."""
     made = a_response(api_key, version, seed) if seed % 2 else extremes(must_codec("response", api_key, version))
     return distinct(compared_fields(api_key, version), made)
 

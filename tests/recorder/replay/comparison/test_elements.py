@@ -1,4 +1,4 @@
-"""Elements of arrays are met by what names them."""
+"""Tests of matching elements of arrays by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latencies of waits stand apart."""
+"""Tests of latencies: waits are kept apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from a commit that one cluster alone has taken, and what does not."""
+"""Tests of the consequences of a commit that only one of the clusters accepted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, nam
 # COORDINATOR_LOAD_IN_PROGRESS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
 LOADING, ILLEGAL, UNKNOWN, REBALANCING = 14, 22, 25, 27
 COMMIT_VERSION = 2
-# versions of OffsetFetch whose answers name a group, or none; topics by their ids
+# versions of OffsetFetch whose responses name no group, name groups, and name topics by their ids
 VERSIONS = (5, 8, 10)
 RECORDED, TARGET = "", "p-"
 
 
 def commits(code: int | None, api_key: int = OFFSET_COMMIT, group: str = "g", index: int = 0) -> Exchange:
-    """A recorded commit of a partition of "a"; None: its answer is not in the capture."""
+    """A recorded commit of a partition of "a"; None: its response is not in the capture."""
     entry = {"partition_index": index, "committed_offset": 5, "committed_metadata": None}
     values: Values = {"group_id": group, "topics": [{"name": "a", "partitions": [entry]}]}
     if api_key == TXN_OFFSET_COMMIT:
@@ -31,13 +31,13 @@ def commits(code: int | None, api_key: int = OFFSET_COMMIT, group: str = "g", in
 
 
 def taken(code: int, prefix: str, index: int = 0) -> Values:
-    """The answer to a commit."""
+    """The response to a commit."""
     partitions = [{"partition_index": index, "error_code": code}]
     return {"throttle_time_ms": 0, "topics": [{"name": f"{prefix}a", "partitions": partitions}]}
 
 
 def played(*codes: tuple[int | None, int | None], api_key: int = OFFSET_COMMIT) -> OneSidedCommits:
-    """Commits of partition 0 of "a" by group "g": the recorded error, and the target's; None: no answer."""
+    """Commits of partition 0 of "a" by group "g", with the recorded error and the target's; None: no response."""
     room = OneSidedCommits(names(TARGET))
     for recorded, target in codes:
         one = commits(recorded, api_key)
@@ -49,7 +49,7 @@ def played(*codes: tuple[int | None, int | None], api_key: int = OFFSET_COMMIT) 
 
 
 def offsets(version: int, prefix: str, found: dict[int, int], code: int = 0, group: str = "g") -> Values:
-    """An answer to OffsetFetch: offsets of partitions of "a"."""
+    """A response to OffsetFetch: offsets of partitions of "a"."""
     partitions = [
         {
             "partition_index": index,
@@ -67,7 +67,7 @@ def offsets(version: int, prefix: str, found: dict[int, int], code: int = 0, gro
 
 
 class Named(NoCounterparts):
-    """Names have the target's prefix; nothing else is known."""
+    """A mapping that adds the target's prefix to names, and knows nothing else."""
 
     def expected(self, what, scope, recorded):
         if isinstance(recorded, bytes):
@@ -83,7 +83,7 @@ def fetched(
     code: int = 0,
     group: str = "g",
 ) -> DifferenceKind:
-    """The verdict on an OffsetFetch that found these offsets. `code`: the target's error."""
+    """Returns the verdict on an OffsetFetch that returned these offsets. `code`: the target's error."""
     asked = {"group_id": group, "topics": None}
     values = asked if version < 8 else {"groups": [asked | {"member_id": None, "member_epoch": -1}]}
     if version >= 7:

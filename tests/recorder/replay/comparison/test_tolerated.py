@@ -1,4 +1,4 @@
-"""Error codes that differ and mean the same."""
+"""Tests of error codes that differ but mean the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODES = st.integers(-1, 140)
 
 
 class Same:
-    """Two clusters that give the same values."""
+    """A mapping of two clusters with the same values."""
 
     def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable:
         return recorded

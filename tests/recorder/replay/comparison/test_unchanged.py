@@ -1,4 +1,4 @@
-"""The short cut of a comparison finds what the walk finds."""
+"""Tests that the short cut of a comparison gives the result of the full walk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = frozenset(
 
 
 class Drawn:
-    """Of some values the target has another one, of some none, of most the same. `same`: kinds that all have."""
+    """A random mapping: most values are equal, some differ, some are unknown. `same`: kinds that are all equal."""
 
     def __init__(self, seed: int, same: frozenset[ValueKind]) -> None:
         self._seed, self.same = seed, same

@@ -1,4 +1,4 @@
-"""What a group's members have to read, all together."""
+"""Tests of the union of what a group's members have to read."""
 
 from __future__ import annotations
 

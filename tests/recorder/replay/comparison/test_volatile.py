@@ -1,4 +1,4 @@
-"""Each field of a response has one rule."""
+"""Tests that each field of a response has exactly one rule."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_is_mapped_is_a_value_that_the_cluster_assigns_or_that_names_someth
 
 
 def test_what_the_cluster_assigns_is_never_compared_as_it_is() -> None:
-    """Save blobs, whose decoded values are mapped, and what the group's members agree on."""
+    """Except blobs, whose decoded values are mapped, and values that the group's members agree on."""
     compared_otherwise = {
         ValueKind.MEMBER_METADATA,
         ValueKind.ASSIGNMENT,

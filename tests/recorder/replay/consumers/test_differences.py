@@ -1,4 +1,4 @@
-"""Pairs of offsets, against a plain list of all of them."""
+"""Tests of pairs of offsets against a plain list of all pairs."""
 
 from unittest.mock import patch
 
@@ -10,7 +10,7 @@ from recorder.replay.consumers.differences import MOST, RECENT, Differences
 
 
 def plain(pairs: dict[int, int], recorded: int) -> int:
-    """The nearest pair at or below, else the first."""
+    """Returns the nearest pair at or below, else the first one."""
     below = [offset for offset in pairs if offset <= recorded]
     nearest = max(below) if below else min(pairs)
     return recorded + pairs[nearest] - nearest
@@ -82,7 +82,7 @@ def test_however_far_records_are_from_their_place_none_behind_a_boundary_is_befo
 
 
 def test_a_boundary_inside_a_batch_is_not_behind_its_rest_on_the_target() -> None:
-    # recorded A0-2 B3-5 C6-8, on the target B A C
+    # recorded: A at 0-2, B at 3-5, C at 6-8; on the target in the order B A C
     found = Differences()
     for recorded, target in ((0, 3), (3, 0), (6, 6)):
         found.add(recorded, target, 3)

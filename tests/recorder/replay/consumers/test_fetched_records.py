@@ -1,4 +1,4 @@
-"""What consumers fetched goes to their streams, and what they still lack is asked for."""
+"""Tests of fetched records: they go to their streams, and missing ones are fetched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG = [
 
 
 class _Consumers:
-    """The rooms that know what consumers read of a-0. `end`: of the target's log at the beginning."""
+    """The translators that know what consumers read of a-0. `end`: of the target's log at the beginning."""
 
     def __init__(self, end: int = 0) -> None:
         told = names("p-", Cluster())
@@ -33,7 +33,7 @@ class _Consumers:
         self.fetched = FetchedRecords(told, Cluster(), self.offsets, self.streams)
 
     def play(self, each: Exchange, answer: Values | int) -> None:
-        """`answer`: or how many records of LOG the target gives."""
+        """Plays a Fetch. `answer`: the target's response, or how many records of LOG it has."""
         values = each.decoded()
         self.fetched.request(each, values, 0)
         assert self.offsets.request(each, values, 0) is None
@@ -52,7 +52,7 @@ class _Consumers:
         return self.fetched.owes(each)
 
     def asked(self) -> list[int]:
-        """The offsets that are polled for."""
+        """Returns the offsets that are polled for."""
         return [made.values["topics"][0]["partitions"][0]["fetch_offset"] for made in self.fetched.owed()]
 
 
@@ -127,7 +127,7 @@ def test_a_consumer_that_goes_on_by_another_connection_has_one_stream() -> None:
     assert found_of(found.streams) == [Stream("host one", "a", 0, equal=9)]
 
 
-# where a consumer seeks to (None: it goes on), and how many records each side gives it
+# the offset to which a consumer seeks (None: it goes on), and how many records each side returns
 fetches = st.lists(st.tuples(st.none() | st.integers(0, END), st.integers(0, 8), st.integers(0, 8)), max_size=20)
 
 

@@ -1,4 +1,4 @@
-"""Where the target has what the recording had at an offset: each rule alone."""
+"""Tests of mapping recorded offsets to the target's: each rule alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fetch(
 
 
 def told(data: bytes | None, *, code: int = 0, high: int = 5000, topic: str = "a") -> Values:
-    """An answer to a Fetch of a-0."""
+    """A response to a Fetch of a-0."""
     partition = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": -1}
     partition |= {"last_stable_offset": -1, "aborted_transactions": None, "preferred_read_replica": -1, "records": data}
     responses = [{"topic": topic, "partitions": [partition]}]
@@ -56,14 +56,14 @@ def told(data: bytes | None, *, code: int = 0, high: int = 5000, topic: str = "a
 
 
 def asked(found: Offsets, each: Exchange) -> int:
-    """The offset that the target is asked for."""
+    """Returns the offset in the target's request."""
     values = each.decoded()
     assert found.request(each, values, 0) is None
     return int(values["topics"][0]["partitions"][0]["fetch_offset"])
 
 
 def play(found: Offsets, each: Exchange, answer: Values) -> int:
-    """Asks, and has the target answer; the offset that it was asked for."""
+    """Plays a Fetch with a response of the target; returns the offset in the target's request."""
     offset = asked(found, each)
     found.answered(each, each.decoded(), answer, 0)
     return offset
@@ -76,7 +76,7 @@ def at_target(data: bytes | None, **more: int) -> Values:
 def produced(
     found: Offsets, number: int, recorded: int, target: int, count: int = 1, *, in_pieces: bool = False
 ) -> None:
-    """Both sides took a Produce. `in_pieces`: its batch was changed, and is too large to be copied."""
+    """Both clusters accepted a Produce. `in_pieces`: its batch was changed, and is too large to be copied."""
     data = batch(0, count, bytes(LARGE)) if in_pieces else batch(0, count)
     entry = {"index": 0, "records": data}
     values = {
@@ -215,7 +215,7 @@ def listing(timestamp: int) -> Values:
 
 
 def lists(found: Offsets, number: int, timestamp: int, recorded: int) -> Exchange:
-    """A ListOffsets of a-0 leaves; the recording answered this offset."""
+    """Sends a ListOffsets of a-0; the recorded response has this offset."""
     answer = {"topics": [{"name": "a", "partitions": [at_offset(recorded)]}]}
     each = exchange(number, LIST_OFFSETS, 1, listing(timestamp), answer)
     assert found.request(each, each.decoded(), 0) is None
@@ -223,7 +223,7 @@ def lists(found: Offsets, number: int, timestamp: int, recorded: int) -> Exchang
 
 
 def listed(found: Offsets, each: Exchange, target: int) -> int:
-    """The target answers an offset; the one that was expected."""
+    """The target's response has an offset; returns the one that was expected."""
     values = each.decoded()
     values["topics"][0]["name"] = "p-a"
     found.answered(each, values, {"topics": [{"name": "p-a", "partitions": [at_offset(target)]}]}, 0)
@@ -393,7 +393,7 @@ def unanswered_produce() -> Values:
 
 
 def committed_by_transaction(found: Offsets, number: int, offset: int) -> None:
-    """Both sides took a TxnOffsetCommit of the group g."""
+    """Both clusters accepted a TxnOffsetCommit of the group g."""
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     values = {"transactional_id": "t", "group_id": "g", "producer_id": 1, "producer_epoch": 0}
     values |= {"topics": [{"name": "a", "partitions": [partition]}]}
@@ -407,7 +407,7 @@ def committed_by_transaction(found: Offsets, number: int, offset: int) -> None:
 
 
 def offset_fetch(version: int, offset: int, *, topic: str = "a", group: str = "g") -> Values:
-    """An answer to OffsetFetch."""
+    """A response to OffsetFetch."""
     partition = {"partition_index": 0, "committed_offset": offset, "metadata": "", "error_code": 0}
     topics = [{"name": topic, "partitions": [partition]}]
     if version < 8:

@@ -1,4 +1,4 @@
-"""Who reads a partition: the rules of `readers`, one by one."""
+"""Tests of the readers of a partition: each rule of `readers` alone."""
 
 import pytest
 
@@ -11,7 +11,7 @@ ONE, TWO = ("s", 1), ("s", 2)
 
 
 def _read(readers: Readers, connection: tuple[str, int], offset: int, end: int) -> Reader:
-    """A recorded Fetch from an offset whose answer ends at another; the target's is 1000 ahead."""
+    """A recorded Fetch from an offset, whose records end at another one; the target's offsets are 1000 higher."""
     found = readers.reader(ME, connection, A0, offset)
     readers.move(found, connection, A0, Position(end, end + 1000))
     return found

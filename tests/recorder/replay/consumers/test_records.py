@@ -1,4 +1,4 @@
-"""Fetched records are compared as streams, whatever the answers they came in."""
+"""Tests of comparing fetched records as streams, however responses divide them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def cut(random: Random, records: list[Record]) -> Iterator[list[Record]]:
 
 
 def log_of(random: Random, records: list[Record]) -> list[tuple[int, int, bytes]]:
-    """Batches: first offset, the offset behind, bytes."""
+    """Batches as (first offset, offset after the last record, bytes)."""
     codecs = [Compression.NONE, Compression.GZIP, Compression.LZ4]
     batches = cut(random, records)
     return [(one[0].offset, one[-1].offset + 1, write_batch(one, codec=random.choice(codecs))) for one in batches]
 
 
 def answers(random: Random, records: list[Record]) -> Iterator[tuple[bytes, int]]:
-    """What a consumer is answered that reads a log to its end, and the offsets that it asked for."""
+    """Yields the responses to a consumer that reads a log to its end, and its fetch offsets."""
     log = log_of(random, records)
     at = log[0][0] if log else 0
     while log:
@@ -57,7 +57,7 @@ def found(streams: Streams) -> StreamCounts:
 
 
 def fed(recorded: list[tuple[bytes, int]], replayed: list[tuple[bytes, int]], random: Random) -> Streams:
-    """Streams that got answers of both sides, in any order of both."""
+    """Returns streams that got responses of both sides, in any order."""
     streams, both = Streams(), [(0, one) for one in recorded] + [(1, one) for one in replayed]
     sides = random.sample([side for side, _ in both], len(both))
     queues = [iter(recorded), iter(replayed)]
@@ -81,12 +81,12 @@ def test_records_are_equal_however_either_side_cuts_them(
 
 
 def batch_of(*values: str, first: int = 0, **options: Any) -> bytes:
-    """One batch of these values, all of one time, from an offset on."""
+    """Returns a batch of these values, all of one time, from an offset on."""
     return write_batch([Record(first + at, 1000, None, value.encode()) for at, value in enumerate(values)], **options)
 
 
 def compared(recorded: bytes, replayed: bytes, *, log_end: int | None = None, asked: int = 0) -> StreamCounts:
-    """What became of a stream of one answer a side."""
+    """Returns the result for a stream with one response on each side."""
     streams = Streams()
     streams.add_recorded(ME, "t", 0, recorded, asked)
     streams.add_replayed(ME, "t", 0, replayed, asked, log_end)
@@ -153,7 +153,7 @@ def test_records_of_two_producers_may_mix_in_any_way() -> None:
 
 
 def log_append(data: bytes) -> bytes:
-    """The batch as a broker's log has it whose topic says LogAppendTime."""
+    """Returns the batch as a broker's log has it if its topic uses LogAppendTime."""
     (record,) = read(data)
     return write_batch([record], timestamp_type=TimestampType.LOG_APPEND, max_timestamp=5_000_000)
 
@@ -185,7 +185,7 @@ def test_what_the_target_still_owes_is_known_while_it_is_fetched() -> None:
     assert [key for key, _ in streams.owing()] == [(ME, "t", 0)]
     streams.add_replayed(ME, "t", 0, batch_of("a", first=40), 40, log_end=41)
     assert streams.owed(ME, "t", 0) == (1, 41, True)
-    assert [key for key, _ in streams.owing()] == [(ME, "t", 0)]  # its log may get them yet
+    assert [key for key, _ in streams.owing()] == [(ME, "t", 0)]  # the log may still get them
 
 
 def test_consumers_and_partitions_are_apart() -> None:

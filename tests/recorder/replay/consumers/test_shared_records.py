@@ -1,4 +1,4 @@
-"""What share groups acquired: one stream for each group and partition, each record once."""
+"""Tests of records acquired by share groups: a stream for each group and partition, with each record once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lives of a classic group whose members commit, recorded in virtual time and played by the engine to a coordinator."""
+"""Records lives of a classic group with commits in virtual time, and lets the engine play them to a coordinator."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.recorder.replay.simulation import MS, Answer, Got, Recording, Simulat
 
 COMMIT_VERSION = 7
 LONGEST = 40 * SECOND
-# after the last thing that a member does: session timeouts and rebalances are over
+# time after the last action of a member, in which session timeouts and rebalances end
 CALM = 60 * SECOND
 REBALANCE_IN_PROGRESS = 27
 
 
 class CommittingClient(ClassicClient):
-    """A Java consumer that commits when its partitions are revoked: told to rejoin, it commits before it does."""
+    """A Java consumer that commits when its partitions are revoked: when it must rejoin, it commits first."""
 
     def _refused(self, error: int) -> bool:
         if error == REBALANCE_IN_PROGRESS:
@@ -47,7 +47,7 @@ class CommittingClient(ClassicClient):
 
 
 def lived(actions: list[tuple[int, str, int]], *, seed: int = 0) -> Recording:
-    """A recording of clients that do something at their times (in tenths of a second)."""
+    """Records clients that act at these times (in tenths of a second)."""
     clock = Clock()
     coordinator = Coordinator(clock, (f"recorded-{n}" for n in count()))
     capture = Capture(clock, coordinator.handle, Random(seed))
@@ -59,7 +59,7 @@ def lived(actions: list[tuple[int, str, int]], *, seed: int = 0) -> Recording:
 
 
 def recording(exchanges: list[Exchange], closed: list[tuple[int, tuple[str, int]]]) -> Recording:
-    """What a recorder tells of these exchanges."""
+    """Returns a recorder's capture of these exchanges."""
     found = Recording()
     for each in exchanges:
         found.happenings.append(RequestRecorded(each.first_ns, each, "main"))
@@ -74,9 +74,9 @@ def recording(exchanges: list[Exchange], closed: list[tuple[int, tuple[str, int]
 
 
 class Life:
-    """The same life on a target that gives other ids, and elects by `elect`.
+    """The same history on a target that assigns other ids, and elects leaders by `elect`.
 
-    `answered`: when the target answered what (ms).
+    `answered`: when the target answered each request (ms).
     """
 
     def __init__(self, recorded: Recording, *, speed: float | None, elect: Callable[[list[str]], str] = min) -> None:

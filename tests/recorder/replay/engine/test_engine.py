@@ -1,4 +1,4 @@
-"""The engine in virtual time: what leaves when, in which order, and how late."""
+"""Tests of the engine in virtual time: which requests leave, when, in which order, and how late."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TOPICS = ("a", 4)
 
 
 def reads(recording: Recording, at: float, connection: int, index: int = 0, *, took: float = 1) -> None:
-    """A ListOffsets that is answered."""
+    """A ListOffsets with its response."""
     exchange = recording.asks(at, connection, LIST_OFFSETS, LIST_VERSION, listed(index))
     recording.answers(at + took, exchange, list_answer(index))
 
 
 def writes(recording: Recording, at: float, connection: int, index: int = 0, *, took: float = 1) -> None:
-    """A Produce that is answered."""
+    """A Produce with its response."""
     exchange = recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce(index))
     recording.answers(at + took, exchange, produced(index))
 
@@ -54,7 +54,7 @@ def withheld(simulation: Simulation) -> dict[str, int]:
     return dict(simulation.world.result.totals.withheld)
 
 
-# when
+# times
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
@@ -91,7 +91,7 @@ def test_a_target_that_hangs_up_at_once_is_dialled_once_before_a_request_is_due(
     reads(recording, 0, 1)
     reads(recording, 1000, 2)
     found = Simulation(recording, answered, Options(speed=1.0), cluster=one_node(TOPICS), dials=lambda _: 1.0)
-    # by the third, the replay asks whether the target's nodes have changed
+    # the replay's own connection, on which it asks whether the target's nodes have changed
     own = 3
 
     def hang_up() -> None:
@@ -235,7 +235,7 @@ def test_thousands_of_requests_of_a_connection_that_wait_cost_as_much_each_as_fe
 
 
 def _steps(number: int) -> int:
-    """Lines that the engine runs for so many requests."""
+    """Counts the lines that the engine executes for so many requests."""
     recording = Recording()
     for at in range(number):
         reads(recording, at, 1)

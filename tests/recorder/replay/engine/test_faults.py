@@ -1,4 +1,4 @@
-"""The engine in virtual time against targets that refuse, break, stay silent and move; and how a replay ends."""
+"""Tests of the engine against targets that refuse, break, stay silent or move, and of the end of a replay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.recorder.replay.simple import (
 )
 from tests.recorder.replay.simulation import EVERYTHING, Answer, Got, Recording, Simulation, one_node
 
-# an error that passes: the leader has moved
+# a transient error: the leader has moved
 NOT_LEADER = 6
 
 
@@ -46,7 +46,7 @@ def two_nodes() -> Cluster:
 
 
 def metadata(leader: int) -> dict[str, object]:
-    """All partitions are led by this node."""
+    """A Metadata response: this node leads all partitions."""
     brokers = [{"node_id": node, "host": f"n{node}", "port": 9092, "rack": None} for node in (1, 2)]
     partitions = [
         {"error_code": 0, "partition_index": index, "leader_id": leader, "replica_nodes": [1], "isr_nodes": [1]}
@@ -56,7 +56,7 @@ def metadata(leader: int) -> dict[str, object]:
     return {"brokers": brokers, "cluster_id": "target", "controller_id": 1, "topics": [topic]}
 
 
-# errors that pass
+# transient errors
 
 
 def test_a_passing_error_is_asked_again_with_pauses_that_double() -> None:
@@ -143,7 +143,7 @@ def test_only_the_partition_whose_error_passes_is_sent_again() -> None:
 
 
 def breaking(recording: Recording, key: int, times: int = 1, options: Options = MAX) -> Simulation:
-    """The connection breaks instead of the first answers to an API."""
+    """The connection breaks in place of the first responses to an API."""
 
     def answer(got: Got) -> Answer:
         if got.key == key and len(found.asked(key)) <= times:
@@ -219,7 +219,7 @@ def test_a_request_without_an_answer_is_lost_when_its_connection_breaks_before_i
     assert totals.lost + totals.withheld.total() == 1
 
 
-# targets that refuse, and say nothing
+# targets that refuse, and that stay silent
 
 
 def test_a_node_that_refuses_connections_is_dialled_with_pauses_until_wait_is_over() -> None:
@@ -407,7 +407,7 @@ def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> N
 
 @pytest.mark.parametrize("most", [1, 1000, 100_000])
 def test_however_little_memory_there_is_all_is_played_as_it_was_recorded(most: int) -> None:
-    """What waits for answers that stand further on in the capture is not in its own way."""
+    """Requests that wait for later responses of the capture must not block these."""
     recording = Recording()
     for connection in range(4):
         asked = [recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce()) for at in range(20)]
@@ -421,7 +421,7 @@ def test_however_little_memory_there_is_all_is_played_as_it_was_recorded(most: i
 
 
 def test_what_is_read_beyond_memory_keeps_its_place_and_is_loaded_when_it_leaves() -> None:
-    """The target takes longer than the replay waits before it reads on; all the while one request is in play."""
+    """The target takes longer than the replay waits before it reads on; meanwhile one request is in play."""
     recording = Recording()
     first = recording.asks(0, 0, PRODUCE, PRODUCE_VERSION, produce())
     for at in range(90):
@@ -532,7 +532,7 @@ def test_drain_ends_when_all_was_read() -> None:
 
 
 def transaction(recording: Recording) -> None:
-    """Begun, and never ended."""
+    """A transaction that was begun, and never ended."""
     given = recording.asks(0, 1, INIT_PRODUCER_ID, 4, {"transactional_id": "t", "transaction_timeout_ms": 60_000})
     recording.answers(1, given, {"producer_id": 7, "producer_epoch": 0})
     data = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)

@@ -1,4 +1,4 @@
-"""When members are asked for what they have to send of the replay's own."""
+"""Tests of the end of a replay: when members hand over their closing requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.recorder.replay.group_coordinator import SECOND
 
 
 def test_members_are_asked_behind_made_answers_though_nothing_else_was_to_come() -> None:
-    # its client asks for a rebalance that on the target another one, elected there, has to begin
+    # the member requests a rebalance, which on the target another member, elected there, has to begin
     forced = [(0, "start", 101), (1, "start", 103), (0, "rejoin", 376)]
     life = Life(lived(forced, seed=15), speed=1.0, elect=max)
     assert life.result.made["a member asks for its assignment"] == 1

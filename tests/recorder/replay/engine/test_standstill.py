@@ -1,4 +1,4 @@
-"""What is told of a replay in which nothing moves."""
+"""Tests of the report on a replay in which nothing moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.recorder.replay.simulation import Recording, Simulation, one_node
 
 
 def standing(recording: Recording) -> Counter[str]:
-    """What a replay waits for after 100 ms. The target never answers."""
+    """Returns the requests that a replay waits for after 100 ms. The target never responds."""
     found: list[Counter[str]] = []
     simulation = Simulation(recording, lambda _: None, cluster=one_node(("a", 1)))
     simulation.at(100, lambda: found.append(simulation.engine.waited_for(simulation.now)))
@@ -27,7 +27,7 @@ def test_answers_that_the_target_owes_are_counted_by_api() -> None:
     recording = Recording()
     for connection in (1, 2):
         recording.exchanges(connection, connection, LIST_OFFSETS, LIST_VERSION, listed(), list_answer())
-    # what waits for its own connection is no cause
+    # requests that wait for their own connection are no cause
     recording.exchanges(10, 1, LIST_OFFSETS, LIST_VERSION, listed(), list_answer())
     assert standing(recording) == {"the target's answer to ListOffsets": 2}
 

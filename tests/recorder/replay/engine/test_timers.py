@@ -1,4 +1,4 @@
-"""Calls by time, against a list that is sorted each time; and what they leave behind."""
+"""Tests of timed calls against a list that is sorted each time."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_requests_that_have_waited_and_made_ones_that_were_answered_leave_no_tim
     recording = Recording()
     count = 500
     for number in range(count):
-        # the answer comes later than the next one is due, so that each waits for its deadline or its connection
+        # a response comes after the next request is due, so each request waits for its deadline or its connection
         recording.exchanges(10 * number, 1, LIST_OFFSETS, LIST_VERSION, listed(), list_answer())
 
     def answer(got: Got) -> Answer:
         if got.key == METADATA:
             topic = {"error_code": 0, "name": "a", "partitions": [{"partition_index": 0, "leader_id": 1}]}
             return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": 9092}], "topics": [topic]}
-        # every second one passes: the leaders are asked for again
+        # every second error is transient, so the leaders are queried again
         return list_answer(code=6 if len(found.asked(LIST_OFFSETS)) % 2 else 0)
 
     found = Simulation(recording, answer, Options(wait=600 * SECOND), cluster=one_node(("a", 1)), delay=lambda _: 12.0)

@@ -1,4 +1,4 @@
-"""Which requests of a group wait for each other, whether or not they have been answered."""
+"""Tests of which requests of a group wait for each other, with and without responses."""
 
 from random import Random
 
@@ -73,7 +73,7 @@ def test_a_member_that_commits_before_it_rejoins_does_not_wait_for_joins_that_wa
     asked = [each.exchange for each in lived(history).happenings if isinstance(each, RequestRecorded)]
     commits = [each.first_ns / MS for each in asked if each.api_key == OFFSET_COMMIT]
     life = Life(lived(history), speed=1.0)
-    # a newcomer's join is on its way whenever a member commits
+    # a newcomer's join is in flight at each commit
     assert life.simulation.times(OFFSET_COMMIT) == commits
     assert len(commits) == 3
     assert {code for _, got, values in life.answered if got.key == OFFSET_COMMIT for code in codes(values)} == {0}
@@ -92,7 +92,7 @@ def codes(values):
 
 
 def interrupted() -> Recording:
-    """A generation of two that a third member's join ends between the SyncGroup of the follower and the leader's."""
+    """A generation of two, which a third member's join ends between the SyncGroups of follower and leader."""
     found = Recording()
 
     def exchange(at, connection, api_key, version, asked, until, told):
@@ -142,7 +142,7 @@ def test_whom_the_target_elected_does_not_wait_for_a_leader_that_leaves_behind_t
 
 
 def test_whom_the_recorded_cluster_gave_no_assignment_commits_and_rejoins_without_one():
-    # the leader's rejoin begins a generation; then the leader is lost, and no SyncGroup of it comes
+    # the leader's rejoin begins a generation; then the leader crashes before its SyncGroup
     history = [(1, "start", 95), (0, "start", 102), (1, "rejoin", 205), (1, "crash", 207)]
     life = Life(lived(history, seed=185), speed=None, elect=max)
     assert life.simulation.now < life.simulation.world.options.wait
@@ -154,7 +154,7 @@ def test_whom_the_recorded_cluster_gave_no_assignment_commits_and_rejoins_withou
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
 def test_no_member_waits_for_ever_whatever_the_others_do_at_one_time(speed, seed):
     random = Random(seed)
-    # some of it at any time, the rest together with others
+    # some actions at any time, the others together
     times = [lambda: random.randint(0, 400), lambda: random.randint(100, 103), lambda: random.randint(200, 212)]
     actions = ["start", "start", "leave", "crash", "rejoin", "rejoin"]
     history = [

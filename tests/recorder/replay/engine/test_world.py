@@ -1,4 +1,4 @@
-"""What the rooms say together: refusals before anything is sent, and topics that were just made."""
+"""Tests of all rooms together: refusals before anything is sent, and topics that were just created."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_request_that_nobody_asked_for_is_not_missed_for_its_masked_bytes() ->
 
 
 class Target:
-    """One node. The topic "a" is known to it a moment after it was made."""
+    """One node. It knows the topic "a" a moment after its creation."""
 
     def __init__(self) -> None:
         self.is_made, self.asked = False, 0
@@ -165,7 +165,7 @@ REBALANCING, ILLEGAL = 27, 22
 
 
 class Offsets:
-    """One node, whose group has no members. It refuses the first commit, or takes all."""
+    """One node, whose group has no members. It refuses the first commit, or accepts all."""
 
     def __init__(self, *, refuses: bool) -> None:
         self.refuses, self.offset = refuses, -1

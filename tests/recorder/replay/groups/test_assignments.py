@@ -1,4 +1,4 @@
-"""Assignments with the target's member ids."""
+"""Tests of assignments with the target's member ids."""
 
 from __future__ import annotations
 

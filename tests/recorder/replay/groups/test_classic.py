@@ -1,4 +1,4 @@
-"""Requests of classic groups in the target's terms: each rule alone."""
+"""Tests of translating requests of classic groups: each rule alone."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_generation_that_no_answer_gave_is_withheld():
 
 
 def two_members(elected: str, speed: float | None = 1.0) -> Script:
-    """r1 leads in the recording; the target elected the member given."""
+    """r1 leads in the recording; the target elects the given member."""
     script = Script(speed=speed)
     for number in (1, 2):
         values = JOIN | {"member_id": ""}

@@ -1,4 +1,4 @@
-"""Members that commits and fetches of offsets quote."""
+"""Tests of the member ids in commits and fetches of offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the replay makes for members."""
+"""Tests of the requests that the replay itself makes for members."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_requests_of_one_member_share_a_lane_and_those_of_two_do_not():
 def test_a_member_that_the_recording_is_about_to_lose_is_kept_alive_no_more():
     script = Script()
     script.join("r", "t")
-    # the leader's answer has all members of the recorded generation: r is none of them
+    # the leader's response has all members of the recorded generation, without r
     script.join("r2", "t2", generation=2, connection=2)
     script.now = 3 * SECOND
     assert [made.values["member_id"] for made in script.made()] == ["t2"]
@@ -93,7 +93,7 @@ def test_a_static_members_former_id_does_not_join_again():
 def test_a_member_that_can_not_ask_for_its_assignment_yet_is_kept_alive():
     script = Script()
     script.join("r", "t", leader="other")
-    # elected by the target, while the recorded leader's assignments are still to come
+    # the target has elected this member, and the recorded leader's assignments have yet to come
     sync = {"group_id": GROUP, "member_id": "r", "generation_id": 1, "assignments": []}
     script.groups.lost(recorded(SYNC_GROUP, 3, sync), None)
     (made,) = script.made()

@@ -1,4 +1,4 @@
-"""Heartbeats of consumer, share and streams groups: each rule alone."""
+"""Tests of heartbeats of consumer, share and streams groups: each rule alone."""
 
 from __future__ import annotations
 

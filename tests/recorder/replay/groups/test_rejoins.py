@@ -1,4 +1,4 @@
-"""When a member may join again: each row of the table alone."""
+"""Tests of when a member may join again: each row of the table alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECOND = 10**9
 
 
 def beat(script: Script, member: str, source: int, target: int) -> None:
-    """A heartbeat of generation 1 with the recorded and the target's error."""
+    """A Heartbeat of generation 1 with the recorded and the target's error."""
     values = {"group_id": GROUP, "member_id": member, "generation_id": 1}
     script.pass_by(HEARTBEAT, 3, values, {"error_code": source}, {"error_code": target})
 

@@ -1,4 +1,4 @@
-"""The translator of groups, played against simulated coordinators in virtual time."""
+"""Tests of the translator of groups against simulated coordinators in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.recorder.replay.group_coordinator import SECOND, Clock, ConsumerCoord
 from tests.recorder.replay.group_player import Player
 from tests.sweeps import examples
 
-# after the last thing that a member does: session timeouts and rebalances are over
+# time after the last action of a member, in which session timeouts and rebalances end
 CALM = 60 * SECOND
 LONGEST = 40
 
@@ -33,7 +33,7 @@ ACTIONS = st.lists(
 
 
 def record(actions, *, seed: int = 0, static: int = 0, join_version: int = 5) -> tuple[Capture, Coordinator]:
-    """A history: clients that start, leave, crash or hang at their times (in tenths of a second)."""
+    """Records a history: clients that start, leave, crash or hang at these times (in tenths of a second)."""
     clock = Clock()
     ids = (f"recorded-{n}" for n in count())
     coordinator = Coordinator(clock, ids)
@@ -51,7 +51,7 @@ def record(actions, *, seed: int = 0, static: int = 0, join_version: int = 5) ->
 
 
 def play(capture: Capture, *, elect=min, speed: float | None = 1.0, versions=None) -> tuple[Player, Coordinator]:
-    """The same history against a cluster that gives other ids, and elects another leader."""
+    """Plays the history to a cluster that assigns other ids, and elects another leader."""
     clock = Clock()
     ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
     coordinator = Coordinator(clock, ids, elect)
@@ -66,7 +66,7 @@ def assigned(coordinator: Coordinator, identify=lambda member: member) -> dict[s
 
 
 def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
-    """The recorded members and what they were assigned, in the target's terms."""
+    """Returns the recorded members and their assignments, in the target's terms."""
     return assigned(coordinator, lambda member: player.groups.expected(ValueKind.MEMBER, GROUP, member))
 
 
@@ -82,7 +82,7 @@ def test_two_members_that_come_one_after_the_other_have_their_recorded_assignmen
     assert player.withheld == []
 
 
-# histories in which something rare happens, in words
+# kinds of rare events, with histories that have them
 RARE = {
     "the recorded leader rejoins on its own, the target elected another": (
         [(1, "start", 73), (3, "start", 98), (3, "rejoin", 138)],
@@ -192,7 +192,7 @@ def record_consumers(actions, *, seed: int, version: int) -> tuple[Capture, Cons
 
 
 def play_consumers(capture: Capture, *, speed: float | None) -> tuple[Player, ConsumerCoordinator]:
-    """Against a cluster with other topic ids and epochs, which assigns the other way round."""
+    """Plays to a cluster with other topic ids and epochs, which assigns in reverse order."""
     clock = Clock()
     ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
     topics = {name: name.upper().encode() * 16 for name in TOPICS}

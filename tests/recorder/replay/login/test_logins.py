@@ -1,4 +1,4 @@
-"""The logins of a settings file: right ones, and the sentence for each wrong one."""
+"""Tests of the logins in a settings file: valid ones, and the error line for each invalid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logins against the vectors of the RFCs, a server of the tests' own, and a real broker."""
+"""Tests of SASL logins against the RFCs' vectors, a server written for the tests, and a real broker."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_every_login_has_a_nonce_of_its_own() -> None:
 
 
 class Server:
-    """The broker's side: answers frames, and checks what they say. `lifetime`: of the session, ms."""
+    """The broker's side: it answers frames, and checks their content. `lifetime`: of the session, ms."""
 
     def __init__(self, credentials: Credentials, offered: OfferedVersions, lifetime: int = 0) -> None:
         self.credentials, self.offered, self.lifetime = credentials, offered, lifetime
@@ -173,7 +173,7 @@ class Server:
         return self._first
 
     def _scram_final(self, token: bytes) -> bytes:
-        """As RFC 5802 has it for servers: from the stored key, without the password."""
+        """The server's part by RFC 5802: it has the stored key, but not the password."""
         name = "sha" + self.credentials.mechanism.removeprefix("SCRAM-SHA-")
         salted = pbkdf2_hmac(name, self.credentials.password.encode(), b"salt", 4096)
         final, _, proof = token.partition(b",p=")
@@ -314,7 +314,7 @@ SCRAM_USER = "b=o,b"
 
 @pytest.fixture(scope="module")
 def kafka_strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """One node with every mechanism, which wants clients to log in again every two seconds."""
+    """One node with every mechanism, which requires clients to log in again every two seconds."""
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     settings = {
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
@@ -342,7 +342,7 @@ def _make_user(cluster: KafkaCluster) -> None:
 
 
 class Connection:
-    """A blocking socket to the listener that wants SASL."""
+    """A blocking socket to the listener with SASL."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         port = cluster.nodes[1].behind_login
@@ -384,7 +384,7 @@ def real(mechanism: str) -> Credentials:
 
 
 def expired_token() -> str:
-    """A JWT without a signature (RFC 7519), good until 1970."""
+    """A JWT without a signature (RFC 7519), which expired in 1970."""
     parts = (b'{"alg":"none"}', b'{"sub":"b","iat":0,"exp":1}')
     return ".".join([*(urlsafe_b64encode(part).decode().rstrip("=") for part in parts), ""])
 

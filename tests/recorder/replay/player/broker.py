@@ -1,4 +1,4 @@
-"""A broker of a few lines on a real loopback socket, for what goes wrong on the way to one."""
+"""A minimal broker on a real loopback socket, for faults on the way to a broker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ OFFERED = [
 
 @dataclass
 class LoopbackBroker:
-    """Answers what a replay of ListOffsets needs. `wrong`: what is done to the n-th ListOffsets instead, if anything.
+    """Answers a replay of ListOffsets. `wrong`: an action in place of the n-th ListOffsets response, if any.
 
-    It is given the stream and the answer that would be right; returns True if the connection goes on.
+    The action gets the stream and the correct response; it returns True if the connection goes on.
     """
 
     wrong: Callable[[int, trio.abc.Stream, bytes], Any] | None = None
@@ -72,7 +72,7 @@ class LoopbackBroker:
 
 @asynccontextmanager
 async def serving(broker: LoopbackBroker, context: ssl.SSLContext | None = None) -> AsyncIterator[Target]:
-    """The broker as a target, as long as the block runs."""
+    """Runs the broker as a target during the block."""
 
     async def serve(stream: trio.SocketStream) -> None:
         secured: trio.abc.Stream = stream

@@ -1,4 +1,4 @@
-"""A replay on real sockets: targets that are down, talk nonsense, end in a frame, read slowly; TLS."""
+"""Tests of a replay on real sockets: targets that are down, send nonsense, end within a frame, read slowly; TLS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
 from tests.recorder.replay.simulation import Recording, Simulation
 
 SECOND = 10**9
-# no test may take longer: something hangs
+# a longer test hangs
 TOO_LONG = 60
 COUNT = 5
 
@@ -49,7 +49,7 @@ def recording() -> Recording:
 
 
 def test_in_time_the_first_request_is_due_only_when_reading_has_begun() -> None:
-    """It would be late by the time that opening the capture takes, and all those behind it on its connection, too."""
+    """Otherwise the time that opening the capture takes would delay it, and all later requests on its connection."""
 
     async def due() -> int:
         made, options = recording(), Options(speed=1)
@@ -68,7 +68,7 @@ async def played(
     *,
     rows: Iterator[Happening] | None = None,
 ) -> Result:
-    """From the first question to the end, as the program has it. `rows`: what the second pass reads."""
+    """Plays the capture from the first query to the end, as the program does. `rows`: those of the second pass."""
     every = recording().happenings
     choice, cluster = Choice(options), Cluster()
     found = survey(every, choice.plays, lambda exchange: refused_anywhere(exchange, options))
@@ -91,12 +91,12 @@ async def played(
 
 
 MAX = Options(speed=None, wait=5 * SECOND, drain=0)
-# how many ListOffsets ask for the ends of logs before the play
+# the number of ListOffsets for the ends of logs before the play
 ASKED_BEFORE = 2
 
 
 def wrong(what: Callable[[trio.abc.Stream, bytes], Any], at: int = 2) -> LoopbackBroker:
-    """A broker that does it to the `at`-th recorded ListOffsets."""
+    """A broker that does this to the `at`-th recorded ListOffsets."""
 
     async def does(number: int, stream: trio.abc.Stream, answer: bytes) -> bool | None:
         if number != ASKED_BEFORE + at:

@@ -1,4 +1,4 @@
-"""Connections to the target, as they are dialled."""
+"""Tests of dialling connections to the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C to the program at any moment: it ends in order, with exit code 1 and a report that says so."""
+"""Tests of Ctrl-C at any moment: the program ends in order, with exit code 1 and a report of the interrupt."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.recorder.replay.player.broker import LoopbackBroker, serving
 from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
 
 COUNT, APART_NS = 200, 20 * 10**6
-# asked for before the play: the ends of the log
+# queries before the play, for the ends of the log
 ASKED_BEFORE = 2
 TOO_LONG = 60
 
 
 def capture(folder: Path) -> Path:
-    """Some seconds of one client that reads."""
+    """A capture of some seconds of one client that reads."""
     frames = []
     for number in range(COUNT):
         at = number * APART_NS

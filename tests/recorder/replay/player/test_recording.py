@@ -1,4 +1,4 @@
-"""What a replay sends and receives, as a capture of its own."""
+"""Tests of the capture that a replay makes of its own traffic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def compactor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compactor that ends at once: what it leaves is compacted at the end."""
+    """A compactor that ends at once; all that it leaves is compacted at the end."""
     monkeypatch.setattr(module, "compactor_command", lambda folder, session: ["true"])
 
 

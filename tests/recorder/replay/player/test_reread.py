@@ -1,4 +1,4 @@
-"""Frames read once more, in any order."""
+"""Tests of reading frames again, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay from its first look at the capture: what it reads, what it refuses, what it plans."""
+"""Tests of a replay from its first pass over the capture: what it reads, refuses and plans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.recorder.replay.captures import event, request, response, write
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    """Of a capture of two clusters, whose nodes and ids differ."""
+    """A job with a capture of two clusters, whose nodes and ids differ."""
     frames, events = [], []
     for connection, cluster in ((1, "one"), (2, "two")):
         broker = {"node_id": 10 * connection, "host": "h", "port": 1}
@@ -45,7 +45,7 @@ def job(tmp_path: Path) -> Job:
 
 @pytest.fixture
 def surveyed(monkeypatch: pytest.MonkeyPatch) -> list[Survey]:
-    """What is played, instead of playing it."""
+    """Returns what would be played."""
     found: list[Survey] = []
 
     def play(_: Any, job: Job, survey: Survey) -> int:
@@ -123,7 +123,7 @@ def writing() -> Survey:
 
 
 def asking(monkeypatch: pytest.MonkeyPatch, *, at_a_terminal: bool) -> list[str]:
-    """The questions that are asked; all are answered with yes."""
+    """Lists the questions to the user; the answer to each is yes."""
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: at_a_terminal, raising=False)
     monkeypatch.setattr(module.click, "confirm", lambda text, **_: asked.append(text))

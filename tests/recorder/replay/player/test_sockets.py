@@ -1,4 +1,4 @@
-"""Plain connections: what is written leaves whole and in order, however slowly the other side reads."""
+"""Tests of plain connections: written bytes leave whole and in order, however slowly the peer reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def framed(*contents: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [1, 1000, 200_000], ids=["tiny", "small", "large"])
 def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
-    """Half of them are written while the socket takes no more: they wait behind what has not left whole."""
+    """Half of them are written while the socket is full: they wait for the rest of an earlier piece."""
     pieces = [bytes([number]) * size for number in range(100)]
     begun: list[int] = []
 
@@ -51,7 +51,7 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
 
 
 def _plain(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
-    """A PlainWire that runs: its `write`."""
+    """The `write` of a running PlainWire."""
     near.setblocking(False)
     sockets = Sockets(lambda: None)
     nursery.start_soon(sockets.run)
@@ -59,7 +59,7 @@ def _plain(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nurs
 
 
 def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
-    """What writes where there is TLS, or a tape."""
+    """The `write` used with TLS, or with a tape."""
     connection = Connection(trio.SocketStream(trio.socket.from_stdlib_socket(near)), None, None)
     nursery.start_soon(connection.run, lambda frames: None, begun)
     return connection.write
@@ -69,7 +69,7 @@ def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.N
 def test_a_request_has_begun_although_the_socket_is_never_empty(
     wire: Callable[..., Callable[[list[Send]], int]],
 ) -> None:
-    """It keeps its megabyte until then: on a busy connection that would be all that was ever sent."""
+    """A request keeps its bytes until it has begun. If that took an empty socket, busy connections would keep all."""
     size = 1 << 20
     begun: list[int] = []
 
@@ -84,7 +84,7 @@ def test_a_request_has_begun_although_the_socket_is_never_empty(
                         begun.append(write([Send(1, Pieces([bytes(size)]))]))
                         given += 1
                     taken += len(await other.recv(size))
-                    # what the socket has, and the one that it is about to take
+                    # the bytes in the socket, and the piece that it is about to take
                     assert sum(begun) * size > taken - size
                 assert sum(begun) >= given - 3
                 nursery.cancel_scope.cancel()

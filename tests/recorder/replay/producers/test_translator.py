@@ -1,4 +1,4 @@
-"""Producers of random recorded histories, played to a broker that assigns other values; and each rule alone."""
+"""Tests of producers: random histories played to a broker that assigns other values, and each rule alone."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ SECOND = 10**9
 
 
 def other(number: int) -> int:
-    """The target's producer ids: none is a recorded one."""
+    """The target's producer ids, none of which was recorded."""
     return 7_000_000 - 13 * number
 
 
 @dataclass
 class Target:
-    """What the engine does, in short: translates, sends what is needed before, sends, tells the answers in order."""
+    """The engine's part, in short: it translates, sends prerequisites, sends, and passes responses on in order."""
 
     broker: Broker
     newest: dict[int, int] = field(default_factory=lambda: dict(V2))
@@ -90,7 +90,7 @@ class Target:
         made.done(passed(made.api_key, version, self.broker.answer(made.api_key, version, sent)))
 
     def translate(self, each: Exchange) -> Values | Withheld | Hold:
-        """The values to send; what is needed before is made."""
+        """Returns the values to send; creates what they need."""
         for _ in range(20):
             each.dropped.clear()
             values = each.decoded()
@@ -104,7 +104,7 @@ class Target:
         raise AssertionError("no end of what is needed")
 
     def leave(self, each: Exchange) -> Values | None:
-        """Sends it. None: withheld, or held back."""
+        """Sends a request. Returns None if it is withheld or held back."""
         values = self.translate(each)
         if isinstance(values, Withheld):
             self.withheld[each.origin] = values
@@ -116,7 +116,7 @@ class Target:
         return values
 
     def answer(self, each: Exchange, values: Values) -> bool:
-        """The broker answers. True: the exchange goes again."""
+        """The broker responds. Returns True if the exchange is sent again."""
         version = self.chosen(each.api_key, each.version) or 0
         errors = self.errors.get(each.origin)
         told = refusing(each, values, errors.pop(0)) if errors else self.broker.answer(each.api_key, version, values)
@@ -128,7 +128,7 @@ class Target:
         return isinstance(self.producers.answered(each, values, answer, self.now), Resend)
 
     def play(self, each: Exchange) -> Values | None:
-        """One exchange, alone."""
+        """Plays one exchange alone."""
         for _ in range(10):
             values = self.leave(each)
             if values is None or not each.awaits or not self.answer(each, values):
@@ -138,7 +138,7 @@ class Target:
 
 
 def refusing(each: Exchange, values: Values, code: int) -> Values:
-    """An answer that has this error only."""
+    """Returns a response with only this error."""
     if each.api_key == PRODUCE:
         return produce_answer(
             code, *((t["name"], p["index"]) for t in values["topic_data"] for p in t["partition_data"])
@@ -159,7 +159,7 @@ def refusing(each: Exchange, values: Values, code: int) -> Values:
 
 
 def produce_answer(code: int, *places: Place) -> Values:
-    """An answer to Produce with one error for all."""
+    """Returns a response to Produce with one error for all partitions."""
     topics = [
         {"name": topic, "partition_responses": [{"index": index, "error_code": code, "base_offset": -1}]}
         for topic, index in places
@@ -175,14 +175,14 @@ def batch(
     at: int = 5,
     codec: Compression = Compression.NONE,
 ) -> bytes:
-    """Batches of one producer."""
+    """Returns batches of one producer."""
     made = [Record(number, at, None, value) for number, value in enumerate(values)]
     producer: dict[str, int] = {"producer_id": pair[0], "producer_epoch": pair[1], "base_sequence": sequence}
     return write_batch(made, transactional=transactional, codec=codec, **producer)
 
 
 def produce(*entries: tuple[str, int, bytes], transactional_id: str | None = None, acks: int = -1) -> Values:
-    """A Produce request."""
+    """Returns a Produce request."""
     topics: dict[str, list[Values]] = defaultdict(list)
     for topic, index, data in entries:
         topics[topic].append({"index": index, "records": data})
@@ -191,7 +191,7 @@ def produce(*entries: tuple[str, int, bytes], transactional_id: str | None = Non
 
 
 def written(broker: Broker) -> dict[Place, list[bytes]]:
-    """The records' values in each partition's log."""
+    """Returns the values of the records in each partition's log."""
     return {
         (topic.removeprefix("p-"), index): [record.value or b"" for _, data in found for record in records.read(data)]
         for (topic, index), found in broker.log.items()
@@ -206,7 +206,7 @@ class Recording:
         self.broker, self.exchanges = broker, list[Exchange]()
 
     def ask(self, api_key: int, version: int, values: Values, **more: Any) -> Values:
-        """One exchange, whole: the recorded answer's values."""
+        """Records one exchange; returns the values of its response."""
         number = len(self.exchanges)
         request = exchange(number, api_key, version, values, None).decoded()
         answer = self.broker.answer(api_key, version, request)
@@ -214,7 +214,7 @@ class Recording:
         return answer
 
     def begin(self, name: str | None = None) -> tuple[int, int]:
-        """A producer's pair."""
+        """Gets a producer's id and epoch."""
         values = {"transactional_id": name, "transaction_timeout_ms": 1000}
         answer = self.ask(INIT_PRODUCER_ID, 5, values)
         return answer["producer_id"], answer["producer_epoch"]
@@ -240,7 +240,7 @@ class Client:
         return V2 if self.is_v2 else V1
 
     def step(self) -> None:
-        """Does one thing."""
+        """Does one random action."""
         if self.pair[0] < 0:
             self.pair = self.recording.begin(self.name)
             self.places.clear()
@@ -273,7 +273,7 @@ class Client:
             self.recording.ask(PRODUCE, self.versions[PRODUCE], self.last)
 
     def renew(self) -> None:
-        """An idempotent producer bumps its epoch itself, a transactional one asks for it."""
+        """Renews the epoch: an idempotent producer increases it itself, a transactional one requests it."""
         self.last = None
         if self.name is None:
             self.pair = self.pair[0], self.pair[1] + 1
@@ -311,7 +311,7 @@ class Client:
 
 
 def history(seed: int, is_v2: bool, steps: int) -> list[Exchange]:
-    """What random producers say to a broker."""
+    """Records random producers with a broker."""
     random = Random(seed)
     recording = Recording(Broker(has_v2=is_v2))
     clients = [Client(recording, random, name, is_v2) for name in (None, None, "t", "u")]
@@ -321,7 +321,7 @@ def history(seed: int, is_v2: bool, steps: int) -> list[Exchange]:
 
 
 def codes(values: Any) -> list[int]:
-    """All errors in an answer."""
+    """Returns all errors in a response."""
     if isinstance(values, list):
         return [code for each in values for code in codes(each)]
     if not isinstance(values, dict):
@@ -331,7 +331,7 @@ def codes(values: Any) -> list[int]:
 
 
 def produced_once(exchanges: Iterable[Exchange]) -> dict[Place, list[bytes]]:
-    """What these write, where each batch counts once."""
+    """Returns what these producers write if each batch counts once."""
     seen, found = set[bytes](), defaultdict[Place, list[bytes]](list)
     for each in exchanges:
         for topic in each.request["topic_data"] if each.api_key == PRODUCE else ():
@@ -355,7 +355,7 @@ def test_a_strict_broker_takes_what_producers_make_of_any_history_of_another(
         values = target.play(each)
         assert (values is None) == (each.origin in target.withheld)
         if each.origin in target.withheld:
-            # an EndTxn of v2 may have nothing to end, one whose transaction the cut left out too
+            # an EndTxn of v2 may have nothing to end, and so may one whose transaction was cut off
             assert each.api_key == END_TXN
             assert target.withheld[each.origin].reason is Reason.NO_TRANSACTION
     assert all(not code for answer in target.answers.values() for code in codes(answer))
@@ -373,7 +373,7 @@ PAIR = (500, 3)
 
 
 def recorded_produce(number: int, data: bytes, code: int = 0, name: str | None = None, version: int = 9) -> Exchange:
-    """A recorded Produce to the partition a-0, answered with an error."""
+    """A recorded Produce to the partition a-0, with an error in the response."""
     return exchange(number, PRODUCE, version, produce((*A0, data), transactional_id=name), produce_answer(code, A0))
 
 
@@ -384,7 +384,7 @@ def recorded_init(number: int, pair: tuple[int, int], name: str | None = None) -
 
 
 def recorded_end(number: int, pair: tuple[int, int], name: str, given: tuple[int, int] | None = None) -> Exchange:
-    """A recorded EndTxn that commits. `given`: the next pair, with transactions v2."""
+    """A recorded EndTxn that commits. `given`: the next id and epoch, with transactions v2."""
     values = {"transactional_id": name, "producer_id": pair[0], "producer_epoch": pair[1], "committed": True}
     answer: Values = {"throttle_time_ms": 0, "error_code": 0}
     if given:
@@ -393,12 +393,12 @@ def recorded_end(number: int, pair: tuple[int, int], name: str, given: tuple[int
 
 
 def log(target: Target) -> list[bytes]:
-    """The values in a-0 of the target."""
+    """Returns the values in the target's a-0."""
     return written(target.broker).get(A0, [])
 
 
 def sequences(target: Target) -> list[tuple[int, int, int]]:
-    """Pair and number of each batch in a-0 of the target."""
+    """Returns id, epoch and sequence of each batch in the target's a-0."""
     found = [next(iter(records.batches(data))) for _, data in target.broker.log[A0]]
     return [(each.producer_id, each.producer_epoch, each.base_sequence) for each in found]
 
@@ -432,7 +432,7 @@ def test_a_batch_that_overtook_an_unanswered_one_goes_again_behind_it() -> None:
     one, two = target.leave(first), target.leave(second)
     assert one is not None
     assert two is not None
-    # the first went to a node that is no longer the leader; the engine sends it again
+    # the first request went to a node that no longer leads; the engine sends it again
     assert target.answer(second, two)
     assert target.leave(second) is None
     target.play(first)
@@ -802,7 +802,7 @@ def test_a_target_without_transactions_v2_is_not_expected_to_give_a_pair() -> No
 
 
 def described(*states: str) -> Values:
-    """An answer to DescribeTransactions."""
+    """A response to DescribeTransactions."""
     each = {"error_code": 0, "transactional_id": "t", "transaction_timeout_ms": 1, "transaction_start_time_ms": 1}
     each |= {"producer_id": 1, "producer_epoch": 1, "topics": []}
     return {"throttle_time_ms": 0, "transaction_states": [each | {"transaction_state": state} for state in states]}

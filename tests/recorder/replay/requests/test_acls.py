@@ -1,4 +1,4 @@
-"""Rules under a prefix open and close nothing outside of it."""
+"""Tests of ACLs under a prefix: they allow and deny nothing outside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent, what is not, and why."""
+"""Tests of which requests are sent, which are not, and the reasons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def topic(name: str | bytes) -> str | None:
 
 
 def of_values(api_key: int, version: int, **values: Any) -> Reason | None:
-    """The refusal of a request that has been on the wire."""
+    """Returns the refusal of a request that was on the wire."""
     frame = wire.encode_request(api_key, version, 1, None, values)
     decoded = wire.decode_request(frame)
     assert isinstance(decoded, tuple)

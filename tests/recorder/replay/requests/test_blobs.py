@@ -1,4 +1,4 @@
-"""Topics in blobs of members are renamed, and nothing else changes."""
+"""Tests of renaming topics in members' blobs: nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleted is what the replay made, or what the prefix names, unless all may be."""
+"""Tests of deletions: only what the replay made or the prefix names, unless all deletions are allowed."""
 
 from __future__ import annotations
 

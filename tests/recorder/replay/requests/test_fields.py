@@ -1,4 +1,4 @@
-"""Every field of a sent request that quotes what a cluster assigns has a row."""
+"""Tests that each field of a sent request with a value that a cluster assigns has a row in the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from recorder.replay.requests.fields import Role, Scope
 
 SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.REGENERATED)]
 STATE = re.compile(r"(^|_)(ids?|epochs?|session|offsets?|cursor|generation|sequence)(_|$)")
-# fields that are called so, but that clients make themselves
+# fields with such names whose values clients make themselves
 CLIENTS_OWN = {
     (LIST_OFFSETS, "topics.partitions.max_num_offsets"): "a count",
     (JOIN_GROUP, "session_timeout_ms"): "a duration",
@@ -46,7 +46,7 @@ CLIENTS_OWN = {
 
 
 def called_state(declared: Sequence[Declared], version: int, above: str = "") -> Iterator[str]:
-    """Paths of the fields whose names say that they hold state."""
+    """Yields the paths of the fields whose names mean state."""
     for field in declared:
         if version in field.versions:
             if not field.fields and STATE.search(field.name):

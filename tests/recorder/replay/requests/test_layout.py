@@ -1,4 +1,4 @@
-"""Topics, partitions and groups are found where they stand in any message."""
+"""Tests of finding topics, partitions and groups in any message."""
 
 from __future__ import annotations
 

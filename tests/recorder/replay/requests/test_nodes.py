@@ -1,4 +1,4 @@
-"""Nodes of one cluster stand for those of another, whatever the two sizes."""
+"""Tests of mapping one cluster's nodes to another's, for any two sizes."""
 
 from __future__ import annotations
 

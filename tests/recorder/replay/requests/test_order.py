@@ -1,4 +1,4 @@
-"""What a request asks for and tells: the rules of `order`, one by one."""
+"""Tests of what a request depends on and what depends on it: each rule of `order` alone."""
 
 from typing import Any
 
@@ -264,7 +264,7 @@ def test_a_share_group_is_described_behind_what_it_acknowledged() -> None:
     described = _keys(DESCRIBE_SHARE_GROUP_OFFSETS, 0, {"groups": [{"group_id": "g"}]}, 2)
     acknowledge = _keys(SHARE_ACKNOWLEDGE, 1, {"group_id": "g"}, 1)
     assert _waits(described, acknowledge)
-    # members don't wait for each other's polls
+    # members don't wait for other members' polls
     assert not _waits(_keys(SHARE_FETCH, 1, {"group_id": "g"}, 2), acknowledge)
 
 

@@ -1,4 +1,4 @@
-"""An expression behind a prefix meets the names that the recorded one met, behind the prefix."""
+"""Tests of regular expressions under a prefix: they match the prefixed names of the recorded matches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = ("orders", "ORDERS", "payments", "pay", "^orders", "ax", "^x", "", "rder
 
 
 def meets(pattern: str, name: str) -> bool | None:
-    """None: no expression of this engine's."""
+    """Returns whether an expression matches; None if this engine does not accept it."""
     try:
         return re.fullmatch(pattern, name) is not None
     except re.error:

@@ -1,4 +1,4 @@
-"""What a request quotes of an earlier answer is what the target answered."""
+"""Tests of values that a request takes from an earlier response: it has those of the target's response."""
 
 from __future__ import annotations
 

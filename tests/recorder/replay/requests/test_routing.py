@@ -1,4 +1,4 @@
-"""Each part of a request goes to the node that takes it, and answers come together as one."""
+"""Tests of routing: each part of a request goes to its node, and the responses are merged into one."""
 
 from __future__ import annotations
 

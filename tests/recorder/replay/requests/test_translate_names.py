@@ -1,4 +1,4 @@
-"""Names and ids in the target's terms, and nothing of the recorded cluster left in a request."""
+"""Tests of translating names and ids: no value of the recorded cluster is left in a request."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NAMED = {ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind
 
 
 def target(prefix: str = "") -> Cluster:
-    """A target with one topic, `orders` behind the prefix, whose present epoch is 7."""
+    """A target with one topic, `orders` under the prefix, whose present epoch is 7."""
     found = Cluster(nodes={1: ("h", 1)})
     found.name_topic(prefix + "orders", TARGETS)
     found.leaders[prefix + "orders", 0] = 1
@@ -63,7 +63,7 @@ def translator(prefix: str = "") -> NamesTranslator:
 def translated(
     api_key: int, version: int, values: Values, prefix: str = ""
 ) -> tuple[Values, Withheld | None, Exchange]:
-    """A request that has been on the wire, translated."""
+    """Translates a request that was on the wire."""
     frame = wire.encode_request(api_key, version, 1, None, values)
     found = wire.decode_request(frame)
     assert isinstance(found, tuple)
@@ -120,7 +120,7 @@ def test_without_a_prefix_every_name_stays(api_key: int) -> None:
 
 
 def known_ids(value: Any) -> Any:
-    """The same values, each topic's id a known one, no key of share state among them."""
+    """Returns the values with a known topic id for each, and without keys of share state."""
     if isinstance(value, Mapping):
         known = {name: known_ids(one) for name, one in value.items()}
         known |= {"topic_id": RECORDED} if "topic_id" in known else {}
@@ -205,7 +205,7 @@ def test_topics_are_called_by_name_where_their_id_is_zero() -> None:
     ]
 
 
-# what a client can't know
+# values that a client can't know
 
 
 def test_metadata_creates_no_topics() -> None:
@@ -252,7 +252,7 @@ def test_an_epoch_that_the_target_does_not_tell_is_not_guessed() -> None:
     assert exchange.dropped == [Dropped("orders", 0, Reason.NO_EPOCH)]
 
 
-# the prefix in places of its own
+# the prefix in special places
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])

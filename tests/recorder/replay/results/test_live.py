@@ -1,4 +1,4 @@
-"""The progress of a replay: drawn anew on a terminal, in lines elsewhere."""
+"""Tests of a replay's progress: redrawn on a terminal, as lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a mismatch: short, and without what a capture may not keep."""
+"""Tests of stored mismatches: they are short, and hold nothing that a capture may not hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_targets_answer_is_kept_without_secrets() -> None:
     assert found.replayed is not None
     assert found.recorded is not None
     assert results.SECRET.encode() not in found.replayed.octets
-    # the capture has zeros in the place of the secret: here too, and nothing else has changed
+    # the capture has zeros in place of the secret; so has the replayed response, which is otherwise unchanged
     assert found.replayed == found.recorded
 
 

@@ -1,4 +1,4 @@
-"""The plan on a terminal."""
+"""Tests of the plan on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result becomes JSON and comes back; what is no report is refused in a sentence."""
+"""Tests of a result's JSON, there and back; other JSON is refused in a sentence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recorder.replay.outcome import (
 from recorder.replay.results import report
 from tests.recorder.replay import some_results as results
 
-# a folder's name may hold bytes that are no UTF-8, which Python holds as lone surrogates
+# a folder's name may hold bytes that are not UTF-8, which Python represents as lone surrogates
 TEXT = st.text(st.characters(exclude_categories=()), max_size=8)
 NUMBER = st.integers(0, 1 << 62)
 DURATIONS = st.lists(NUMBER, max_size=5).map(durations)

@@ -1,4 +1,4 @@
-"""One mismatch: both answers as trees, with marks where they differ."""
+"""Tests of one mismatch on a terminal: both responses as trees, with marks at the differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of(found: Mismatch, width: int = 160) -> str:
 
 
 def marks(found: Mismatch) -> dict[str, str]:
-    """By the field's name as it stands in the recorded answer."""
+    """Returns the marks, by the field's name in the recorded response."""
     return {row.recorded.strip(" -").partition(":")[0]: row.mark for row in aligned(found, Budget())}
 
 

@@ -1,4 +1,4 @@
-"""The summary on a terminal: what stands in it, and that it fits."""
+"""Tests of the summary on a terminal: its content and its width."""
 
 from __future__ import annotations
 

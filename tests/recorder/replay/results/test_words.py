@@ -1,4 +1,4 @@
-"""Words for numbers, and for mismatches that are alike."""
+"""Tests of numbers in words, and of grouping similar mismatches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch sessions of random recorded histories, played to nodes with sessions of their own; and each rule alone."""
+"""Tests of fetch sessions: random histories played to nodes with sessions of their own, and each rule alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fetch(
     asked: dict[Place, int],
     forgotten: list[Place] | None = None,
 ) -> Values:
-    """A Fetch of partitions from offsets on."""
+    """A Fetch of partitions from these offsets on."""
     values: Values = {"max_wait_ms": 1, "min_bytes": 1, "isolation_level": 0, "rack_id": ""}
     values |= {"session_id": session, "session_epoch": epoch}
     values["topics"] = [
@@ -48,7 +48,7 @@ def fetch(
 
 
 def told(answer: Values) -> dict[Any, Values]:
-    """An answer's partitions."""
+    """Returns a response's partitions."""
     return {
         (topic.get("topic", topic.get("topic_id")), each["partition_index"]): each
         for topic in answer["responses"]
@@ -58,7 +58,7 @@ def told(answer: Values) -> dict[Any, Values]:
 
 @dataclass
 class Consumer:
-    """A client with a fetch session, as Java's: it names what has moved, and forgets what it has left."""
+    """A client with a fetch session, like Java's: it names partitions that moved, and forgets those that it left."""
 
     broker: Broker
     version: int
@@ -70,7 +70,7 @@ class Consumer:
     read: dict[Place, list[bytes]] = field(default_factory=lambda: defaultdict(list))
 
     def poll(self) -> None:
-        """One Fetch of what is assigned."""
+        """One Fetch of the assigned partitions."""
         if self.epoch:
             moved = {place: at for place, at in self.at.items() if self.known.get(place) != at}
             gone = [place for place in self.known if place not in self.at]
@@ -101,7 +101,7 @@ class Consumer:
 
 
 class Target:
-    """Nodes with one log, and what the engine does for Fetch: translates, splits by leader, joins."""
+    """Nodes with one log, and the engine's part for Fetch: it translates, splits by leader, joins responses."""
 
     def __init__(
         self, nodes: int, first_offset: int, has_sessions: bool, starts: dict[Place, int] | None = None
@@ -129,7 +129,7 @@ class Target:
         self.sent: list[Values] = []
 
     def play(self, each: Exchange) -> Withheld | None:
-        """One exchange."""
+        """Plays one exchange."""
         for _ in range(3):
             values = each.decoded()
             for room in (self.sessions, self.offsets):
@@ -149,7 +149,7 @@ class Target:
         return topic | {"topic_id": self.names.target_id(found)} if found else topic
 
     def round(self, each: Exchange, values: Values) -> bool:
-        """Sends the parts; True: once more."""
+        """Sends the parts; returns True if they are sent again."""
         parts = self.parts(each, values)
         written = {node: self.sessions.for_node(each, node, part) for node, part in parts.items()}
         for room in (self.sessions, self.offsets):
@@ -219,7 +219,7 @@ def test_nodes_take_what_is_made_of_any_recorded_session_and_the_consumer_reads_
         else:
             consumer.poll()
         if losses and random.randrange(losses * 3) == 0:
-            # the target forgets a session, as when it is restarted
+            # the target forgets a session, as after a restart
             target.nodes[random.randrange(nodes)].sessions.clear()
         for each in consumer.exchanges:
             refused = target.play(each)
@@ -250,7 +250,7 @@ def recorded(
     connection: int = 1,
     code: int = 0,
 ) -> Exchange:
-    """A recorded Fetch and its answer."""
+    """A recorded Fetch and its response."""
     responses = [
         {
             **named(place, version),
@@ -326,7 +326,7 @@ def test_a_session_that_the_target_does_not_know_begins_anew(code: int) -> None:
     assert target.sessions.request(each, values, 0) is None
     part = target.sessions.for_node(each, 0, values)
     assert (part["session_id"], part["session_epoch"], asked_of(part)) == (0, 0, {A0})
-    # a second time it is a mismatch: a new session can't be unknown
+    # a second time is a mismatch: a new session can't be unknown
     target.sessions.sent(each, values, 0)
     target.sessions.answered_by(each, 0, part, answer)
     assert target.sessions.answered(each, values, answer, 0) is None

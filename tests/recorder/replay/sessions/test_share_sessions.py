@@ -1,4 +1,4 @@
-"""Share sessions, and acknowledgements of what the target has given: each rule alone."""
+"""Tests of share sessions, and of acknowledging records of the target: each rule alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topics(asked: dict[Place, Batches], ids: dict[str, bytes]) -> list[Values]:
 
 
 def answer(acquired: dict[Place, list[tuple[int, int]]], ids: dict[str, bytes], code: int = 0) -> Values:
-    """An answer to a ShareFetch."""
+    """A response to a ShareFetch."""
     told = []
     for (topic, index), ranges in acquired.items():
         found = [{"first_offset": first, "last_offset": last, "delivery_count": 1} for first, last in ranges]
@@ -58,7 +58,7 @@ def fetch(
     member: str = "m",
     code: int = 0,
 ) -> Exchange:
-    """A recorded ShareFetch and its answer."""
+    """A recorded ShareFetch and its response."""
     values: Values = {
         "group_id": "g",
         "member_id": member,
@@ -86,10 +86,10 @@ def acknowledge(
 
 
 class Target:
-    """One node, and what the engine does for it."""
+    """One node, and the engine's part for it."""
 
     def __init__(self) -> None:
-        # the target's records are 93 offsets below the recorded ones
+        # the target's offsets are 93 below the recorded ones
         self.sessions = ShareSessions(names("", Cluster()), lambda topic, partition, offset: offset - 93)
         self.sent: list[Values] = []
 
@@ -106,7 +106,7 @@ class Target:
         values["topics"] = [topic | {"topic_id": ids[topic["topic_id"]]} for topic in values["topics"]]
         part = self.sessions.for_node(each, 4, values)
         self.sent.append(part)
-        # what is written must be what the codec takes
+        # the codec must accept the written values
         exchange(0, each.api_key, each.version, part, None).decoded()
         self.sessions.sent(each, values, 0)
         told = answer(acquired or {}, TARGET_IDS, code)
@@ -115,7 +115,7 @@ class Target:
 
 
 def named(values: Values, field: str = "topics") -> dict[Place, list[tuple[int, int, list[int]]]]:
-    """The partitions that a request names, with their acknowledgements."""
+    """Returns the partitions that a request names, with their acknowledgements."""
     name = {topic_id: topic for topic, topic_id in TARGET_IDS.items()}
     found: dict[Place, list[tuple[int, int, list[int]]]] = {}
     for topic in values[field]:

@@ -1,4 +1,4 @@
-"""A share group begins on the target where the recorded one began to read."""
+"""Tests that a share group starts on the target where the recorded group started to read."""
 
 from __future__ import annotations
 

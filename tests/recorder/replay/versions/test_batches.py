@@ -1,4 +1,4 @@
-"""Records of Produce requests, made and read by other codecs where there are some."""
+"""Tests of records in Produce requests, written and read by other codecs where there are any."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def kafka_pythons(magic: int, codec: Compression, records: list[Record]) -> byte
 
 
 def told(data: bytes) -> list[tuple[object, ...]]:
-    """What kafka-python reads, checksums verified."""
+    """Returns the records that kafka-python reads, with verified checksums."""
     found = []
     for batch in MemoryRecords(data):
         assert batch.validate_crc()

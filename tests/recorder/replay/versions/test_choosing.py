@@ -1,4 +1,4 @@
-"""Every API of the catalog, every pair of its versions: what a change of version keeps, and what it refuses."""
+"""Tests of each pair of versions of each API: what a change of version keeps, and what it refuses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.strategies import must_codec, values_of
 
 
 def shared(values: Any, struct: Struct, other: Struct) -> Any:
-    """The values with defaults wherever the other version can't hold more; topics keep their name."""
+    """Returns the values with defaults for all that the other version can't hold; topics keep their names."""
     theirs = {slot.name: slot for slot in other}
     return {slot.name: _shared(values[slot.name], slot, theirs.get(slot.name)) for slot in struct}
 
@@ -53,7 +53,7 @@ def _shared(value: Any, slot: Slot, other: Slot | None) -> Any:
 
 
 def tame(key: int, version: int, other: int, seed: int) -> Values:
-    """Values of one version that the other one can hold; records are real ones."""
+    """Returns values of one version that the other one can hold; records are real ones."""
     codec = must_codec("request", key, version)
     mine, theirs = (layout(codec.message, one) for one in (version, other))
     values: Values = shared(values_of(codec, seed, tame=True), mine, theirs)
@@ -70,7 +70,7 @@ def tame(key: int, version: int, other: int, seed: int) -> Values:
 
 
 def asked_for(topic: Values) -> Values:
-    """By name, even where there is room for an id."""
+    """Asks by name, even if an id is possible."""
     return topic | {"name": topic["name"] or "t"} | ({"topic_id": NO_ID} if "topic_id" in topic else {})
 
 
@@ -123,7 +123,7 @@ def test_down_and_up_again_is_identity_when_nothing_was_dropped(key: int) -> Non
             values = tame(key, low, high, seed)
             above = sent(key, low, high, values, topics)
             if crosses(key, low, high, {(PRODUCE, 2)}):
-                continue  # never down again
+                continue  # never goes down again
             below = sent(key, high, low, above, topics)
             assert below == through(must_codec("request", key, low), values), (low, high)
             assert sent(key, low, high, below, topics) == above, (low, high)

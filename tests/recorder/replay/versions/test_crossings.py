@@ -1,4 +1,4 @@
-"""The boundaries where a version of a request means more than its fields."""
+"""Tests of the versions at which a request's meaning changes, not only its fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that only one of two versions has, and topics that one names and the other identifies."""
+"""Tests of fields that only one of two versions has, and of topics named in one and identified in the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fields(struct: Struct, path: str = "") -> Iterator[tuple[str, Slot]]:
 
 
 def holding(struct: Struct, path: str, value: Any) -> Values:
-    """Defaults everywhere but at the path."""
+    """Returns defaults everywhere but at the path."""
     name, _, rest = path.partition(".")
     slot = next(one for one in struct if one.name == name)
     inner = holding(slot.struct, rest, value) if rest and slot.struct else value
@@ -54,7 +54,7 @@ def other_than_default(slot: Slot) -> Any:
 
 @every_api
 def test_a_dropped_field_must_be_default_or_ignorable(key: int) -> None:
-    """Each field alone, from each version that has it to the next that lacks it."""
+    """Takes each field alone, from each version that has it to the next one that lacks it."""
     versions = apis.versions(key)
     for recorded, chosen in [(v, v + step) for v in versions for step in (1, -1) if v + step in versions]:
         if crosses(key, *sorted((recorded, chosen)), LAID_OUT_ANEW | NEVER_UP | {(METADATA, 0), (PRODUCE, 2)}):

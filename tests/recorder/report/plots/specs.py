@@ -1,4 +1,4 @@
-"""Reading a plot's specification as data."""
+"""Reads a plot's specification as data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def rows(spec: dict[str, Any], layer: int = 0) -> list[dict[str, Any]]:
-    """The data of a layer."""
+    """Returns the data of a layer."""
     found: list[dict[str, Any]] = spec["datasets"][f"rows{layer}"]
     return found

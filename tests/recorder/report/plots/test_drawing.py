@@ -1,4 +1,4 @@
-"""Drawings are made smaller without changing what is seen."""
+"""Tests of making drawings smaller without a visible change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def path(at: int, colour: str) -> str:
 
 
 def seen(markup: str) -> list[tuple[str, str]]:
-    """Each closed piece with its colour, in the order in which it is drawn."""
+    """Returns each closed path with its colour, in the order of drawing."""
     found = re.findall(r'<path d="([^"]*)" fill="(\w)"', markup)
     return [(piece, colour) for pieces, colour in found for piece in re.findall(r"M[^Z]*Z", pieces)]
 

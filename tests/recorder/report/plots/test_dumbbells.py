@@ -1,4 +1,4 @@
-"""Plots: their specifications as data, their drawings as markup that may stand in a page."""
+"""Tests of dumbbell plots: specifications as data, and drawings as markup that may be in a page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MILLISECONDS = st.floats(1e-6, 1e7)
 
 
 def layers(spec: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Mark, where it begins and where it ends."""
+    """Returns each mark, with its beginning and its end."""
     found = [(layer["mark"]["type"], layer["encoding"]) for layer in spec["layer"]]
     return [(mark, at["x"]["field"], at.get("x2", {}).get("field")) for mark, at in found]
 
@@ -92,7 +92,7 @@ def test_names_in_a_drawing_are_text() -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=MOST_ROWS, max_size=MOST_ROWS))
 @example(["if"] * MOST_ROWS)
 def test_any_name_can_be_drawn(names: list[str]) -> None:
-    """A character that XML lacks would end the process, so would a lone surrogate."""
+    """A character that XML lacks, or a lone surrogate, would end the process."""
     assert svg(dumbbells(names[0], [Pair(name, 1.0, 2.0) for name in names], OVER), names[0]).startswith("<svg")
 
 

@@ -1,4 +1,4 @@
-"""Rows below each other, as specifications."""
+"""Tests of plots with lanes, as specifications."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_partition_has_a_square_of_its_own_within_the_width(number: int, w
 
 
 def test_rows_of_the_same_name_stay_apart() -> None:
-    """Names that are shortened alike once shared a row."""
+    """Names that are equal when shortened once shared a row."""
     shown = [Bar("x" * 400 + str(at), "", (Piece(1, "red"),)) for at in range(3)]
     assert len({row["y"] for row in rows(bars(shown, 300))}) == 3
 

@@ -1,4 +1,4 @@
-"""Plots along the timeline, as specifications."""
+"""Tests of plots along the timeline, as specifications."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_without_a_loss_nothing_is_marked() -> None:
 
 
 def test_cells_lie_at_their_time_and_latency_in_the_colour_of_their_number() -> None:
-    """They begin a twentieth of a bin early, under their neighbour."""
+    """Cells begin a twentieth of a bin early, under their neighbours."""
     cells = [HeatCell(0, 1, 2, 1), HeatCell(3, 64, 128, 1000)]
     found = [
         (row["from"] - START_MS + 3_000, row["low"], row["high"], row["colour"]) for row in rows(heat(CANVAS, cells))

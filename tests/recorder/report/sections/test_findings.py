@@ -1,4 +1,4 @@
-"""Findings in words."""
+"""Tests of findings in words."""
 
 from __future__ import annotations
 

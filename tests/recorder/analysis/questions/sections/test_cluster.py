@@ -1,4 +1,4 @@
-"""CloudEvents are counted by topic, mode and the clause that they break."""
+"""Tests of the count of CloudEvents by topic, mode and broken clause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delivery by topic and over time, as the report has it."""
+"""Tests of the report's section on delivery, by topic and over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of groups: who is in them, how far they are behind, bin by bin, and why they rebalanced."""
+"""Tests of the report's section on groups: members, lag by bin, and causes of rebalances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.recorder.analysis.tables.test_lag import COMMIT, END, LIVES
 
 pytestmark = pytest.mark.real
 NOON_NS = round(NOON.timestamp()) * SECOND_NS
-# six bins of 10 s, and rules' windows of 1 s
+# six bins of 10 s, with the rules' windows of 1 s
 LINE = Timeline(NOON_NS, 10 * SECOND_NS, 6)
 WITHIN = Span(NOON_NS + 59 * SECOND_NS, SECOND_NS)
 
@@ -50,7 +50,7 @@ TOPIC, OTHER = PLACE | {"topic": "t", "life": "t"}, PLACE | {"topic": "u", "life
 
 
 def offsets(spark: SparkSession) -> Offsets:
-    """t ends at 100 from 10 s on, u at 7; the group stands at 40 of t, and at the end of u."""
+    """From 10 s on, t ends at 100 and u at 7. The group has committed 40 of t, and the end of u."""
     commits = [
         TOPIC | {"at": moment(12), "group_id": "busy", "committed_offset": 40, "is_commit": True},
         OTHER | {"at": moment(12), "group_id": "busy", "committed_offset": 7, "is_commit": True},
@@ -93,7 +93,7 @@ def test_lag_is_told_at_the_end_of_each_bin_from_the_first_commit_on(found: Any)
 
 
 def test_the_age_of_the_lag_is_that_of_its_oldest_partition(found: Any) -> None:
-    """40 was passed at 4 s, and the capture ends at 59 s."""
+    """The log reached offset 40 at 4 s, and the capture ends at 59 s."""
     assert of(found, "busy").last_lag_ms == 55_000
 
 

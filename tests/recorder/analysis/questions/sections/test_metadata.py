@@ -1,4 +1,4 @@
-"""What of the cluster changed, as the report tells it: alike changes of one answer together."""
+"""Tests of the report's section on metadata: equal changes in one response share a row."""
 
 from __future__ import annotations
 

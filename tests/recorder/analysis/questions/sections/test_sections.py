@@ -1,4 +1,4 @@
-"""The report's sections say what the exchanges say, in the report's bins, and never more than the page holds."""
+"""Tests that sections agree with the exchanges, use the report's bins, and keep to their bounds."""
 
 from __future__ import annotations
 
