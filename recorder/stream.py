@@ -135,6 +135,7 @@ def stream(
     try:
         with _claim_of(asked, by) as claim:
             claim()
+            echo(_start_line(asked, by), err=True)
             has_segments = _has_segments(place, once=once)
             claim(write=True)
             if not has_segments:
@@ -317,6 +318,17 @@ def _signals() -> Iterator[Event]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def _start_line(asked: Any, by: tuple[str, ...]) -> str:
+    """Returns the first line of output. Spark may take half a minute to start, and the first window much longer."""
+    from recorder.analysis.streaming import QUESTIONS
+
+    length, later = _as_option(asked.window), _as_option(asked.watermark)
+    return (
+        f"starting a stream of {printable(asked.folder)} to {printable(asked.output)}: {', '.join(QUESTIONS)} "
+        f"by {', '.join(by)} in windows of {length}, each written when traffic has come that is {later} newer"
+    )
 
 
 def _line(told: Any) -> str:

@@ -9,10 +9,12 @@ import click
 import pytest
 from rich.status import Status
 
+from recorder.analysis.batch_progress import Progress
 from recorder.analysis.checkpoint import StreamLocks
-from recorder.analysis.streaming import Progress, Streamed
+from recorder.analysis.streaming import Streamed
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
+from recorder.ready import NoCapture
 from recorder.stream import is_soon_over, stream, tell_all
 from recorder.terminal import console
 from tests.recorder.running import run
@@ -93,6 +95,30 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     monkeypatch.setattr("recorder.stream._run", lambda asked, *_: found.append(asked))
     return found
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "by api in windows of 1m, each written when traffic has come that is 10m newer"),
+        (
+            ("--by", "api,client_id", "--window", "10s", "--watermark", "90s", "--once"),
+            "by api, client_id in windows of 10s, each written when traffic has come that is 90s newer",
+        ),
+    ],
+    ids=["default", "options"],
+)
+def test_a_stream_says_at_once_what_it_is_starting(
+    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
+) -> None:
+    def refuse(_: Path) -> None:
+        raise NoCapture("compaction has begun")
+
+    monkeypatch.setattr("recorder.stream.ready", refuse)
+    first, last = run("stream", tmp_path / "capture", "--output", tmp_path / "out", *options).output.splitlines()
+    places = f"starting a stream of {tmp_path}/capture to {tmp_path}/out: latency_by_api, errors_by_api "
+    assert (first, last) == (places + says, "Error: compaction has begun")
+    assert started == []
 
 
 @pytest.mark.parametrize(("option", "value"), [("--window", "90s"), ("--window", "1500ms"), ("--by", "version,node")])
