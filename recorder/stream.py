@@ -180,7 +180,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
     existing stream would continue.
     """
     from recorder.analysis.checkpoint import StreamLocks, WrongCheckpoint, claim
-    from recorder.analysis.streaming import QUESTIONS
+    from recorder.analysis.streaming import FORM, QUESTIONS
 
     facts = {
         "FOLDER": asked.folder,
@@ -197,7 +197,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
             if write:
                 locks.take(make=True)
             if not is_url(asked.checkpoint):
-                claim(Path(asked.checkpoint), facts, tables, write=write)
+                claim(Path(asked.checkpoint), facts, tables, form=FORM, write=write)
             # after the check, because `claim` must leave nothing in a folder that it refuses
             locks.take(make=False)
         except WrongCheckpoint as error:

@@ -31,6 +31,10 @@ from recorder.analysis.tables.exchanges import EXCHANGES, told_by_one_row
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
 
+# The number of the queries' form, which the checkpoint keeps. Unwritten windows in it have the shape of the query that
+# made them. Raise the number with each change of what a query scans, groups by, aggregates or writes: the test of the
+# form lists all of that.
+FORM = 1
 # Spark ignores files that are this much older than the newest one: a stream may pause for that long.
 MAX_FILE_AGE = "30d"
 # Seconds between two checks of the queries.
@@ -101,11 +105,15 @@ def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iter
         query.stop()
 
 
-def _started(spark: SparkSession, name: str, asked: Streamed) -> StreamingQuery:
+def windows_of(spark: SparkSession, name: str, asked: Streamed) -> DataFrame:
+    """Returns the streaming DataFrame of a question's windows. `name`: of QUESTIONS."""
     question = QUESTIONS[name]
     exchanges = exchanges_as_they_come(spark, asked.folder, {*question.needs, *asked.by, c.API_KEY})
-    found = question.answer(in_time(exchanges, asked.watermark), window=asked.window, by=asked.by)
+    return question.answer(in_time(exchanges, asked.watermark), window=asked.window, by=asked.by)
+
+
+def _started(spark: SparkSession, name: str, asked: Streamed) -> StreamingQuery:
     trigger: dict[str, Any] = {"processingTime": asked.every} if asked.every else {"availableNow": True}
-    writer = found.writeStream.queryName(name).outputMode("append").trigger(**trigger).format(asked.form)
-    writer = writer.option("checkpointLocation", f"{asked.checkpoint}/{name}").options(**WRITING)
+    writer = windows_of(spark, name, asked).writeStream.queryName(name).outputMode("append").trigger(**trigger)
+    writer = writer.format(asked.form).option("checkpointLocation", f"{asked.checkpoint}/{name}").options(**WRITING)
     return writer.start(f"{asked.output}/{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.status import Status
 
 from recorder.analysis.batch_progress import Progress
 from recorder.analysis.checkpoint import StreamLocks
-from recorder.analysis.streaming import Streamed
+from recorder.analysis.streaming import FORM, Streamed
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture
@@ -47,7 +48,7 @@ def test_the_checkpoint_of_another_capture_is_refused(tmp_path: Path) -> None:
         (tmp_path / name / SPOOL_FOLDER).mkdir(parents=True)
     checkpoint = tmp_path / "out" / "_checkpoint"
     (checkpoint / "latency_by_api").mkdir(parents=True)
-    owner = '{{"FOLDER": "{}"}}'.format(tmp_path / "one")
+    owner = json.dumps({"form": FORM, "FOLDER": str(tmp_path / "one")})
     (checkpoint / "kafka-wiretap.json").write_text(owner)
     found = run("stream", tmp_path / "other", "--output", tmp_path / "out")
     assert found.exit_code == 2
@@ -133,6 +134,20 @@ def test_another_streams_options_are_told_as_the_command_takes_them(
     assert f"right would be {option} {value}, or" in " ".join(found.output.split())
     run(*arguments, option, value)
     assert len(started) == 2
+
+
+def test_the_checkpoint_of_another_form_is_refused_before_spark_is_started(
+    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("stream", tmp_path / "capture", "--output", tmp_path / "out")
+    run(*arguments)
+    (tmp_path / "out" / "_checkpoint" / "latency_by_api").mkdir()
+    monkeypatch.setattr("recorder.analysis.streaming.FORM", FORM + 1)
+    found = run(*arguments)
+    assert (found.exit_code, len(started)) == (2, 1)
+    *_, line = found.output.splitlines()
+    assert line.startswith(f"Error: {tmp_path}/out/_checkpoint was written by an older kafka-wiretap, ")
+    assert "starting a stream" not in found.output
 
 
 @pytest.mark.parametrize("options", [("--output", "{}"), ("--output", "{}/frames/x"), ("--output", "out")])
