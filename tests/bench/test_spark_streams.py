@@ -22,4 +22,7 @@ def test_a_stream_is_counted_without_the_frames_of_the_tiny_one(
     whole = spark_captures.small_exchanges(tmp_path / "whole", 500)
     tiny = spark_captures.small_exchanges(tmp_path / "tiny", 100)
     found = spark_streams.streamed(whole, tiny, 1)
-    assert found.frames == 2 * (500 - 100)
+    assert found.work.frames == 2 * (500 - 100)
+    assert found.first > 0
+    # a JVM and a driver
+    assert found.resident > 100_000_000
