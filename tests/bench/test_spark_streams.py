@@ -19,6 +19,8 @@ def test_a_stream_is_counted_without_the_frames_of_the_tiny_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_captures, "BLOCK", 100)
+    # enough for a first stream and a last one
+    monkeypatch.setattr(spark_streams, "_PASSES", 2)
     whole = spark_captures.small_exchanges(tmp_path / "whole", 500)
     tiny = spark_captures.small_exchanges(tmp_path / "tiny", 100)
     found = spark_streams.streamed(whole, tiny, 1)
