@@ -63,7 +63,7 @@ def capture(tmp_path: Path, request_row: Build, response_row: Build) -> Path:
 
 @contextmanager
 def in_environment(monkeypatch: pytest.MonkeyPatch, *, is_back: bool = False) -> Iterator[Store]:
-    """A store for the block, which commands find in their environment."""
+    """Runs a store within the block. Commands find it in their environment."""
     with store(is_back=is_back) as opened:
         for name, value in opened.environment.items():
             monkeypatch.setenv(name, value)
