@@ -6,7 +6,8 @@
     records   the table `records` of Fetch answers, against kafka-python's decoder in `mapInPandas`
     sources   the ways into a capture (`bench.spark_sources`), of captures of that many MB, and the memory that all
               processes of each had
-    streams   a stream, against the proxy and the compactor that record what it reads (`bench.spark_streams`)
+    streams   a stream's time and memory, and its rate against the proxy and the compactor that record what it reads
+              (`bench.spark_streams`)
     report    `kafka-wiretap report` of captures of some sizes, in MB, and the memory that all its processes had
     masters   the whole answer of `analyze` over captures of some sizes, in MB, on threads, on one and two executors and
               on a standalone cluster of two workers, by either road, and the memory that all processes had
@@ -236,9 +237,6 @@ def _say_sources(place: Path, asked: argparse.Namespace) -> None:
         for name, (spent, most) in found.items():
             ratio = f"{spent / found[other][0]:.2f} times {other}'s"
             print(f"{what}: {name}: {spent:.1f} s, {ratio}, {most / 1e6:,.0f} MB resident", flush=True)
-    spent, most = spark_sources.streaming(folder, asked.cores)
-    rate = f"{asked.sources * 1000 / spent:,.0f} frames/s"
-    print(f"stream: {asked.sources} MB in {spent:.1f} s, {rate}, {most / 1e6:,.0f} MB resident", flush=True)
 
 
 def _say_streams(place: Path, asked: argparse.Namespace) -> None:
@@ -252,8 +250,9 @@ def _say_streams(place: Path, asked: argparse.Namespace) -> None:
     }
     for name, capture in captures.items():
         read = spark_streams.streamed(capture, tiny, asked.cores)
-        ratio = f"{read.rate / made.rate:.2f} times the recording's rate"
-        print(f"a stream over {name}: {read.rate:,.0f} frames a second of processor time, {ratio}", flush=True)
+        ratio = f"{read.work.rate / made.rate:.2f} times the recording's rate"
+        print(f"a stream over {name}: {read.work.rate:,.0f} frames a second of processor time, {ratio}", flush=True)
+        print(f"the first one: {read.first:.1f} s; {read.resident / 1e6:,.0f} MB resident", flush=True)
 
 
 def _say_report(folder: Path, megabytes: int, cores: int) -> None:

@@ -2,21 +2,19 @@
 
 reading    the table `records` by `format("kafka-wiretap")` and by either road; plain Parquet, frames unopened
 pushing    the messages of one API in a hundred exchanges: filtered by the source, by its option, and by Spark
-streaming  a stream over a capture that is there, from its first segment to its last
 
 Each way has a session of its own: a JVM keeps the memory that an earlier question took.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.spark_memory import resident
-from bench.timing import fastest, seconds
+from bench.timing import fastest
 
 # seconds of the fastest round; the most bytes that all processes had resident in any round
 Cost = tuple[float, int]
@@ -75,18 +73,3 @@ def pushing(folder: Path, cores: int, api: str) -> dict[str, Cost]:
         "option apis": lambda spark: messages(spark, apis=api).count(),
     }
     return _each(ways, cores)
-
-
-def streaming(folder: Path, cores: int) -> Cost:
-    """What latency and errors by window of all segments cost."""
-    from recorder.analysis import job
-    from recorder.analysis.streaming import SETTINGS, Streamed, run
-
-    with (
-        job.session(f"local[{cores}]", extra=SETTINGS) as spark,
-        tempfile.TemporaryDirectory() as place,
-        resident() as most,
-    ):
-        asked = Streamed(str(folder), f"{place}/out", f"{place}/checkpoint", every=None)
-        spent = seconds(lambda: list(run(spark, asked)))
-    return spent, max(most)

@@ -1,12 +1,13 @@
-"""Whether a stream keeps up with what a proxy records: frames a second of processor time, of either side, in one run.
+"""What a stream takes, and whether it keeps up with what a proxy records: all that is measured of streams.
 
 recorded   small exchanges in bursts through a proxy that records, its compactor beside it
-streamed   latency and errors by window of the segments that this made, less what a stream over a tiny capture takes: a
-           stream that runs for hours starts once. The last of some such streams in one session counts, because Java is
-           compiled meanwhile
+streamed   latency and errors by window of segments that are there, some times in one session:
+           first   the first of these streams, by the wall clock: Java is compiled while it runs
+           work    the last one, less what a stream over a tiny capture takes then: a stream that
+                   runs for hours starts once
 
-Processor time hardly depends on what else runs, so the ratio of the two is the number to trust. Above 1, one processor
-streams what one records.
+Frames a second of processor time are counted on both sides, because processor time hardly depends on what else runs.
+So their ratio is the number to trust. Above 1, one processor streams what one records.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from bench import loads, timing
 from bench.contenders import LISTENING, RECORDING, proxy
-from bench.loads import LOADS, run
 from bench.processes import build, running
+from bench.spark_memory import resident
 from recorder.capture.reader import files, rows_of
 
-_BURST = next(load for load in LOADS if load.name == "burst")
+_BURST = next(load for load in loads.LOADS if load.name == "burst")
 # a segment is published when it is so old; its size would make few of a short run
 _SEGMENTS = {"KAFKA_WIRETAP_CAPTURE__SEGMENT_AGE": "5s"}
 _PASSES = 4
@@ -40,6 +42,20 @@ class Work(NamedTuple):
         return self.frames / self.seconds
 
 
+class Stream(NamedTuple):
+    """What streams of one session took.
+
+    Attributes:
+        first: seconds of the first one, by the wall clock.
+        work: frames and processor seconds of the last one, without its start.
+        resident: the most bytes that all processes had.
+    """
+
+    first: float
+    work: Work
+    resident: int
+
+
 def recorded(folder: Path, seconds: float) -> Work:
     """Records for so long into `folder/capture`, until all is compacted."""
     programs = build(folder)
@@ -48,30 +64,30 @@ def recorded(folder: Path, seconds: float) -> Work:
         with proxy(upstream, folder, RECORDING, folder / "capture", env=_SEGMENTS) as way:
             assert way.pid is not None
             before = processor_seconds(way.pid)
-            run(programs.load, _BURST, way, seconds)
+            loads.run(programs.load, _BURST, way, seconds)
             way.settle()
             spent = processor_seconds(way.pid) - before
     return Work(sum(map(rows_of, files(folder / "capture"))), spent)
 
 
-def streamed(capture: Path, tiny: Path, cores: int) -> Work:
+def streamed(capture: Path, tiny: Path, cores: int) -> Stream:
     """Streams both captures some times in one session, and counts what the larger one takes more the last time."""
     from recorder.analysis import job
     from recorder.analysis.streaming import SETTINGS
 
-    with job.session(f"local[{cores}]", extra=SETTINGS) as spark:
-        for _ in range(_PASSES):
-            whole, start = _of_stream(spark, capture), _of_stream(spark, tiny)
-    return Work(whole.frames - start.frames, whole.seconds - start.seconds)
+    with job.session(f"local[{cores}]", extra=SETTINGS) as spark, resident() as most:
+        first = timing.seconds(lambda: _of_stream(spark, capture))
+        for _ in range(_PASSES - 1):
+            start, whole = _of_stream(spark, tiny), _of_stream(spark, capture)
+    return Stream(first, Work(whole.frames - start.frames, whole.seconds - start.seconds), max(most))
 
 
 def _of_stream(spark: Any, capture: Path) -> Work:
-    from recorder.analysis.streaming import Streamed
-    from recorder.analysis.streaming import run as run_stream
+    from recorder.analysis.streaming import Streamed, run
 
     with tempfile.TemporaryDirectory() as place:
         before = processor_seconds()
-        list(run_stream(spark, Streamed(str(capture), f"{place}/out", f"{place}/checkpoint", every=None)))
+        list(run(spark, Streamed(str(capture), f"{place}/out", f"{place}/checkpoint", every=None)))
         spent = processor_seconds() - before
     return Work(sum(map(rows_of, files(capture))), spent)
 

@@ -135,6 +135,7 @@ def stream(
     try:
         with _claim_of(asked, by) as claim:
             claim()
+            echo(_start_line(asked, by), err=True)
             has_segments = _has_segments(place, once=once)
             claim(write=True)
             if not has_segments:
@@ -179,7 +180,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
     existing stream would continue.
     """
     from recorder.analysis.checkpoint import StreamLocks, WrongCheckpoint, claim
-    from recorder.analysis.streaming import QUESTIONS
+    from recorder.analysis.streaming import FORM, QUESTIONS
 
     facts = {
         "FOLDER": asked.folder,
@@ -196,7 +197,7 @@ def _claim_of(asked: Any, by: tuple[str, ...]) -> Iterator[Callable[..., None]]:
             if write:
                 locks.take(make=True)
             if not is_url(asked.checkpoint):
-                claim(Path(asked.checkpoint), facts, tables, write=write)
+                claim(Path(asked.checkpoint), facts, tables, form=FORM, write=write)
             # after the check, because `claim` must leave nothing in a folder that it refuses
             locks.take(make=False)
         except WrongCheckpoint as error:
@@ -317,6 +318,17 @@ def _signals() -> Iterator[Event]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def _start_line(asked: Any, by: tuple[str, ...]) -> str:
+    """Returns the first line of output. Spark may take half a minute to start, and the first window much longer."""
+    from recorder.analysis.streaming import QUESTIONS
+
+    length, later = _as_option(asked.window), _as_option(asked.watermark)
+    return (
+        f"starting a stream of {printable(asked.folder)} to {printable(asked.output)}: {', '.join(QUESTIONS)} "
+        f"by {', '.join(by)} in windows of {length}, each written when traffic has come that is {later} newer"
+    )
 
 
 def _line(told: Any) -> str:

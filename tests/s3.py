@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pyarrow.fs as fs
 from moto.server import ThreadedMotoServer
@@ -42,13 +43,17 @@ class Store:
 
 
 @contextmanager
-def store() -> Iterator[Store]:
-    """Runs a server within the block."""
+def store(*, is_back: bool = False) -> Iterator[Store]:
+    """Runs a server within the block. It has no buckets, or if `is_back` those of the last server: it was away."""
     # it logs a line for each request
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
-        yield Store(server.get_host_and_port()[1])
+        opened = Store(server.get_host_and_port()[1])
+        if not is_back:
+            # moto keeps what servers hold in the process
+            urlopen(f"{opened.endpoint}/moto-api/reset", data=b"").close()
+        yield opened
     finally:
         server.stop()

@@ -16,7 +16,8 @@
     change/     two captures compared, as values without Spark; gather: how Spark fills one side
     asked       the grouping, window and filters of `analyze`
     report      all answers of `analyze`, from the same exchanges
-    streaming   windows of latency and errors of a growing capture; checkpoint: which stream owns a checkpoint
+    streaming   windows of latency and errors of a growing capture; batch_progress: what its batches wrote;
+                checkpoint: which stream owns a checkpoint
     views       SQL over the tables
     running     runs a question in its own Spark session, and translates errors
     job         opens Spark sessions; ship: zips the code for executors

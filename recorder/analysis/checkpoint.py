@@ -5,6 +5,9 @@ output, the earlier windows would be missing. With an output of another checkpoi
 the first batches, because its log already has batches with these numbers. So a file beside Spark's own names the owner.
 It is written atomically, before Spark starts.
 
+The file also has the number of the queries' form (`streaming.FORM`). A query of another form can't continue: Spark
+would fail with an error about state schemas or numbers of sources.
+
 Two processes that continue from one checkpoint would each take the other's batches for their own, and write windows
 twice or never. So a stream locks both folders. The locks are flocks, which end with their process, even a killed one.
 """
@@ -24,6 +27,8 @@ from recorder.capture.lock import Lock
 OWNER = "kafka-wiretap.json"
 # The file's name until it is complete; Spark ignores names that begin with a dot.
 _DRAFT = f".{OWNER}"
+# The key of the form's number in that file; the first streams wrote none.
+_FORM = "form"
 LOCK = ".kafka-wiretap.lock"
 # Spark's log of a file sink, in each table's folder
 _SINK_LOG = "_spark_metadata"
@@ -71,12 +76,13 @@ def _lock_on(path: Path) -> Lock:
     return lock
 
 
-def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path], *, write: bool) -> None:
+def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path], *, form: int, write: bool) -> None:
     """Checks that the checkpoint belongs to this stream, or is new.
 
     Args:
         facts: values that must stay the same, by the names of the command's options and arguments.
         tables: the output's folders, by table.
+        form: the number of the form of the stream's queries.
         write: write the owner file of a new checkpoint.
     Errors: WrongCheckpoint, OSError.
     """
@@ -84,8 +90,9 @@ def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path]
     if owner is None or _is_unused(checkpoint, tables):
         _check_new(checkpoint, tables)
         if write:
-            _write(checkpoint, facts)
+            _write(checkpoint, {_FORM: form, **facts})
         return
+    _check_form(checkpoint, owner.get(_FORM, 0), form)
     for name, value in facts.items():
         if owner.get(name) != value:
             there = _shown(owner.get(name))
@@ -100,6 +107,18 @@ def claim(checkpoint: Path, facts: Mapping[str, Any], tables: Mapping[str, Path]
             )
         for log in _logs(checkpoint / name):
             _check_log(log)
+
+
+def _check_form(checkpoint: Path, there: Any, form: int) -> None:
+    """Errors: WrongCheckpoint for the number of another form, or for no number."""
+    if type(there) is not int:
+        raise WrongCheckpoint(f"{checkpoint / OWNER} is damaged: {_ANOTHER}")
+    if there != form:
+        age = "an older" if there < form else "a newer"
+        raise WrongCheckpoint(
+            f"{checkpoint} was written by {age} kafka-wiretap, whose windows this one can't continue: {_ANOTHER}, or "
+            "that kafka-wiretap"
+        )
 
 
 def _is_unused(checkpoint: Path, tables: Mapping[str, Path]) -> bool:

@@ -30,7 +30,7 @@ from recorder.analysis.asked import Nothing
 from recorder.analysis.bodies import Captured
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import captured
-from recorder.analysis.store import check_found
+from recorder.analysis.store import StoreGone, check_found
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, is_url, place_at, reason_of, size_of
 
@@ -127,7 +127,7 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
             yield spark
     except (PySparkException, Py4JError) as error:  # no session was opened, for example because the master is gone
         raise _not_started(master, _reason(error), path) from error
-    except (KeyboardInterrupt, click.UsageError):
+    except (KeyboardInterrupt, click.UsageError, StoreGone):
         path.unlink()
         raise
     path.unlink()

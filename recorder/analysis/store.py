@@ -33,6 +33,12 @@ _NO_JAR = ("ClassNotFoundException", "UnsupportedFileSystemException")
 _NEEDS_JAR = "right would be its jars on the class path, as docs/clusters.md says"
 
 
+class StoreGone(click.ClickException):
+    """A store went away while it was in use. One line, and exit code 2, as for a store that was never there."""
+
+    exit_code = 2
+
+
 def check_found(spark: SparkSession, folder: str, wanted: str) -> None:
     """Errors: click.UsageError if the store does not answer, or if the folder has no `wanted`."""
     if not _has_any(spark, f"{folder.rstrip('/')}/{wanted}", folder):
@@ -48,15 +54,22 @@ def check_answers(spark: SparkSession, folder: str) -> None:
 def blamed(spark: SparkSession, folders: Iterable[str]) -> Iterator[None]:
     """If the block fails and one of these URLs no longer answers, blames its store for the failure.
 
-    Errors: click.UsageError for the store, in place of Spark's error.
+    Errors: StoreGone, in place of Spark's error.
     """
     try:
         yield
-    except PySparkException:
-        for folder in folders:
-            if is_url(folder):
-                check_answers(spark, folder)
+    except (PySparkException, Py4JJavaError):
+        for folder in filter(is_url, folders):
+            _check_still_there(spark, folder)
         raise
+
+
+def _check_still_there(spark: SparkSession, folder: str) -> None:
+    try:
+        check_answers(spark, folder)
+    except click.UsageError as error:
+        # the command was right, so its usage is not shown
+        raise StoreGone(error.message) from error
 
 
 def _has_any(spark: SparkSession, pattern: str, shown: str) -> bool:

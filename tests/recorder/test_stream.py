@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import click
 import pytest
 from rich.status import Status
 
+from recorder.analysis.batch_progress import Progress
 from recorder.analysis.checkpoint import StreamLocks
-from recorder.analysis.streaming import Progress, Streamed
+from recorder.analysis.streaming import FORM, Streamed
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
+from recorder.ready import NoCapture
 from recorder.stream import is_soon_over, stream, tell_all
 from recorder.terminal import console
 from tests.recorder.running import run
@@ -45,7 +48,7 @@ def test_the_checkpoint_of_another_capture_is_refused(tmp_path: Path) -> None:
         (tmp_path / name / SPOOL_FOLDER).mkdir(parents=True)
     checkpoint = tmp_path / "out" / "_checkpoint"
     (checkpoint / "latency_by_api").mkdir(parents=True)
-    owner = '{{"FOLDER": "{}"}}'.format(tmp_path / "one")
+    owner = json.dumps({"form": FORM, "FOLDER": str(tmp_path / "one")})
     (checkpoint / "kafka-wiretap.json").write_text(owner)
     found = run("stream", tmp_path / "other", "--output", tmp_path / "out")
     assert found.exit_code == 2
@@ -95,6 +98,30 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "by api in windows of 1m, each written when traffic has come that is 10m newer"),
+        (
+            ("--by", "api,client_id", "--window", "10s", "--watermark", "90s", "--once"),
+            "by api, client_id in windows of 10s, each written when traffic has come that is 90s newer",
+        ),
+    ],
+    ids=["default", "options"],
+)
+def test_a_stream_says_at_once_what_it_is_starting(
+    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
+) -> None:
+    def refuse(_: Path) -> None:
+        raise NoCapture("compaction has begun")
+
+    monkeypatch.setattr("recorder.stream.ready", refuse)
+    first, last = run("stream", tmp_path / "capture", "--output", tmp_path / "out", *options).output.splitlines()
+    places = f"starting a stream of {tmp_path}/capture to {tmp_path}/out: latency_by_api, errors_by_api "
+    assert (first, last) == (places + says, "Error: compaction has begun")
+    assert started == []
+
+
 @pytest.mark.parametrize(("option", "value"), [("--window", "90s"), ("--window", "1500ms"), ("--by", "version,node")])
 def test_another_streams_options_are_told_as_the_command_takes_them(
     started: list[Any], tmp_path: Path, option: str, value: str
@@ -107,6 +134,20 @@ def test_another_streams_options_are_told_as_the_command_takes_them(
     assert f"right would be {option} {value}, or" in " ".join(found.output.split())
     run(*arguments, option, value)
     assert len(started) == 2
+
+
+def test_the_checkpoint_of_another_form_is_refused_before_spark_is_started(
+    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("stream", tmp_path / "capture", "--output", tmp_path / "out")
+    run(*arguments)
+    (tmp_path / "out" / "_checkpoint" / "latency_by_api").mkdir()
+    monkeypatch.setattr("recorder.analysis.streaming.FORM", FORM + 1)
+    found = run(*arguments)
+    assert (found.exit_code, len(started)) == (2, 1)
+    *_, line = found.output.splitlines()
+    assert line.startswith(f"Error: {tmp_path}/out/_checkpoint was written by an older kafka-wiretap, ")
+    assert "starting a stream" not in found.output
 
 
 @pytest.mark.parametrize("options", [("--output", "{}"), ("--output", "{}/frames/x"), ("--output", "out")])

@@ -13,14 +13,15 @@ from tests.brokers.children import spawn
 from tests.brokers.waiting import wait_for
 
 FACTS = {"FOLDER": "/captures/a", "--window": "1m", "--by": ["api", "node"]}
+FORM = 3
 
 
 def tables(folder: Path) -> dict[str, Path]:
     return {"latency_by_api": folder / "out" / "latency_by_api"}
 
 
-def claimed(folder: Path, **other: object) -> None:
-    claim(folder / "checkpoint", {**FACTS, **other}, tables(folder), write=True)
+def claimed(folder: Path, form: int = FORM, **other: object) -> None:
+    claim(folder / "checkpoint", {**FACTS, **other}, tables(folder), form=form, write=True)
 
 
 def test_a_new_checkpoint_is_this_streams_from_then_on(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_a_new_checkpoint_is_this_streams_from_then_on(tmp_path: Path) -> None:
 
 
 def test_a_look_writes_nothing(tmp_path: Path) -> None:
-    claim(tmp_path / "checkpoint", FACTS, tables(tmp_path), write=False)
+    claim(tmp_path / "checkpoint", FACTS, tables(tmp_path), form=FORM, write=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -50,6 +51,36 @@ def test_the_checkpoint_of_another_stream_is_refused(tmp_path: Path, name: str, 
     (tmp_path / "checkpoint" / "latency_by_api").mkdir()
     with pytest.raises(WrongCheckpoint, match=f"is the checkpoint of another stream: {says}"):
         claimed(tmp_path, **{name: value})
+
+
+OTHER_FORMS = {"older": FORM - 1, "newer": FORM + 1}
+
+
+@pytest.mark.parametrize("age", OTHER_FORMS)
+def test_the_checkpoint_of_another_form_is_refused_and_left_as_it_is(tmp_path: Path, age: str) -> None:
+    claimed(tmp_path, OTHER_FORMS[age])
+    (tmp_path / "checkpoint" / "latency_by_api").mkdir()
+    written = (tmp_path / "checkpoint" / OWNER).read_bytes()
+    right = "right would be another --output and --checkpoint, or that kafka-wiretap"
+    with pytest.raises(WrongCheckpoint, match=f"checkpoint was written by an? {age} kafka-wiretap, .*: {right}$"):
+        claimed(tmp_path)
+    assert (tmp_path / "checkpoint" / OWNER).read_bytes() == written
+    claimed(tmp_path, OTHER_FORMS[age])
+
+
+def test_a_checkpoint_without_a_form_is_of_an_older_one(tmp_path: Path) -> None:
+    claimed(tmp_path)
+    (tmp_path / "checkpoint" / "latency_by_api").mkdir()
+    (tmp_path / "checkpoint" / OWNER).write_text(json.dumps(FACTS))
+    with pytest.raises(WrongCheckpoint, match="was written by an older kafka-wiretap"):
+        claimed(tmp_path)
+
+
+def test_a_stream_of_another_form_that_never_began_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    claimed(tmp_path, FORM + 1)
+    claimed(tmp_path)
+    (tmp_path / "checkpoint" / "latency_by_api").mkdir()
+    claimed(tmp_path)
 
 
 def test_a_stream_that_never_began_binds_nobody_to_its_options(tmp_path: Path) -> None:
@@ -72,9 +103,12 @@ def test_a_folder_of_other_files_is_no_checkpoint(tmp_path: Path) -> None:
         claimed(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff"], ids=["empty", "list", "cut", "no-text"])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"\xff", b'{"form": "3"}'], ids=["empty", "list", "cut", "no-text", "text-as-form"]
+)
 def test_a_damaged_owner_is_refused(tmp_path: Path, content: bytes) -> None:
     claimed(tmp_path)
+    (tmp_path / "checkpoint" / "latency_by_api").mkdir()
     (tmp_path / "checkpoint" / OWNER).write_bytes(content)
     with pytest.raises(WrongCheckpoint, match="is damaged"):
         claimed(tmp_path)

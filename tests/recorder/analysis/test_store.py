@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from recorder.analysis.store import blamed, check_answers, check_found
+from recorder.analysis.store import StoreGone, blamed, check_answers, check_found
 
 pytestmark = pytest.mark.real
 
@@ -57,12 +57,17 @@ def test_a_store_that_is_gone_is_told_from_one_without_the_capture(spark: SparkS
             check_answers(spark, url)
 
 
-def test_a_store_that_goes_away_is_to_blame_for_what_fails_then(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_store_that_goes_away_is_to_blame_for_what_fails_then_in_one_line(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"hdfs://127.0.0.1:{bound.getsockname()[1]}/kept"
-        with pytest.raises(click.UsageError, match="/kept can't be read: Connection refused"):
+        with pytest.raises(StoreGone) as caught:
             fail(spark, (f"file://{tmp_path}", str(tmp_path), url))
+    caught.value.show()
+    assert capsys.readouterr().err == f"Error: {url} can't be read: Connection refused\n"
+    assert caught.value.exit_code == 2
 
 
 def test_a_store_that_answers_is_not(spark: SparkSession, tmp_path: Path) -> None:

@@ -61,11 +61,18 @@ def capture(tmp_path: Path, request_row: Build, response_row: Build) -> Path:
     return capture
 
 
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    with store() as opened:
+@contextmanager
+def in_environment(monkeypatch: pytest.MonkeyPatch, *, is_back: bool = False) -> Iterator[Store]:
+    """Runs a store within the block. Commands find it in their environment."""
+    with store(is_back=is_back) as opened:
         for name, value in opened.environment.items():
             monkeypatch.setenv(name, value)
+        yield opened
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    with in_environment(monkeypatch) as opened:
         yield opened
 
 
@@ -183,10 +190,15 @@ def test_a_killed_stream_from_bucket_to_bucket_has_each_window_once_and_as_batch
     published(segments[5:], served)
     with in_bucket(served, log, "--once", *test_streaming.PLAIN) as last:
         assert last.wait(500) == 0, log.read_text()
-    test_streaming.publish(segments, tmp_path / "capture")
+    assert_each_window_is_there_once(spark, served, segments, tmp_path)
+
+
+def assert_each_window_is_there_once(spark: SparkSession, store: Store, segments: list[Path], folder: Path) -> None:
+    """Compares the bucket's output with the answers of batch about the same segments."""
+    test_streaming.publish(segments, folder / "capture")
     complete = F.col("window_start") + F.expr("interval 31 seconds") <= F.lit(NOON + timedelta(seconds=420))
-    for name, found in test_streaming.in_batch(spark, tmp_path / "capture", "1 second").items():
-        streamed = spark.read.parquet(counted(served, name, tmp_path))
+    for name, found in test_streaming.in_batch(spark, folder / "capture", "1 second").items():
+        streamed = spark.read.parquet(counted(store, name, folder))
         assert test_streaming.as_text(streamed) == test_streaming.as_text(found.filter(complete))
 
 
@@ -196,27 +208,43 @@ IMPATIENT = [
 ]
 
 
+def is_within_a_batch(store: Store, after: int) -> bool:
+    """True if a query has begun a batch of a number above `after`, and has not committed it."""
+    query = "bucket/out/_checkpoint/latency_by_api"
+    begun, committed = (numbers(objects(store, f"{query}/{log}")) for log in ("offsets", "commits"))
+    return max(begun, default=-1) > max(after, max(committed, default=-1))
+
+
+def numbers(paths: list[str]) -> list[int]:
+    return [int(Path(path).name) for path in paths if Path(path).name.isdigit()]
+
+
 @pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_a_store_that_goes_away_in_the_middle_of_a_stream_is_one_line(
-    segments: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.timeout(1800)
+def test_a_store_that_goes_away_within_a_batch_is_one_line_and_the_stream_goes_on_when_it_is_back(
+    spark: SparkSession, segments: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "stream.log"
     with ExitStack() as stack:
-        with store() as served:
-            for name, value in served.environment.items():
-                monkeypatch.setenv(name, value)
+        with in_environment(monkeypatch) as served:
             served.system().create_dir("bucket")
-            published(segments, served)
+            published(segments[:5], served)
             child = stack.enter_context(in_bucket(served, log, *IMPATIENT, *test_streaming.PLAIN))
             ended = lambda: log.read_text() if child.poll() is not None else None  # noqa: E731
             wait_for(lambda: "latency_by_api: " in log.read_text(), "a window", seconds=900, hopeless=ended)
+            told = max(numbers(objects(served, "bucket/out/_checkpoint/latency_by_api/commits")))
+            published(segments[5:7], served)
+            wait_for(lambda: is_within_a_batch(served, told), "another batch", seconds=400, hopeless=ended)
         assert child.wait(900) == 2
-    said = [
-        line for line in log.read_text().splitlines() if "_by_api: " not in line and not line.startswith("left out")
-    ]
-    assert said[-1] == "Error: s3a://bucket/kept can't be read: Connection refused"
-    assert "Traceback" not in log.read_text()
+    starting, *batches, last = log.read_text().splitlines()
+    assert starting.startswith("starting a stream of s3a://bucket/kept to s3a://bucket/out: ")
+    assert all("_by_api: " in line for line in batches)
+    assert last == "Error: s3a://bucket/kept can't be read: Connection refused"
+    with in_environment(monkeypatch, is_back=True) as back:
+        published(segments[7:], back)
+        with in_bucket(back, log, "--once", *test_streaming.PLAIN) as next_one:
+            assert next_one.wait(900) == 0, log.read_text()
+        assert_each_window_is_there_once(spark, back, segments, tmp_path)
 
 
 @pytest.mark.long

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,10 +22,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire import catalog
-from recorder.analysis import sources
+from recorder.analysis import sources, streaming
+from recorder.analysis.batch_progress import Progress
 from recorder.analysis.questions.errors import errors_by_api
 from recorder.analysis.questions.latency import latency_by_api
-from recorder.analysis.streaming import Progress, Streamed, run
+from recorder.analysis.streaming import FORM, QUESTIONS, Streamed, run
 from recorder.capture.compactor import compact
 from recorder.capture.frames import frames_schema
 from recorder.capture.session import SPOOL_FOLDER
@@ -32,6 +34,7 @@ from tests.brokers.children import spawn
 from tests.brokers.waiting import wait_for
 from tests.faults.live import ROOT, LiveProxy, Load, broker, mixed
 from tests.recorder.analysis.conftest import NOON
+from tests.recorder.analysis.test_batch_progress import Query, finished
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -135,6 +138,100 @@ def test_what_comes_when_its_window_is_written_is_counted_and_left_out(
     assert written(spark, tmp_path, "latency_by_api") == before
 
 
+MILLISECONDS = (
+    "transform(percentile_approx(latency_ns, array(0.5D, 0.95D, 0.99D), 10000), "
+    "lambdafunction((CAST(namedlambdavariable() AS DOUBLE) / CAST(1000000.0D AS DOUBLE)), namedlambdavariable()))"
+)
+API = "coalesce(api, concat('api ', CAST(api_key AS STRING)))"
+WAIT = (
+    "CASE WHEN (wait IN ('tail', 'empty', 'error', 'members')) THEN 'wait' "
+    "WHEN (wait = 'includes_wait') THEN 'includes_wait' END"
+)
+# Each form that streams have had: what a query of default options scans, groups by, aggregates and writes. A checkpoint
+# is of no use to another form, so a new one is added here together with its number, `streaming.FORM`.
+FORMS = {
+    1: {
+        "latency_by_api": {
+            "scans": 3,
+            "groups": ["window", API, WAIT],
+            "aggregates": [
+                "window AS _window",
+                f"{API} AS api",
+                f"{WAIT} AS wait",
+                "count_if((NOT (outcome = 'request_lost'))) AS requests",
+                "count(answered_at) AS responses",
+                "count_if((outcome = 'unanswered')) AS unanswered",
+                "count_if((size(error_codes) > 0)) AS errors",
+                "coalesce(sum(CASE WHEN (NOT (outcome = 'request_lost')) THEN request_size END), CAST(0 AS BIGINT)) "
+                "AS request_bytes",
+                "coalesce(sum(response_size), CAST(0 AS BIGINT)) AS response_bytes",
+                f"{MILLISECONDS}[0] AS p50_ms",
+                f"{MILLISECONDS}[1] AS p95_ms",
+                f"{MILLISECONDS}[2] AS p99_ms",
+            ],
+            "columns": "window_start timestamp, api string, wait string, requests bigint, responses bigint, "
+            "errors bigint, request_bytes bigint, response_bytes bigint, p50_ms double, p95_ms double, p99_ms double",
+        },
+        "errors_by_api": {
+            "scans": 3,
+            "groups": ["window", "api", "error_code"],
+            "aggregates": ["window AS _window", "api", "error_code", "sum(count) AS count", "count(1) AS exchanges"],
+            "columns": "window_start timestamp, api string, error_code smallint, error string, retriable boolean, "
+            "count bigint, exchanges bigint",
+        },
+    },
+}
+
+
+def form_of(windows: DataFrame) -> dict[str, Any]:
+    """The form of a streaming query, of its plan. Spark compares a checkpoint with its scans, groups and aggregates."""
+    plan: Any = windows._jdf.queryExecution().analyzed()
+    (aggregate,) = [node for node in nodes_of(plan) if node.nodeName() == "Aggregate"]
+    return {
+        "scans": sum(node.nodeName() == "StreamingRelation" for node in nodes_of(plan)),
+        "groups": sql_of(aggregate.groupingExpressions()),
+        "aggregates": sql_of(aggregate.aggregateExpressions()),
+        "columns": ", ".join(f"{name} {kind}" for name, kind in windows.dtypes),
+    }
+
+
+def nodes_of(plan: Any) -> Iterator[Any]:
+    yield plan
+    for at in range(plan.children().size()):
+        yield from nodes_of(plan.children().apply(at))
+
+
+def sql_of(expressions: Any) -> list[str]:
+    return [expressions.apply(at).sql() for at in range(expressions.size())]
+
+
+def test_a_query_of_another_form_has_another_number(spark: SparkSession, tmp_path: Path, segments: list[Path]) -> None:
+    publish(segments[:1], tmp_path / "capture")
+    asked = streamed(tmp_path)
+    assert {name: form_of(streaming.windows_of(spark, name, asked)) for name in QUESTIONS} == FORMS[FORM]
+    assert max(FORMS) == FORM
+
+
+def test_a_batch_that_finished_before_a_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Query):
+        isActive = True  # noqa: N815 - Spark's name
+        has_ended = False
+
+        def exception(self) -> None: ...
+
+        def stop(self) -> None:
+            self.has_ended = True
+
+    queries = [Stopped(finished(0, written=3)), Stopped(finished(0), finished(1, written=2))]
+    starting = iter(queries)
+    monkeypatch.setattr(streaming, "_started", lambda *_: next(starting))
+    stop = Event()
+    stop.set()
+    told = run(cast(SparkSession, None), Streamed("capture", "out", "checkpoint"), stop)
+    assert [one.written for one in told] == [3, 0, 2]
+    assert [query.has_ended for query in queries] == [True, True]
+
+
 # the command as users run it; windows are short, so many are written while processes are killed
 COMMAND = [sys.executable, "-c", "from proxy.cli import main; main()", "stream"]
 SHORT = ["--window", "1s", "--watermark", "30s", "--trigger", "1s", "--master", "local[2]"]
@@ -193,8 +290,9 @@ def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_when_it_is_told_to(
         assert_no_second_stream(tmp_path)
         end(child)
         assert child.wait(PATIENCE) == 0
-    first, *batches, last = log.read_text().splitlines()
-    assert first.endswith("holds no frames: waiting for the first segment")
+    starting, waiting, *batches, last = log.read_text().splitlines()
+    assert starting.startswith(f"starting a stream of {tmp_path}/capture to {tmp_path}/out: ")
+    assert waiting.endswith("holds no frames: waiting for the first segment")
     assert all(" rows written, " in line or " row written, " in line for line in batches)
     assert last == f"stopped: the same command goes on from {tmp_path}/out/_checkpoint"
     assert list(scratch.iterdir()) == []
