@@ -160,6 +160,19 @@ def test_what_awaits_no_answer_is_on_its_way_before_what_followed_it_in_its_part
     assert times == {"connection-1": 1, "connection-2": 1, "connection-3": 0}
 
 
+def test_what_awaits_no_answer_does_not_hide_what_others_wrote_since() -> None:
+    recording = Recording()
+    recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    writes(recording, 1, 2)
+    recording.asks(10, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    found = played(recording, delay=lambda _: 1000)
+    assert [(got.client_id, got.at) for got in found.asked(PRODUCE)] == [
+        ("connection-1", 0),
+        ("connection-2", 0),
+        ("connection-1", 1000),
+    ]
+
+
 def test_requests_that_overlapped_in_the_recording_overlap_on_the_target() -> None:
     recording = Recording()
     first = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce())
