@@ -82,7 +82,6 @@ class Owed(NamedTuple):
     is_at_end: bool
 
 
-NOTHING_OWED = Owed(0, None, False)
 Key = tuple[Hashable, str, int]
 # first and last offset
 Range = tuple[int, int]
@@ -142,11 +141,6 @@ class Streams:
         stream = self._streams.get((consumer, topic, partition))
         if stream is not None:
             stream.is_at_end = is_at_end
-
-    def owed(self, consumer: Hashable, topic: str, partition: int) -> Owed:
-        """The records that the target owes to a consumer of this partition."""
-        stream = self._streams.get((consumer, topic, partition))
-        return stream.owed if stream else NOTHING_OWED
 
     def lacks(self, consumer: Hashable, topic: str, partition: int, more: int) -> bool:
         """True if a poll may wait: for records that the recording has given, or `more` that it gives next.
@@ -230,12 +224,17 @@ class Streams:
 
 def count_from(offset: int, data: bytes) -> int:
     """The number of records that a consumer reads from this offset on: at most, where only a wrapper knows it."""
-    count, at = 0, offset
+    return count_within([(offset, _LAST)], data)
+
+
+def count_within(ranges: Sequence[Range], data: bytes) -> int:
+    """The number of records in these ranges of offsets: at most, where a batch does not tell which offsets it has."""
+    count, at = 0, min((first for first, _ in ranges), default=0)
     with suppress(WireError):
         for batch in _batches(data):
-            span = batch.last_offset - at + 1
-            if span > 0 and not batch.control:
-                count += span if batch.count is None else min(batch.count, span)
+            inside = sum(max(min(last, batch.last_offset) - max(first, at) + 1, 0) for first, last in ranges)
+            if not batch.control:
+                count += inside if batch.count is None else min(batch.count, inside)
             at = max(at, batch.last_offset + 1)
     return count
 

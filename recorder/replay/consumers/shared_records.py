@@ -8,13 +8,13 @@ missing if the target had no more when it was last asked, and unread if records 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay import partitions
 from recorder.replay.consumers.matching import Side
-from recorder.replay.consumers.records import Range, Streams
+from recorder.replay.consumers.records import Range, Streams, count_within
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, ShareGroup, Values
@@ -50,9 +50,10 @@ class SharedRecords:
             self._asked[exchange.origin] = [(name, index) for name, index in asked if name is not None]
 
     def owes(self, exchange: Exchange) -> bool:
-        """True if the recording has given the group records that the target has not given yet."""
-        places = self._asked.get(exchange.origin, ())
-        return any(self._streams.owed(_group(exchange), *place).records for place in places)
+        """True if a poll may wait for records that the recording has given its group, this answer's too."""
+        asked = self._asked.get(exchange.origin, ())
+        given = self._counts(exchange) if asked else {}
+        return any(self._streams.lacks(_group(exchange), *place, given.get(place, 0)) for place in asked)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """Records that a request gives back may come again."""
@@ -71,14 +72,30 @@ class SharedRecords:
             return
         self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
         found = self._add(Side.REPLAYED, exchange, answer, self._names.recorded_topic)
-        if not found and not answer.get("error_code", 0):
-            for place in asked:
-                self._streams.end(_group(exchange), *place, is_at_end=True)
+        if found or answer.get("error_code", 0):
+            return
+        has_waited = _waits(exchange, values) and not _is_refused(answer)
+        for place in asked:
+            self._streams.end(_group(exchange), *place, is_at_end=True)
+            if has_waited:
+                self._streams.waited(_group(exchange), *place)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The target owes the records of the recorded answer."""
         if self._asked.pop(exchange.origin, None) is not None:
             self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
+
+    def _counts(self, exchange: Exchange) -> dict[TopicPartition, int]:
+        """The numbers of records that the recorded answer gives and no earlier one has given."""
+        counts = {}
+        for one in partitions.in_answer(SHARE_FETCH, exchange.answer or {}):
+            name, data, acquired = self._names.topic(one.topic), one.values["records"], one.values["acquired_records"]
+            if name is not None and acquired and data:
+                place = name, one.partition
+                once = self._given.get((Side.RECORDED, _group(exchange), place), OffsetRanges())
+                new = [part for each in acquired for part in once.lacking(each["first_offset"], each["last_offset"])]
+                counts[place] = count_within(new, data)
+        return counts
 
     def _add(self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]) -> bool:
         """Adds the records of an answer. True if any were acquired."""
@@ -99,24 +116,47 @@ class OffsetRanges:
     def __init__(self) -> None:
         self._ranges: list[Range] = []
 
+    def lacking(self, first: int, last: int) -> list[Range]:
+        """The ranges of these offsets that are new."""
+        start, stop = self._touching(first, last)
+        new, at = [], first
+        for low, high in self._ranges[start:stop]:
+            if low > at:
+                new.append((at, low - 1))
+            at = max(at, high + 1)
+        return [*new, (at, last)] if at <= last else new
+
     def take(self, first: int, last: int) -> list[Range]:
         """Adds offsets. Returns the ranges of those that are new."""
         if not 0 <= first <= last:
             return []
-        start = stop = max(bisect_left(self._ranges, (first, first)) - 1, 0)
-        found, at, low, high = [], first, first, last
-        if stop < len(self._ranges) and self._ranges[stop][1] < first - 1:
-            start = stop = stop + 1
-        while stop < len(self._ranges) and self._ranges[stop][0] <= last + 1:
-            before, behind = self._ranges[stop]
-            if before > at:
-                found.append((at, before - 1))
-            at, low, high, stop = max(at, behind + 1), min(low, before), max(high, behind), stop + 1
-        if at <= last:
-            found.append((at, last))
-        self._ranges[start:stop] = [(low, high)]
+        new = self.lacking(first, last)
+        start, stop = self._touching(first, last)
+        joined = [(first, last), *self._ranges[start:stop]]
+        self._ranges[start:stop] = [(min(low for low, _ in joined), max(high for _, high in joined))]
         del self._ranges[:-MOST_GAPS]
-        return found
+        return new
+
+    def _touching(self, first: int, last: int) -> tuple[int, int]:
+        """The slice of the known ranges that these offsets overlap or adjoin."""
+        return (
+            bisect_left(self._ranges, first - 1, key=lambda known: known[1]),
+            bisect_right(self._ranges, last + 1, key=lambda known: known[0]),
+        )
+
+
+def _waits(exchange: Exchange, values: Values) -> bool:
+    """True for a poll that was sent with the whole time that its client gave it.
+
+    Members share their group's streams: a poll that waits less says nothing about what another one may wait for.
+    """
+    wanted: int = exchange.request["max_wait_ms"]
+    return bool(wanted) and values["max_wait_ms"] == wanted
+
+
+def _is_refused(answer: Values) -> bool:
+    """True for an answer that tells an error of a partition: the broker did not wait."""
+    return any(one.values["error_code"] for one in partitions.in_answer(SHARE_FETCH, answer))
 
 
 def _group(exchange: Exchange) -> ShareGroup:

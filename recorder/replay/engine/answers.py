@@ -19,6 +19,9 @@ from recorder.replay.requests.layout import WantedElements
 
 # Sends an item once more: only these partitions, or all of it (None).
 SendAgain = Callable[[Item, WantedElements | None, int], None]
+# Between questions for the leaders of new topics. Brokers learn new topics within some 100 ms, or seconds on a busy
+# machine, and all that uses the topics waits.
+_LONGEST_LEADERS_PAUSE = 100 * 10**6
 
 
 class Answers:
@@ -120,9 +123,33 @@ class Answers:
                 self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
                 return
             if world.awaits_topics(exchange, item.values, answer):
-                self._complete_later(item, now)
+                self._ask_for_leaders(item, retries.FIRST_PAUSE, now)
                 return
-        again = world.answered(exchange, item.values, answer, now)
+        self._learn(item, now)
+
+    def _ask_for_leaders(self, item: Item, pause: int, now: int) -> None:
+        """Completes an item that made topics once their leaders and ids are known: other requests use them.
+
+        `pause`: before the next question, if this one's answer does not tell all of them.
+        """
+
+        def told(at: int) -> None:
+            if item.values is None or item.state is not State.ANSWERED:
+                return
+            lacks = self._play.world.awaits_topics(item.exchange, item.values, item.answers[0])
+            if not lacks or at + pause >= (item.deadline or 0):
+                self._learn(item, at)
+                return
+            longer = min(2 * pause, _LONGEST_LEADERS_PAUSE)
+            self._play.timers.at(at + pause, lambda later: self._ask_for_leaders(item, longer, later))
+
+        self._play.own.refresh(now, told)
+
+    def _learn(self, item: Item, now: int) -> None:
+        """The rooms learn from both answers, and the answers are compared, or a room sends the item once more."""
+        assert item.values is not None
+        exchange, answer = item.exchange, item.answers[0]
+        again = self._play.world.answered(exchange, item.values, answer, now)
         if again is not None and now < (item.deadline or 0):
             self._play.members_changed |= exchange.api_key in GROUP_APIS
             self._play.need(item, again.needs, now)
@@ -138,15 +165,6 @@ class Answers:
         most = play.options.stop_after
         if most is not None and play.progress.mismatches > most:
             play.end(Ending.TOO_MANY)
-
-    def _complete_later(self, item: Item, now: int) -> None:
-        """Completes a CreateTopics once its topics' leaders and ids were asked for: other requests use them."""
-
-        def told(at: int) -> None:
-            item.pause = retries.next_pause(item.pause)
-            self._play.timers.at(at + item.pause, lambda later: self.complete(item, later))
-
-        self._play.own.refresh(now, told)
 
     def _retry(self, item: Item, only: WantedElements | None, now: int) -> None:
         """Sends an item once more after a pause. `only`: these partitions; None: all."""

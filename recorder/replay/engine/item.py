@@ -60,6 +60,7 @@ class Item:
         request_row, answer_row: numbers of its recorded request and answer among all those read; 0: not read yet.
         is_dialled: its nodes were dialled before it was due.
         before: items that must have left before it does; `followers`: lanes that wait until it has left.
+        is_held_back: when it was last looked at, it had to wait for other items.
         cause: what it waited for last, which made it late.
         ready_at: since when only the replay itself has kept it.
         sent_at: when it was last routed and written.
@@ -87,6 +88,7 @@ class Item:
     is_dialled: bool = False
     before: list[Item] = field(default_factory=list)
     followers: list[Lane] = field(default_factory=list)
+    is_held_back: bool = False
     cause: Cause = Cause.REPLAY
     ready_at: int | None = None
     sent_at: int = 0

@@ -97,25 +97,32 @@ class Sending:
         if now < item.due:
             play.look_again(item.lane, self._dial_ahead(item, now))
             return False
-        is_held_back = play.waiting.holds_back(item)
-        if item.deadline is None:
-            item.deadline = now + play.options.wait
-        if is_held_back:
-            # what it waits for goes on as long as the target answers
-            item.deadline = max(item.deadline, play.answered_at + play.options.wait)
-        if now >= item.deadline:
+        deadline = self._renew_deadline(item, now)
+        if now >= deadline:
             play.withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP))
             return True
-        if item.needed or is_held_back or not self._may_poll(item, now):
-            play.look_again(item.lane, item.deadline)
+        if item.needed or item.is_held_back or not self._may_poll(item, now):
+            play.look_again(item.lane, deadline)
             return False
         if item.lacks_bytes:
             play.links.load(play.memory.load(item))
-            play.look_again(item.lane, item.deadline)
+            play.look_again(item.lane, deadline)
             return False
         if item.ready_at is None:
             item.ready_at = now
         return self._send(item, now)
+
+    def _renew_deadline(self, item: Item, now: int) -> int:
+        """Returns when a due item is given up. Items that hold it back move its deadline."""
+        play = self._play
+        was_held_back, item.is_held_back = item.is_held_back, play.waiting.holds_back(item)
+        if item.deadline is None or (was_held_back and not item.is_held_back):
+            # from now on it waits for itself alone: for a connection, a coordinator, or what a room needs
+            item.deadline = now + play.options.wait
+        elif item.is_held_back:
+            # those that hold it back go on as long as the target answers
+            item.deadline = max(item.deadline, play.answered_at + play.options.wait)
+        return item.deadline
 
     def _dial_ahead(self, item: Item, now: int) -> int:
         """Dials the nodes of a request that is due soon. Returns when to look at the request again."""

@@ -1,7 +1,8 @@
 """The order of exchanges: which items wait for which others.
 
 Recorded answers are read in the order of time. So the first unsettled exchange of a key is the earliest, and one look
-at it says whether a request may leave, however many wait.
+at it says whether a request may leave, however many wait. Exchanges that need no answer are kept by lane: they hold
+back requests of other lanes only, since those of their own lane leave later in any case.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class WaitGraph:
 
     def __init__(self) -> None:
         self._rows = count(1)
-        self._blocking: dict[Key, OrderedDict[Item, None]] = {}
+        # the lane of exchanges that need no answer; None: exchanges of all lanes that need one
+        self._blocking: dict[Key, dict[Lane | None, OrderedDict[Item, None]]] = {}
         self._blocked: dict[Key, dict[Lane, None]] = {}
         self._members: dict[str, list[Item]] = {}
 
@@ -48,10 +50,14 @@ class WaitGraph:
     def answer_read(self, item: Item) -> None:
         """A recorded answer was read, or none is needed: later requests wait for the item."""
         item.answer_row = next(self._rows)
+        silent = _silent_lane(item)
         for key in item.keys.blocks:
-            blocking = self._blocking.get(key)
+            by_lane = self._blocking.get(key)
+            if by_lane is None:
+                by_lane = self._blocking[key] = {}
+            blocking = by_lane.get(silent)
             if blocking is None:
-                blocking = self._blocking[key] = OrderedDict()
+                blocking = by_lane[silent] = OrderedDict()
             blocking[item] = None
 
     def holds_back(self, item: Item) -> bool:
@@ -63,14 +69,12 @@ class WaitGraph:
                 return True
         item.before = []
         for key in item.keys.waits_for:
-            blocking = self._blocking.get(key)
-            if blocking is None:
-                continue
-            first = next(iter(blocking))
-            if _precedes(first, item):
-                self._blocked.setdefault(key, {})[item.lane] = None
-                item.cause = Cause.OWN_ANSWERS if first.lane is item.lane else Cause.OTHER_ANSWERS
-                return True
+            for silent, blocking in self._blocking.get(key, {}).items():
+                first = next(iter(blocking))
+                if silent is not item.lane and _precedes(first, item):
+                    self._blocked.setdefault(key, {})[item.lane] = None
+                    item.cause = Cause.OWN_ANSWERS if first.lane is item.lane else Cause.OTHER_ANSWERS
+                    return True
         return False
 
     def left(self, item: Item) -> list[Lane]:
@@ -82,9 +86,10 @@ class WaitGraph:
 
     def settled(self, item: Item) -> list[Lane]:
         """An item is settled. Returns lanes whose head may leave now."""
-        freed = self.left(item)
+        freed, silent = self.left(item), _silent_lane(item)
         for key in item.keys.blocks if item.answer_row else ():
-            blocking = self._blocking.get(key)
+            by_lane = self._blocking.get(key, {})
+            blocking = by_lane.get(silent)
             # a key may stand twice in `blocks`
             if blocking is None or item not in blocking:
                 continue
@@ -92,6 +97,8 @@ class WaitGraph:
                 freed += self._blocked.pop(key, ())
             del blocking[item]
             if not blocking:
+                del by_lane[silent]
+            if not by_lane:
                 del self._blocking[key]
         if item.keys.member_of is not None and self._members.get(item.keys.member_of) == [item]:
             del self._members[item.keys.member_of]
@@ -107,14 +114,16 @@ def _passes(item: Item, before: Item) -> bool:
     return before.hold is not None and (is_sync or item.keys.member_of is None)
 
 
+def _silent_lane(item: Item) -> Lane | None:
+    """The lane of an item that needs no answer."""
+    return None if item.exchange.awaits else item.lane
+
+
 def _precedes(other: Item, item: Item) -> bool:
     """True if `item` waits for `other`, which had ended in the recording before the first byte of `item`.
 
-    An exchange ends with its answer, or once it is sent if it needs none. On its own connection the latter holds nobody
-    back: it leaves earlier in any case.
+    An exchange ends with its answer, or once it is sent if it needs none.
     """
     exchange = other.exchange
     over = exchange.answered_ns if exchange.awaits else exchange.at_ns
-    if not exchange.awaits and other.lane is item.lane:
-        return False
     return other.answer_row < item.request_row and over is not None and over <= item.exchange.first_ns

@@ -161,12 +161,11 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _prepare(job, preparation, target, cluster)
-        for note in () if job.dry_run else (*preparation.findings.notes, *_overwritten(preparation.findings)):
-            echo(f"note: {note}", err=True)
-        if not job.dry_run and not job.yes and not preparation.findings.refusals:
+        if not job.dry_run and not preparation.findings.refusals:
             _ask(job, surveyed, preparation.findings, cluster, names)
-            preparation = Preparation(surveyed, names, cluster, job.options, may_write=True)
-            await _prepare(job, preparation, target, cluster)
+            if not job.yes:
+                preparation = Preparation(surveyed, names, cluster, job.options, may_write=True)
+                await _prepare(job, preparation, target, cluster)
     except NotReached as error:
         raise Refused(f"the target can't be reached: {error}") from error
     found = preparation.findings
@@ -188,13 +187,15 @@ async def _prepare(job: Job, preparation: Preparation, target: Target, cluster: 
 
 
 def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> None:
-    what = _written(surveyed, names, found)
-    if not what:
-        return
+    """Tells what people should know before anything is written, and asks them, unless `--yes` is given."""
+    what = "" if job.yes else _written(surveyed, names, found)
     where = cluster.id or ", ".join(f"{host}:{port}" for host, port in job.bootstrap)
-    if not sys.stdin.isatty():
+    if what and not sys.stdin.isatty():
         raise Refused(f"the replay writes to {printable(where)}, and nobody is there to ask: right would be --yes")
-    click.confirm(f"The replay writes to cluster {printable(where)}: {what}. Go on?", abort=True, err=True)
+    for note in (*found.notes, *_overwritten(found)):
+        echo(f"note: {note}", err=True)
+    if what:
+        click.confirm(f"The replay writes to cluster {printable(where)}: {what}. Go on?", abort=True, err=True)
 
 
 def _written(surveyed: Survey, names: Names, found: Prepared) -> str:

@@ -20,8 +20,8 @@ can always go.
     requests for committed offsets, or for the stable end of a log  EndTxn of any transaction
     ShareFetch, ShareAcknowledge                                    requests of the group
     requests that describe a group                                  the same, and ShareFetch, ShareAcknowledge
-    requests that read, write or describe a topic                   CreateTopics, DeleteTopics, CreatePartitions of it,
-                                                                    and these for such requests
+    requests that read, write or describe a topic, or add it to a   CreateTopics, DeleteTopics, CreatePartitions of it,
+      transaction; heartbeats whose answers may assign it           and these for such requests
     Produce                                                         requests of its producers, and these for a Produce;
                                                                     two Produces of one producer don't wait for each
                                                                     other
@@ -45,6 +45,7 @@ from proxy.wire.keys import (
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_SHARE_GROUP_OFFSETS,
     CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
@@ -73,7 +74,9 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
     SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
     STREAMS_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
@@ -101,10 +104,13 @@ _LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSE
 _READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
 _READING |= _STARTS | {DESCRIBE_SHARE_GROUP_OFFSETS}
 _READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, OFFSET_DELETE}
+_READING |= {ADD_PARTITIONS_TO_TXN}
+# The answer to any heartbeat may assign a topic that an earlier one subscribed to.
+_ASSIGNED = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
 _SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
 # org.apache.kafka.common.config.ConfigResource.Type
 _TOPIC = 2
-# A null list of topics names all: such a request waits for changes of any topic, and blocks changes of each.
+# A null list of topics names all. Such a request waits for changes of any topic, and blocks changes of each.
 _ANY_TOPIC: Key = ("any topic",)
 _ALL_TOPICS: Key = ("use of all topics",)
 # requests that describe a group, or use what its members were assigned
@@ -200,7 +206,7 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
             found.add_both(("settings", resource["resource_type"], resource["resource_name"]))
             if resource["resource_type"] == _TOPIC:
                 _use_topic(found, resource["resource_name"])
-    if values.get("topics", ()) is None:
+    if values.get("topics", ()) is None or exchange.api_key in _ASSIGNED:
         found.waits_for.append(_ANY_TOPIC)
         found.blocks.append(_ALL_TOPICS)
     return found
@@ -259,8 +265,9 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
 
 
 def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
-    inner = [entry for group in values.get("groups") or () for entry in group.get("topics") or ()]
-    for entry in values.get("topics") or values.get("topic_partitions") or inner:
+    outer = values.get("groups") or values.get("transactions") or ()
+    inner = [entry for each in outer for entry in each.get("topics") or ()]
+    for entry in values.get("topics") or values.get("topic_partitions") or values.get("v3_and_below_topics") or inner:
         name = topic(_named(entry))
         _use_topic(found, name)
         for each in entry.get("partitions") or () if api_key in _LOOKS else ():

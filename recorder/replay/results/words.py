@@ -66,7 +66,7 @@ def reached(result: Result) -> str:
 def verdict(result: Result) -> str:
     """The verdict and its figures, in a sentence."""
     found = {
-        Verdict.EQUAL: f"{equal(result)} are as recorded",
+        Verdict.EQUAL: equal(result),
         Verdict.TOLERATED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
         Verdict.MISMATCHED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
@@ -78,20 +78,36 @@ def verdict(result: Result) -> str:
 
 
 def equal(result: Result) -> str:
-    """The numbers of equal answers and records."""
-    answers = count(result.totals.answered - result.totals.mismatches.total(), "answer")
-    return f"{answers} and {streams_total(result)}" if result.streams else answers
+    """The numbers of answers and records that are as recorded, in a sentence."""
+    number = result.totals.answered - result.totals.mismatches.total()
+    if result.streams:
+        return f"{count(number, 'answer')} and {streams_total(result)} are as recorded"
+    return f"{count(number, 'answer')} {'is' if number == 1 else 'are'} as recorded"
 
 
 def differing(result: Result) -> str:
-    """The numbers of answers, streams and groups that differ."""
-    answers, streams = result.totals.mismatches.total(), sum(1 for _ in result.differing_streams())
-    told = f"{count(answers)} of {count(result.totals.answered, 'answer')} {'differs' if answers == 1 else 'differ'}"
-    told += f", and {count(streams)} of {count(len(result.streams), 'stream')} of records" if streams else ""
+    """The numbers of answers, streams and groups that differ, and of lost requests, in a sentence."""
     lost = result.totals.lost
-    told += f", {count(lost, 'request')} {'was' if lost == 1 else 'were'} lost" if lost else ""
+    parts = _unlike(result), f"{count(lost, 'request')} {'was' if lost == 1 else 'were'} lost" if lost else ""
+    found = [part for part in parts if part]
+    if not found:
+        return equal(result)
+    has_equal = result.totals.answered and not result.totals.mismatches.total()
+    return ("the answers are as recorded, but " if has_equal else "") + ", and ".join(found)
+
+
+def _unlike(result: Result) -> str:
+    """The answers, streams and groups that differ; empty if none do."""
+    answers, streams = result.totals.mismatches.total(), sum(1 for _ in result.differing_streams())
     groups = len(result.assigned)
-    return told + (f", and the assignments of {count(groups, 'group')}" if groups else "")
+    parts = [f"{count(answers)} of {count(result.totals.answered, 'answer')}"] if answers else []
+    parts += [f"{count(streams)} of {count(len(result.streams), 'stream')} of records"] if streams else []
+    parts += [f"the assignments of {count(groups, 'group')}"] if groups else []
+    if not parts:
+        return ""
+    *others, last = parts
+    subject = f"{', '.join(others)} and {last}" if others else last
+    return f"{subject} {'differs' if answers + streams == 1 and not groups else 'differ'}"
 
 
 def streams_total(result: Result) -> str:

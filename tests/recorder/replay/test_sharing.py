@@ -7,7 +7,7 @@ import pytest
 from proxy.wire.keys import METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
-from tests.recorder.replay.simple import answered
+from tests.recorder.replay.simple import answered, batch
 from tests.recorder.replay.simulation import EVERYTHING, Answer, Got, Recording, Simulation, Values, one_node
 
 VERSION = 1
@@ -36,10 +36,20 @@ def recording(*, nodes: int) -> Recording:
     return found
 
 
-def asks(found: Recording, at: float, node: int, epoch: int, topics: list[Values]) -> None:
-    values = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "max_wait_ms": 1, "topics": topics}
-    exchange = found.asks(at, node, SHARE_FETCH, VERSION, values | {"forgotten_topics_data": []}, node=node)
-    found.answers(at + 1, exchange, EMPTY)
+def asks(
+    found: Recording,
+    at: float,
+    node: int,
+    epoch: int,
+    topics: list[Values],
+    answer: Values = EMPTY,
+    *,
+    wait_ms: int = 1,
+) -> None:
+    values = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "max_wait_ms": wait_ms}
+    values |= {"topics": topics, "forgotten_topics_data": []}
+    exchange = found.asks(at, node, SHARE_FETCH, VERSION, values, node=node)
+    found.answers(at + 1, exchange, answer)
 
 
 def told(got: Got) -> Answer:
@@ -68,3 +78,18 @@ def test_a_session_that_was_spread_over_nodes_ends_on_each() -> None:
     got = played(recording(nodes=1), cluster)
     for node in (1, 2):
         assert [each.values["share_session_epoch"] for each in got if each.node == node] == [0, 1, -1]
+
+
+def test_polls_of_a_share_group_wait_once_for_a_record_that_the_target_never_gives() -> None:
+    found = Recording()
+    topic = {"error_code": 0, "name": "a", "topic_id": RECORDED_ID, "partitions": []}
+    told = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": [topic]}
+    found.exchanges(0, 9, METADATA, 12, {"topics": None, "allow_auto_topic_creation": False}, told)
+    acquired = [{"first_offset": 0, "last_offset": 0, "delivery_count": 1}]
+    partition = {"partition_index": 0, "error_code": 0, "records": batch(b"v"), "acquired_records": acquired}
+    given = {"error_code": 0, "responses": [{"topic_id": RECORDED_ID, "partitions": [partition]}]}
+    asks(found, 10, 1, 0, [{"topic_id": RECORDED_ID, "partitions": [{"partition_index": 0}]}], given, wait_ms=700)
+    for epoch in (1, 2, 3):
+        asks(found, 100 * epoch, 1, epoch, [], wait_ms=700)
+    got = played(found, one_node(("a", 1)))
+    assert [each.values["max_wait_ms"] for each in got] == [700, 0, 0, 0]

@@ -53,7 +53,7 @@ def test_it_holds_the_report(name: str) -> None:
 
 
 def test_the_verdict_stands_first(different: Page) -> None:
-    said = "kafka-wiretap replay Mismatched 125 of 298 277 answers differ, and 2 of 9 streams of records"
+    said = "kafka-wiretap replay Mismatched 125 of 298 277 answers and 2 of 9 streams of records differ"
     assert said in different.words
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
-from proxy.wire.records import Record, write_batch
+from proxy.wire.records import ControlType, Record, end_marker_batch, write_batch
 from recorder.replay.consumers.records import StreamCounts, Streams
 from recorder.replay.consumers.shared_records import OffsetRanges, SharedRecords
 from recorder.replay.plan import Exchange, Values
@@ -20,7 +21,9 @@ def test_offsets_are_new_once(asked: list[tuple[int, int]]) -> None:
     once, known = OffsetRanges(), set[int]()
     for first, last in asked:
         offsets = {*range(first, last + 1)}
-        new = [offset for low, high in once.take(first, last) for offset in range(low, high + 1)]
+        lacking = once.lacking(first, last)
+        assert once.take(first, last) == lacking
+        new = [offset for low, high in lacking for offset in range(low, high + 1)]
         assert new == sorted(offsets - known)
         known |= offsets
 
@@ -47,6 +50,10 @@ def fetch(number: int, records: bytes, acquired: list[tuple[int, int]], member: 
     return exchange(number, SHARE_FETCH, 1, values, answer(records, acquired, TOPIC_IDS))
 
 
+# data, and the first and last offsets of those records that were acquired
+Given = tuple[bytes, list[tuple[int, int]]]
+
+
 class Played:
     def __init__(self) -> None:
         self.streams = Streams()
@@ -54,12 +61,22 @@ class Played:
         self.number = 0
 
     def __call__(
-        self, recorded: tuple[bytes, list[tuple[int, int]]], target: tuple[bytes, list[tuple[int, int]]], who: str = "m"
+        self, recorded: Given, target: Given, who: str = "m", *, waits: bool = True, answered: Values | None = None
     ) -> None:
+        """A poll. `waits`: as long as its client asked for, or not at all. `answered`: of the target's answer."""
+        each = self._asked(recorded, who)
+        values = each.decoded() | ({} if waits else {"max_wait_ms": 0})
+        self.shared.answered(each, values, answer(*target, TARGET_IDS) | (answered or {}), 0)
+
+    def is_owed(self, recorded: Given, who: str = "m") -> bool:
+        """True if a poll with this recorded answer may wait."""
+        return self.shared.owes(self._asked(recorded, who))
+
+    def _asked(self, recorded: Given, who: str) -> Exchange:
         self.number += 1
         each = fetch(self.number, *recorded, who)
         self.shared.request(each, each.decoded(), 0)
-        self.shared.answered(each, {}, answer(*target, TARGET_IDS), 0)
+        return each
 
     @property
     def found(self) -> StreamCounts:
@@ -67,7 +84,7 @@ class Played:
         return only
 
 
-NOTHING: tuple[bytes, list[tuple[int, int]]] = (b"", [])
+NOTHING: Given = (b"", [])
 
 
 def test_only_what_was_acquired_counts() -> None:
@@ -114,9 +131,62 @@ def test_what_was_given_back_since_the_target_had_no_more_is_unread_not_missing(
     assert (played.found.missing, played.found.unread) == (0, 1)
 
 
-def test_a_poll_waits_while_its_group_is_owed_records() -> None:
+def test_all_members_wait_for_what_their_group_is_owed_until_one_has_waited_in_vain() -> None:
     played = Played()
-    played((data(0, 1), [(0, 0)]), NOTHING)
-    later = fetch(7, *NOTHING, "n")
-    played.shared.request(later, later.decoded(), 0)
-    assert played.shared.owes(later)
+    played((data(0, 1), [(0, 0)]), NOTHING, waits=False)
+    assert played.is_owed(NOTHING, "m")
+    assert played.is_owed(NOTHING, "n")
+    played(NOTHING, NOTHING, "n")
+    assert not played.is_owed(NOTHING, "m")
+    assert not played.is_owed(NOTHING, "n")
+
+
+def test_a_poll_that_did_not_wait_leaves_others_to_wait() -> None:
+    played = Played()
+    played((data(0, 1), [(0, 0)]), NOTHING, waits=False)
+    played(NOTHING, NOTHING, "n", waits=False)
+    assert played.is_owed(NOTHING)
+
+
+@pytest.mark.parametrize("code", [6, -1])
+def test_a_poll_that_was_refused_has_not_waited(code: int) -> None:
+    played = Played()
+    played((data(0, 1), [(0, 0)]), NOTHING, waits=False)
+    played(NOTHING, NOTHING, answered={"error_code": code})
+    assert played.is_owed(NOTHING)
+    topics = answer(b"", [(0, 0)], TARGET_IDS)["responses"]
+    topics[0]["partitions"][0] |= {"error_code": code, "acquired_records": []}
+    played(NOTHING, NOTHING, answered={"responses": topics})
+    assert played.is_owed(NOTHING)
+
+
+def test_records_that_come_late_leave_later_ones_to_be_waited_for() -> None:
+    played = Played()
+    played((data(0, 2), [(0, 1)]), NOTHING)
+    assert not played.is_owed(NOTHING)
+    played(NOTHING, (data(0, 2), [(0, 1)]))
+    played((data(2, 1, b"w"), [(2, 2)]), NOTHING, waits=False)
+    assert played.is_owed(NOTHING)
+
+
+def test_a_poll_waits_for_records_of_its_own_answer_unless_the_target_has_given_as_many_ahead() -> None:
+    played = Played()
+    assert played.is_owed((data(0, 3), [(0, 1)]))
+    played(NOTHING, (data(10, 2), [(10, 11)]), "n")
+    assert not played.is_owed((data(0, 3), [(0, 1)]))
+    assert played.is_owed((data(0, 3), [(0, 2)]))
+
+
+def test_a_poll_does_not_wait_for_records_that_are_given_again() -> None:
+    played = Played()
+    played((data(0, 2), [(0, 1)]), (data(10, 2), [(10, 11)]))
+    assert not played.is_owed((data(0, 2), [(0, 1)]))
+    assert played.is_owed((data(0, 3), [(0, 2)]))
+
+
+def test_a_poll_does_not_wait_for_offsets_without_records() -> None:
+    """A transaction's marker is acquired with the records before it."""
+    marker = end_marker_batch(
+        ControlType.COMMIT, offset=0, timestamp=5, producer_id=7, producer_epoch=0, coordinator_epoch=0
+    )
+    assert not Played().is_owed((marker, [(0, 0)]))

@@ -8,6 +8,7 @@ from types import FrameType
 import pytest
 
 from proxy.wire.keys import FETCH, FIND_COORDINATOR, LIST_OFFSETS, OFFSET_FETCH, PRODUCE
+from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
 from recorder.replay.outcome import Cause, Ending, Verdict
 from recorder.replay.plan import Reason
@@ -24,7 +25,7 @@ from tests.recorder.replay.simple import (
     produce,
     produced,
 )
-from tests.recorder.replay.simulation import Got, Recording, Simulation, one_node
+from tests.recorder.replay.simulation import Got, Recording, Simulation, Values, one_node
 
 SECOND = 10**9
 MAX = Options(speed=None)
@@ -159,6 +160,19 @@ def test_what_awaits_no_answer_is_on_its_way_before_what_followed_it_in_its_part
     assert times == {"connection-1": 1, "connection-2": 1, "connection-3": 0}
 
 
+def test_what_awaits_no_answer_does_not_hide_what_others_wrote_since() -> None:
+    recording = Recording()
+    recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    writes(recording, 1, 2)
+    recording.asks(10, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    found = played(recording, delay=lambda _: 1000)
+    assert [(got.client_id, got.at) for got in found.asked(PRODUCE)] == [
+        ("connection-1", 0),
+        ("connection-2", 0),
+        ("connection-1", 1000),
+    ]
+
+
 def test_requests_that_overlapped_in_the_recording_overlap_on_the_target() -> None:
     recording = Recording()
     first = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce())
@@ -207,6 +221,67 @@ def test_what_has_waited_long_is_tried_again_as_long_as_any_other() -> None:
     found = played(recording, options, answer=answer, delay=lambda got: 59_990 if got.key == PRODUCE else 1)
     assert found.world.result.verdict is Verdict.EQUAL
     assert len(found.asked(LIST_OFFSETS)) == 4
+
+
+def held_back(key: int, version: int, asked: Values, told: Values) -> Recording:
+    """A Produce, and a request behind it on its connection."""
+    recording = Recording()
+    writes(recording, 0, 1)
+    recording.exchanges(10, 1, key, version, asked, told)
+    return recording
+
+
+def two_nodes() -> Cluster:
+    """Node 2 leads a-1."""
+    cluster = one_node(TOPICS)
+    cluster.nodes[2], cluster.leaders["a", 1] = ("127.0.0.1", 9093), 2
+    return cluster
+
+
+def test_a_request_that_was_held_back_for_almost_wait_has_time_to_ask_for_its_coordinator() -> None:
+    offsets: Values = {"topics": [], "error_code": 0}
+    node = {"node_id": 1, "host": "127.0.0.1", "port": 9092}
+    answers = {OFFSET_FETCH: offsets, FIND_COORDINATOR: {"coordinators": [node | {"key": "g", "error_code": 0}]}}
+    delays = {PRODUCE: 59_990, FIND_COORDINATOR: 50}
+    found = played(
+        held_back(OFFSET_FETCH, 5, {"group_id": "g", "topics": None}, offsets),
+        Options(speed=None, wait=60 * SECOND),
+        answer=lambda got: answers.get(got.key) or answered(got),
+        delay=lambda got: delays.get(got.key, 1),
+    )
+    assert found.times(FIND_COORDINATOR) == [59_990]
+    assert found.times(OFFSET_FETCH) == [60_040]
+    assert withheld(found) == {}
+
+
+def test_a_request_that_was_held_back_for_almost_wait_has_time_to_dial_its_node() -> None:
+    found = Simulation(
+        held_back(LIST_OFFSETS, LIST_VERSION, listed(1), list_answer(1)),
+        answered,
+        Options(speed=None, wait=60 * SECOND),
+        delay=lambda got: 59_990 if got.key == PRODUCE else 1,
+        cluster=two_nodes(),
+        dials=lambda open: 50 * (open.node == 2),
+    )
+    found.run()
+    assert found.times(LIST_OFFSETS) == [60_040]
+    assert withheld(found) == {}
+
+
+def test_a_request_that_was_held_back_is_withheld_when_it_has_waited_alone_for_wait() -> None:
+    found = Simulation(
+        held_back(LIST_OFFSETS, LIST_VERSION, listed(1), list_answer(1)),
+        answered,
+        Options(speed=None, wait=10 * SECOND),
+        delay=lambda got: 9_990 if got.key == PRODUCE else 1,
+        cluster=two_nodes(),
+        refuses=lambda open: open.node == 2,
+    )
+    before: list[dict[str, int]] = []
+    found.at(19_980, lambda: before.append(withheld(found)))
+    found.run(until=20_000)
+    assert before == [{}]
+    assert withheld(found) == {Reason.NO_NODE: 1}
 
 
 def test_a_request_waits_no_more_for_what_is_withheld() -> None:

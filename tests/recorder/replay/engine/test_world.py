@@ -38,20 +38,19 @@ def test_a_request_that_nobody_asked_for_is_not_missed_for_its_masked_bytes() ->
 
 
 class Target:
-    """One node. It knows the topic "a" a moment after its creation."""
+    """One node. Its Metadata names the leader of topic "a" from `after` on: milliseconds since the topic was made."""
 
-    def __init__(self) -> None:
-        self.is_made, self.asked = False, 0
+    def __init__(self, after: float = 1) -> None:
+        self._after, self._known_at = after, float("inf")
 
     def __call__(self, got: Got) -> Answer:
         if got.key == CREATE_TOPICS:
-            self.is_made = True
+            self._known_at = got.at + self._after
             return {"topics": [{"name": "a", "topic_id": NEW_ID, "error_code": 0}]}
         if got.key == METADATA:
-            self.asked += self.is_made
             partition = {"error_code": 0, "partition_index": 0, "leader_id": 1}
             known = {"error_code": 0, "name": "a", "topic_id": NEW_ID, "partitions": [partition]}
-            topics = [known if self.asked > 1 else {"error_code": 3, "name": "a", "partitions": []}]
+            topics = [known if got.at >= self._known_at else {"error_code": 3, "name": "a", "partitions": []}]
             return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "controller_id": 1, "topics": topics}
         if got.key == DELETE_TOPICS:
             return {"responses": [{"name": "a", "error_code": 0}]}
@@ -69,7 +68,7 @@ def writes(recording: Recording, at: float) -> None:
 
 
 def test_what_uses_a_topic_waits_until_its_leaders_are_known_on_the_target() -> None:
-    recording, target = Recording(), Target()
+    recording, target = Recording(), Target(after=10)
     creates(recording, 0)
     writes(recording, 10)
     simulation = Simulation(recording, target, Options(speed=None, admin=True), cluster=one_node())
@@ -80,10 +79,37 @@ def test_what_uses_a_topic_waits_until_its_leaders_are_known_on_the_target() -> 
     assert simulation.world.result.totals.mismatches.total() == 0
 
 
+@pytest.mark.parametrize(
+    ("after", "late"),
+    [(0, 0), (300, 110), (2_000, 110), (20_000, 110)],
+    ids=["at once", "a moment", "seconds", "long"],
+)
+def test_what_uses_a_new_topic_leaves_soon_after_its_leaders_are_known(after: float, late: float) -> None:
+    """`late`: milliseconds, beside the two that the answers to CreateTopics and Metadata take."""
+    recording = Recording()
+    creates(recording, 0)
+    writes(recording, 10)
+    simulation = Simulation(recording, Target(after), Options(speed=None, admin=True), cluster=one_node())
+    simulation.run()
+    (produced_at,) = simulation.times(PRODUCE)
+    assert after <= produced_at <= after + 2 + late
+
+
+def test_a_topic_whose_leaders_stay_unknown_is_asked_for_until_wait_is_over() -> None:
+    recording = Recording()
+    creates(recording, 0)
+    writes(recording, 10)
+    options = Options(speed=None, admin=True, wait=10**9)
+    simulation = Simulation(recording, Target(float("inf")), options, cluster=one_node())
+    simulation.run()
+    assert max(at for at in simulation.times(METADATA) if at <= 1000) > 800
+    assert simulation.world.result.apis["CreateTopics"].answered == 1
+
+
 def test_while_the_leaders_of_a_made_topic_are_unknown_that_is_what_a_replay_waits_for() -> None:
     recording = Recording()
     creates(recording, 0)
-    simulation = Simulation(recording, Target(), Options(speed=None, admin=True), cluster=one_node())
+    simulation = Simulation(recording, Target(after=10), Options(speed=None, admin=True), cluster=one_node())
     found: list[Counter[str]] = []
     simulation.at(5, lambda: found.append(simulation.engine.waited_for(simulation.now)))
     simulation.run()

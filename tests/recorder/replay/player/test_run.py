@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from proxy.wire.keys import METADATA
 from recorder.replay.choice import Choice
@@ -16,8 +18,9 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.player import run as module
+from recorder.replay.player.dial import Target
 from recorder.replay.player.run import Job, run
-from recorder.replay.prepare import Prepared
+from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.refused import Refused
 from recorder.replay.settings import FileSettings
 from recorder.replay.survey import NameUse, Survey
@@ -153,6 +156,62 @@ def test_what_only_reads_asks_nobody(job: Job, monkeypatch: pytest.MonkeyPatch) 
     asked, cluster = asking(monkeypatch, at_a_terminal=False), Cluster()
     module._ask(job, Survey(used={"catalog": NameUse(1)}), Prepared(), cluster, Names("", {}, cluster))
     assert not asked
+
+
+NOTE = "note: overwrites the offsets of 1 group (app)"
+
+
+@pytest.fixture
+def overwriting(job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Plays a capture whose group has offsets on the target. `refusals`: why the replay may not begin."""
+
+    def replayed(*refusals: str, yes: bool) -> None:
+        async def prepare(_: Job, preparation: Preparation, *__: object) -> None:
+            preparation.findings.overwritten.append("app")
+            preparation.findings.refusals += refusals
+
+        monkeypatch.setattr(module, "_prepare", prepare)
+        trio.run(module._replay, replace(job, yes=yes), writing, Target(()))
+
+    async def play(*_: object) -> None:
+        """Nothing."""
+
+    monkeypatch.setattr(module, "_play", play)
+    monkeypatch.setattr(module, "_told", lambda *_: 0)
+    return replayed
+
+
+def test_whose_offsets_are_overwritten_is_said_before_anybody_is_asked(
+    overwriting: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(module.click, "confirm", lambda *_, **__: told.append(capsys.readouterr().err))
+    overwriting(yes=False)
+    assert [text.count(NOTE) for text in (*told, capsys.readouterr().err)] == [1, 0]
+
+
+def test_whose_offsets_are_overwritten_is_said_once_where_nobody_is_asked(
+    overwriting: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    overwriting(yes=True)
+    assert capsys.readouterr().err.count(NOTE) == 1
+
+
+@pytest.mark.parametrize(
+    ("refusals", "yes"), [(["the target is odd"], True), (["the target is odd"], False), ([], False)]
+)
+def test_a_replay_that_is_refused_does_not_say_what_it_overwrites(
+    refusals: list[str],
+    yes: bool,
+    overwriting: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asking(monkeypatch, at_a_terminal=False)
+    with pytest.raises(Refused):
+        overwriting(*refusals, yes=yes)
+    assert "overwrites" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

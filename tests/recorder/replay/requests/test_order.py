@@ -9,6 +9,7 @@ from proxy.wire.keys import (
     ADD_PARTITIONS_TO_TXN,
     ALTER_SHARE_GROUP_OFFSETS,
     CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_SHARE_GROUP_OFFSETS,
@@ -37,6 +38,7 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     SHARE_GROUP_DESCRIBE,
     SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
@@ -222,8 +224,17 @@ def test_records_are_deleted_behind_what_read_them() -> None:
         (LIST_PARTITION_REASSIGNMENTS, 0, {"topics": [{"name": "orders", "partition_indexes": [0]}]}),
         (LIST_PARTITION_REASSIGNMENTS, 0, {"topics": None}),
         (METADATA, 12, {"topics": None}),
+        (ADD_PARTITIONS_TO_TXN, 3, {"v3_and_below_topics": [{"name": "orders", "partitions": [0]}]}),
+        (ADD_PARTITIONS_TO_TXN, 4, {"transactions": [{"topics": [{"name": "orders", "partitions": [0]}]}]}),
+        # also in a later heartbeat, which no longer names what its member subscribes to
+        (CONSUMER_GROUP_HEARTBEAT, 1, {"group_id": "g", "member_id": "m", "subscribed_topic_names": None}),
+        (SHARE_GROUP_HEARTBEAT, 1, {"group_id": "g", "member_id": "m", "subscribed_topic_names": None}),
+        (STREAMS_GROUP_HEARTBEAT, 0, {"group_id": "g", "member_id": "m", "topology": None}),
     ],
-    ids=["settings", "changed settings", "partitions", "logs", "leaders", "moves", "all moves", "all topics"],
+    ids=[
+        *("settings", "changed settings", "partitions", "logs", "leaders", "moves", "all moves", "all topics"),
+        *("transaction", "transactions", "newer group", "share group", "streams group"),
+    ],
 )
 def test_what_looks_at_a_topic_comes_behind_its_creation_and_before_its_deletion(
     key: int, version: int, values: dict[str, Any]

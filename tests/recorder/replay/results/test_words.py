@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from recorder.replay.outcome import Assigned, Difference, Stream, Verdict
+from recorder.replay.outcome import ApiCounts, Assigned, Difference, Result, Stream, Verdict
 from recorder.replay.results import words
 from tests.recorder.replay import some_results as results
 
@@ -38,6 +39,53 @@ def test_every_verdict_has_a_sentence() -> None:
     assert {one.value for one in Verdict} >= {str(result.verdict)}
 
 
+STREAM = Stream("c", "t", 0, equal=5)
+
+
+@pytest.mark.parametrize(
+    ("answered", "differ", "streams", "lost", "groups", "told"),
+    [
+        (31, 0, 0, 0, 0, "31 answers and 15 records in 3 streams are as recorded"),
+        (31, 1, 0, 0, 0, "1 of 31 answers differs"),
+        (1200, 2, 0, 0, 0, "2 of 1 200 answers differ"),
+        (1, 1, 0, 0, 0, "1 of 1 answer differs"),
+        (31, 0, 1, 0, 0, "the answers are as recorded, but 1 of 3 streams of records differs"),
+        (31, 0, 2, 0, 0, "the answers are as recorded, but 2 of 3 streams of records differ"),
+        (31, 1, 1, 0, 0, "1 of 31 answers and 1 of 3 streams of records differ"),
+        (31, 0, 0, 0, 1, "the answers are as recorded, but the assignments of 1 group differ"),
+        (31, 2, 1, 0, 3, "2 of 31 answers, 1 of 3 streams of records and the assignments of 3 groups differ"),
+        (31, 0, 0, 1, 0, "the answers are as recorded, but 1 request was lost"),
+        (0, 0, 0, 2, 0, "2 requests were lost"),
+        (31, 2, 0, 2, 0, "2 of 31 answers differ, and 2 requests were lost"),
+        (
+            31,
+            0,
+            1,
+            2,
+            0,
+            "the answers are as recorded, but 1 of 3 streams of records differs, and 2 requests were lost",
+        ),
+    ],
+)
+def test_what_differs_is_said_in_a_sentence(
+    answered: int, differ: int, streams: int, lost: int, groups: int, told: str
+) -> None:
+    found = Result(
+        results.SOURCE,
+        results.TARGET,
+        apis={"Fetch": ApiCounts(answered=answered, mismatches=Counter({"value": differ}), lost=lost)},
+        streams=[*[replace(STREAM, missing=1)] * streams, *[STREAM] * (3 - streams)],
+        assigned=[Assigned("g", ("a 0",))] * groups,
+    )
+    assert words.differing(found) == told
+
+
+@pytest.mark.parametrize(("answered", "told"), [(0, "0 answers are"), (1, "1 answer is"), (2, "2 answers are")])
+def test_answers_that_are_as_recorded_are_counted(answered: int, told: str) -> None:
+    found = Result(results.SOURCE, results.TARGET, apis={"Fetch": ApiCounts(answered=answered)})
+    assert words.differing(found) == f"{told} as recorded"
+
+
 def test_a_missing_side_is_said() -> None:
     assert words.difference(Difference("topics[0]", "", "orders")) == "topics[0]: nothing → orders"
 
@@ -63,4 +111,4 @@ def test_a_streams_differences_are_counted() -> None:
 def test_what_a_group_was_given_on_one_side_alone_is_said() -> None:
     assert words.assigned(Assigned("g", ("a 0", "a 1"), ("b 2",))) == "only recorded: a 0, a 1; only replayed: b 2"
     result = replace(results.equal(), max_mismatches=0, assigned=[Assigned("g", ("a 0",))])
-    assert words.verdict(result).endswith("and the assignments of 1 group; --max-mismatches allows 0")
+    assert "the assignments of 1 group differ; --max-mismatches allows 0" in words.verdict(result)
