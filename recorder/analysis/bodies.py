@@ -120,7 +120,8 @@ class Captured:
         if self.kept is None:
             return make()
         key = name, self.since_ns, self.until_ns
-        return self.kept.table(key, lambda: make().coalesce(1) if self.is_tiny else make())
+        whole = (lambda: make().coalesce(1)) if self.is_tiny else make
+        return self.kept.table(key, whole, is_tiny=self.is_tiny)
 
 
 def rows(captured: Captured, decoder: Decoder) -> DataFrame:

@@ -22,6 +22,9 @@ class Made:
         self.times += 1
         return self
 
+    def isEmpty(self) -> bool:  # noqa: N802 - as Spark calls it
+        return False
+
 
 def test_a_table_that_several_threads_ask_for_is_worked_out_once() -> None:
     kept, made = Kept(), Made()
@@ -49,3 +52,12 @@ def test_kept_rows_are_in_memory_as_they_are_read(spark: SparkSession) -> None:
     level = plan.rdd().getStorageLevel()
     assert (level.useMemory(), level.useDisk(), level.deserialized()) == (True, True, True)
     assert kept.count() == 3
+
+
+@pytest.mark.real
+def test_questions_about_an_empty_kept_table_run_no_task(spark: SparkSession) -> None:
+    numbers = spark.range(3).toDF("number")
+    empty = Kept().table("none", lambda: numbers.filter("number > 5"))
+    asked: Any = numbers.join(empty, "number").groupBy("number").count()
+    assert asked._jdf.queryExecution().optimizedPlan().toString().startswith("LocalRelation <empty>")
+    assert empty.columns == ["number"]
