@@ -17,8 +17,9 @@ from threading import Lock
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-# In memory as deserialized rows: deserializing would cost each question as much as its answer.
-_AS_ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+# As compressed bytes. As objects, the rows of a capture of 1 GB fill the JVM's heap: it then collects garbage for a
+# sixth of the time, and moves rows to disk and back for each question.
+_AS_BYTES = StorageLevel.MEMORY_AND_DISK
 
 
 @contextmanager
@@ -48,7 +49,7 @@ class Kept:
             own = self._locks.setdefault(key, Lock())
         with own:
             if key not in self._made:
-                made = make().localCheckpoint(storageLevel=_AS_ROWS)
+                made = make().localCheckpoint(storageLevel=_AS_BYTES)
                 self._made[key] = made if is_tiny else _known_if_empty(made)
             return self._made[key]
 
