@@ -7,7 +7,7 @@
 Both open the same frames: whole ones of up to `largest` bytes. Every other frame is a row too, with the columns of
 its head; `unread` gives the reason. A larger frame has a row group of its own, so its bytes are not even loaded.
 
-The worker road runs `scan` in tasks of about 16 MiB of Parquet.
+The worker road runs `scan` in a few tasks for each core, of 16 to 128 MiB of Parquet.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Captured:
         if self.kept is None:
             return make()
         key = name, self.since_ns, self.until_ns
-        return self.kept.table(key, lambda: make().coalesce(1) if self.is_tiny else make())
+        whole = (lambda: make().coalesce(1)) if self.is_tiny else make
+        return self.kept.table(key, whole, is_tiny=self.is_tiny)
 
 
 def rows(captured: Captured, decoder: Decoder) -> DataFrame:

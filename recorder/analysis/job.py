@@ -48,6 +48,10 @@ SETTINGS = {
     # would evict each other's. A class that is not named by its place in a plan serves other plans too.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.sql.codegen.useIdInClassName": "false",
+    # The rows of kept tables are serialized. Java's own serialization takes several times as long. Kryo's buffer grows
+    # up to this limit; the largest objects are larger than Spark's default limit of 64 MB.
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryoserializer.buffer.max": "2047m",
     # a task's share of a file; its row groups are read one after the other
     "spark.sql.files.maxPartitionBytes": "128m",
 }

@@ -17,8 +17,9 @@ from threading import Lock
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-# In memory as deserialized rows: deserializing would cost each question as much as its answer.
-_AS_ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+# As compressed bytes. As objects, the rows of a capture of 1 GB fill the JVM's heap: it then collects garbage for a
+# sixth of the time, and moves rows to disk and back for each question.
+_AS_BYTES = StorageLevel.MEMORY_AND_DISK
 
 
 @contextmanager
@@ -39,11 +40,23 @@ class Kept:
         self._locks: dict[Hashable, Lock] = {}
         self._made: dict[Hashable, DataFrame] = {}
 
-    def table(self, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
-        """Returns the table of this key, and computes it on the first call. `make` may ask for other tables."""
+    def table(self, key: Hashable, make: Callable[[], DataFrame], *, is_tiny: bool = False) -> DataFrame:
+        """Returns the table of this key, and computes it on the first call. `make` may ask for other tables.
+
+        `is_tiny`: the table has so few rows that plans without it would save less than a job that looks for a row.
+        """
         with self._lock:
             own = self._locks.setdefault(key, Lock())
         with own:
             if key not in self._made:
-                self._made[key] = make().localCheckpoint(storageLevel=_AS_ROWS)
+                made = make().localCheckpoint(storageLevel=_AS_BYTES)
+                self._made[key] = made if is_tiny else _known_if_empty(made)
             return self._made[key]
+
+
+def _known_if_empty(checkpoint: DataFrame) -> DataFrame:
+    """Returns the checkpoint; if it has no rows, a table that Spark knows to be empty.
+
+    Spark can't see that a checkpoint is empty. It drops what reads `limit(0)` from plans.
+    """
+    return checkpoint.limit(0) if checkpoint.isEmpty() else checkpoint

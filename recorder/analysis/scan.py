@@ -22,8 +22,11 @@ from recorder.capture.remote import place_at, size_of
 
 # The same number of bytes bounds the capture's row groups, and so a reader's memory.
 LARGEST_BODY = 64 << 20
-# Bytes of Parquet in a task, about: a row group of small frames has a few MiB.
-TASK_BYTES = 16 << 20
+# Bytes of Parquet in a task. A report keeps a table in as many parts as tasks have read, and each part is a task of
+# every question about the table. So many small tasks are expensive.
+SMALLEST_TASK, LARGEST_TASK = 16 << 20, 128 << 20
+# With a single task a core, one core would wait for the other's task.
+_TASKS_A_CORE = 4
 # Rows that a worker decodes at a time.
 BATCH_ROWS = 4096
 # Bytes at a response's beginning that include every error code and throttle time of a fixed position.
@@ -96,10 +99,10 @@ def is_within(file: CaptureFile, since_ns: int | None, until_ns: int | None) -> 
     return hour_may_hold(file.hour_ns, since_ns, until_ns)
 
 
-def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
-    """Returns tasks of about TASK_BYTES, in the order of the files (path, size). `least`: the fewest to aim at."""
+def planned(files: Iterable[tuple[str, int]], cores: int) -> list[list[Piece]]:
+    """Returns tasks in the order of the files (path, size): a few for each core, or a smaller one for each core."""
     sizes = list(files)
-    room = max(min(TASK_BYTES, -(-sum(size for _, size in sizes) // max(least, 1))), 1)
+    room = _room(sum(size for _, size in sizes), max(cores, 1))
     tasks: list[list[Piece]] = []
     left = 0
     for path, size in sizes:
@@ -111,6 +114,12 @@ def planned(files: Iterable[tuple[str, int]], least: int) -> list[list[Piece]]:
             tasks[-1].append(piece)
             left -= piece.end - piece.start
     return tasks
+
+
+def _room(total: int, cores: int) -> int:
+    """Returns the bytes of a task."""
+    some = min(max(total // (_TASKS_A_CORE * cores), SMALLEST_TASK), LARGEST_TASK)
+    return max(min(some, -(-total // cores)), 1)
 
 
 def opened_frames(task: Sequence[Piece], decoder: Decoder, wanted: Wanted) -> Iterator[Any]:

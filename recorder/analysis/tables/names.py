@@ -39,14 +39,12 @@ TOPIC_NAMES = Table(
 
 def topic_names(captured: Captured) -> DataFrame:
     """One row an id: the columns of TOPIC_NAMES."""
-    told = _told(captured)
-    return _names(_called(told, _clusters(told)))
+    return _names(captured)
 
 
 def first_told(captured: Captured) -> DataFrame:
     """When a topic's name first came with each of its ids: CLUSTER, `topic`, `topic_id`, AT."""
-    told = _told(captured)
-    known = _called(told, _clusters(told)).filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
+    known = _called(_told(captured), _clusters(captured)).filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
     return known.groupBy(c.CLUSTER, _TOPIC, _ID).agg(F.min(c.AT).alias(c.AT))
 
 
@@ -61,10 +59,8 @@ def with_names(captured: Captured, found: DataFrame, lists: Sequence[str] = ()) 
     Needs SESSION, CLUSTER, `topic`, `topic_id`. `lists`: columns of partitions such as `orders-3`, in which names
     replace ids, too.
     """
-    told = _told(captured)
-    clusters = _clusters(told)
-    names = _names(_called(told, clusters))
-    called = _called(found, clusters).join(
+    names = _names(captured)
+    called = _called(found, _clusters(captured)).join(
         F.broadcast(names.withColumnRenamed(_TOPIC, "_name")), [c.CLUSTER, _ID], "left"
     )
     shown = {_TOPIC: F.coalesce(_TOPIC, "_name")}
@@ -90,9 +86,13 @@ def _told_by(captured: Captured) -> DataFrame:
     return fresh_rows(captured, NAMES_TOLD).groupBy(*_SETTINGS, _CLUSTER_ID, _ID, _TOPIC).agg(F.min(c.AT).alias(c.AT))
 
 
-def _clusters(told: DataFrame) -> DataFrame:
-    """The id of each session's clusters."""
-    known = told.filter(F.col(_CLUSTER_ID).isNotNull())
+def _clusters(captured: Captured) -> DataFrame:
+    """The id of each session's clusters. A report keeps it."""
+    return captured.ever.once("clusters told", partial(_clusters_told, captured))
+
+
+def _clusters_told(captured: Captured) -> DataFrame:
+    known = _told(captured).filter(F.col(_CLUSTER_ID).isNotNull())
     return known.groupBy(*_SETTINGS).agg(F.max(_CLUSTER_ID).alias("_cluster"))
 
 
@@ -104,6 +104,11 @@ def _called(found: DataFrame, clusters: DataFrame) -> DataFrame:
     return found.join(other, same, "left").withColumn(c.CLUSTER, named_by_id).drop("_cluster", "_session", "_settings")
 
 
-def _names(told: DataFrame) -> DataFrame:
-    known = told.filter(F.col(_ID).isNotNull())
+def _names(captured: Captured) -> DataFrame:
+    """The name of each topic's id. A report keeps it."""
+    return captured.ever.once(TOPIC_NAMES.name, partial(_names_told, captured))
+
+
+def _names_told(captured: Captured) -> DataFrame:
+    known = _called(_told(captured), _clusters(captured)).filter(F.col(_ID).isNotNull())
     return known.groupBy(c.CLUSTER, _ID).agg(F.max(_TOPIC).alias(_TOPIC))

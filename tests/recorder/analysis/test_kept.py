@@ -22,6 +22,9 @@ class Made:
         self.times += 1
         return self
 
+    def isEmpty(self) -> bool:  # noqa: N802 - as Spark calls it
+        return False
+
 
 def test_a_table_that_several_threads_ask_for_is_worked_out_once() -> None:
     kept, made = Kept(), Made()
@@ -43,9 +46,18 @@ def test_tables_of_other_times_are_other_tables_and_one_may_be_made_of_another()
 
 
 @pytest.mark.real
-def test_kept_rows_are_in_memory_as_they_are_read(spark: SparkSession) -> None:
+def test_kept_rows_are_bytes_in_memory_or_on_disk(spark: SparkSession) -> None:
     kept = Kept().table("numbers", lambda: spark.range(3).toDF("number"))
     plan: Any = kept._jdf.queryExecution().analyzed()
     level = plan.rdd().getStorageLevel()
-    assert (level.useMemory(), level.useDisk(), level.deserialized()) == (True, True, True)
+    assert (level.useMemory(), level.useDisk(), level.deserialized()) == (True, True, False)
     assert kept.count() == 3
+
+
+@pytest.mark.real
+def test_questions_about_an_empty_kept_table_run_no_task(spark: SparkSession) -> None:
+    numbers = spark.range(3).toDF("number")
+    empty = Kept().table("none", lambda: numbers.filter("number > 5"))
+    asked: Any = numbers.join(empty, "number").groupBy("number").count()
+    assert asked._jdf.queryExecution().optimizedPlan().toString().startswith("LocalRelation <empty>")
+    assert empty.columns == ["number"]

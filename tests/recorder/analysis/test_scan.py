@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,14 +21,28 @@ TIMES = st.none() | st.integers(-2 * HOUR_NS, 28 * HOUR_NS)
 
 
 @given(FILES, st.integers(1, 8))
-def test_tasks_cover_each_byte_of_each_file_once(files: list[tuple[str, int]], least: int) -> None:
-    pieces = [piece for task in planned(files, least) for piece in task]
+def test_tasks_cover_each_byte_of_each_file_once(files: list[tuple[str, int]], cores: int) -> None:
+    pieces = [piece for task in planned(files, cores) for piece in task]
     for path, size in files:
         ranges = sorted((one.start, one.end) for one in pieces if one.path == path)
         assert ranges[0][0] == 0
         assert ranges[-1][1] == size
         assert all(end == start for (_, end), (start, _) in pairwise(ranges))
-    assert all(sum(one.end - one.start for one in task) <= scan.TASK_BYTES for task in planned(files, least))
+    assert all(sum(one.end - one.start for one in task) <= scan.LARGEST_TASK for task in planned(files, cores))
+
+
+@pytest.mark.parametrize(
+    ("total", "cores", "tasks"),
+    [
+        (1 << 20, 2, 2),  # no core is idle
+        (64 << 20, 2, 4),  # a smaller task would take longer to start than to run
+        (1 << 30, 2, 8),
+        (1 << 30, 16, 64),
+        (8 << 30, 2, 64),  # a larger task would leave a core idle for long
+    ],
+)
+def test_tasks_are_some_for_each_core_within_the_bounds_of_their_sizes(total: int, cores: int, tasks: int) -> None:
+    assert len(planned([("file", total)], cores)) == tasks
 
 
 def test_a_capture_without_files_is_no_task() -> None:

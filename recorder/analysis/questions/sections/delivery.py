@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from recorder.analysis.expressions import percentile
+from recorder.analysis.expressions import percentile, percentiles
 from recorder.analysis.kept import persisted
 from recorder.analysis.questions.sections.bins import BIN, bin_of, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, Table, Timeline
@@ -38,4 +38,5 @@ def _delivery(found: DataFrame, line: Timeline) -> Delivery:
 
 
 def _percentiles() -> list[Column]:
-    return [percentile("delivery_ms", share).alias(name) for name, share in _SHARES.items()]
+    every = percentiles("delivery_ms", [*_SHARES.values()])
+    return [every[at].alias(name) for at, name in enumerate(_SHARES)]

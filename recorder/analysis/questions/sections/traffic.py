@@ -9,7 +9,7 @@ from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.expressions import ns, percentile
+from recorder.analysis.expressions import ns, percentiles
 from recorder.analysis.kept import persisted
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
@@ -105,8 +105,9 @@ def _timed(exchanges: DataFrame) -> DataFrame:
 
 def _summed() -> list[Column]:
     shares = {_P50: 0.5, "p95": 0.95, _P99: 0.99}
-    percentiles = [(percentile(c.LATENCY_NS, share) / 1e6).alias(name) for name, share in shares.items()]
-    return [F.count("*").alias(t.COUNT), *percentiles, (F.max(c.LATENCY_NS) / 1e6).alias("most")]
+    every = percentiles(c.LATENCY_NS, [*shares.values()])
+    shown = [(every[at] / 1e6).alias(name) for at, name in enumerate(shares)]
+    return [F.count("*").alias(t.COUNT), *shown, (F.max(c.LATENCY_NS) / 1e6).alias("most")]
 
 
 def _over_time(
