@@ -1,7 +1,8 @@
 """Rules on what brokers answered: errors, refusals, missing answers.
 
-Errors that are a normal step of the protocol don't count (`flow` in `tables.errors`). Errors that are normal at first,
-for example while a coordinator is being found, count from 30 s after the client first got them.
+`error_share` leaves out errors that are a normal step of the protocol (`flow` in `tables.errors`). `error_share` and
+`error_rate` count errors that are normal at first, for example while a coordinator is being found, only from 30 s after
+the client first got them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The table of answers: their error codes, throttle times, and the ends of long polls. One row an answer, no join.
 
-Spark's own expressions make the rows of answers without an error code, and of answers that can't be read. They also
-read an error code that is an answer's only one and has a fixed offset. All other answers go through Python
-(`decode.answers`).
+Spark's own expressions read an error code that is an answer's only one and has a fixed offset, and make the rows of
+unknown versions. All other answers go through Python (`decode.answers`), if their bodies are opened there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Record batches; those of Produce requests with the offsets that brokers gave them.
 
-A producer counts the records of a request from 0 on, and the answer has the offset of the first one. The sum of both is
-a batch's offset in the log. A message of magic 0 or 1 that wraps others does not say how many: its own offset and those
-of the batches behind it are unknown.
+A producer counts a partition's records in a request from 0 on, and the answer has the first one's offset. The sum of
+both is a batch's offset in the log. A message of magic 0 or 1 that wraps others does not say how many: its own offset
+and those of the batches behind it are unknown.
 """
 
 from __future__ import annotations
