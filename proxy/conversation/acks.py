@@ -13,7 +13,7 @@ from proxy.wire.primitives import read_tags, read_uvarint
 # ProduceRequest.json: flexible from v9 on (header v2, whose client id is not compact), transactional id from v3 on
 FLEXIBLE, TRANSACTIONAL = 9, 3
 # the acks stand within so many bytes: both ids have at most 32,767 bytes, and the header's tagged fields are few
-LONGEST_HEAD = 128 * 1024
+LONGEST_PRODUCE_HEAD = 128 * 1024
 # an incomplete head is read again with each chunk: many tags that arrive byte by byte would take quadratic time
 MAX_TAGS = 64
 

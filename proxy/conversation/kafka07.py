@@ -16,9 +16,9 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# set in `api_and_version` of this dialect, above the 32 bits of Kafka's own: metrics are kept by that number
+# marks this dialect in `api_and_version`, above the 32 bits of later ones: metrics are kept by all of it
 _DIALECT_BIT = 1 << 33
-# the cost of a frame of this dialect, in plain frames of later versions
+# what a frame takes of `Side.frames_allowed`; a plain one takes 1
 FRAME_COST = 4
 
 

@@ -7,7 +7,7 @@ known before it is passed on, because its response may arrive at once.
 
 from __future__ import annotations
 
-from proxy.conversation.acks import LONGEST_HEAD, produce_acks
+from proxy.conversation.acks import LONGEST_PRODUCE_HEAD, produce_acks
 from proxy.conversation.exchange import (
     NOT_ARRIVED,
     Cause,
@@ -157,7 +157,7 @@ class RequestSide(Side):
         """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # of any version: the client's next bytes may be a secret
+            # even an unknown version: a secret may come next
             self.shared.login.pending = True
         if not route.known:
             return self._classify_opaque(step, at, size, exchange)
@@ -184,7 +184,7 @@ class RequestSide(Side):
         try:
             acks = produce_acks(data, at, exchange.route.api_version or 0)
         except Truncated:
-            if len(data) - at >= min(4 + size, LONGEST_HEAD):
+            if len(data) - at >= min(4 + size, LONGEST_PRODUCE_HEAD):
                 raise
             return False
         exchange.awaits = acks != 0

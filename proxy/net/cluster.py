@@ -38,7 +38,14 @@ from proxy.net.observer import Observer, OpenedConnection
 from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
 from proxy.net.sockets.proxy_protocol import ClientEndpoints
 from proxy.net.sockets.streams import PeerLost, Stream, accepted
-from proxy.net.sockets.tls import ClusterTls, LiveCredentials, NoHandshake, UnknownName, cluster_tls, towards_client
+from proxy.net.sockets.tls import (
+    ClusterCredentials,
+    LiveCredentials,
+    NoHandshake,
+    UnknownName,
+    cluster_credentials,
+    towards_client,
+)
 from proxy.net.state.file import NotAState, SavedState, read_state, unreadable
 from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
@@ -196,7 +203,7 @@ class Cluster:
         self._context = context
         self._parts = parts
         self._routes = routes(settings.dialect)
-        self._tls = cluster_tls(settings)
+        self._tls = cluster_credentials(settings)
         self._discovery = DiscoveryQuery(context.seed, settings.name)
         self._log_throttle = LogThrottle()
         self._serve = parts.serve or self.accept_on
@@ -238,12 +245,12 @@ class Cluster:
         if self._settings.idle_seconds is not None:
             self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
-    def read_certificates(self, settings: ClusterSettings) -> ClusterTls | None:
+    def read_certificates(self, settings: ClusterSettings) -> ClusterCredentials | None:
         """Returns the certificates that new settings name; None: their TLS is unchanged. Blocks. Raises BadSetting."""
         same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
-        return None if same else cluster_tls(settings)
+        return None if same else cluster_credentials(settings)
 
-    async def changes_to(self, settings: ClusterSettings, certificates: ClusterTls | None) -> list[Change]:
+    async def changes_to(self, settings: ClusterSettings, certificates: ClusterCredentials | None) -> list[Change]:
         """Returns the changes that put new settings into effect. Raises BadSetting.
 
         Args:
@@ -254,9 +261,9 @@ class Cluster:
         undo = partial(self._put_into_effect, self._settings, self._tls)
         return [await self.nodes.change_to(settings.node_map), Change(apply, undo)]
 
-    def _put_into_effect(self, settings: ClusterSettings, cluster_tls: ClusterTls) -> None:
-        self._settings, self._tls = settings, cluster_tls
-        self.upstreams.use(settings, cluster_tls.upstream)
+    def _put_into_effect(self, settings: ClusterSettings, cluster_credentials: ClusterCredentials) -> None:
+        self._settings, self._tls = settings, cluster_credentials
+        self.upstreams.use(settings, cluster_credentials.upstream)
 
     def _listen(self) -> Address:
         address = self._settings.listen

@@ -8,7 +8,7 @@ import trio
 
 # seconds after a warning in which its repetitions are logged as DEBUG
 SILENCE = 60.0
-# the most different events that are warnings within SILENCE: clients can make up any number of events
+# how many different events may be warnings within SILENCE: clients can make up any number
 MAX_EVENTS = 20
 
 

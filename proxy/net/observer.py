@@ -39,7 +39,7 @@ class Observer(Protocol):
     """
 
     @property
-    def full(self) -> bool:
+    def must_wait(self) -> bool:
         """True if sockets should wait until the observer takes more (`when_not_full`)."""
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
@@ -68,7 +68,7 @@ class Observer(Protocol):
         """
 
     def when_not_full(self, call: Callable[[], None]) -> None:
-        """Calls `call` once, in any thread, when `full` may be False again or the recorder has stopped for good."""
+        """Calls `call` once, in any thread, when `must_wait` may be False again or the recorder has ended."""
 
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""

@@ -33,7 +33,7 @@ class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
     change: a change outside `net` that the settings cause (such as the log's level). It is committed after the changes
-        of `net` in this process; with workers, before they take over the settings.
+        of `net` in this process, and before workers take over the settings.
     """
 
     settings: ProxySettings
@@ -42,7 +42,7 @@ class ReloadedSettings(NamedTuple):
 
 
 # reads the settings again; blocks. Raises BadSetting
-Reload = Callable[[], ReloadedSettings]
+ReadSettings = Callable[[], ReloadedSettings]
 
 
 class ReadingThread:

@@ -36,10 +36,10 @@ from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Observer
-from proxy.net.reloading import ReadingThread, Reload, ReloadedSettings, Reloading
+from proxy.net.reloading import ReadingThread, ReadSettings, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
 from proxy.net.sockets.reactor import reactor
-from proxy.net.sockets.tls import ClusterTls
+from proxy.net.sockets.tls import ClusterCredentials
 from proxy.net.stopping import (
     EXIT_CLEAN,
     EXIT_CUT_OFF,
@@ -76,7 +76,7 @@ def run(
     observer: Observer | None = None,
     child: Sequence[str] | None = None,
     ready: Ready = ignore_ready,
-    reload: Reload | None = None,
+    reload: ReadSettings | None = None,
     released: Callable[[], None] = do_nothing,
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
@@ -154,7 +154,7 @@ class Proxy:
         observer: Observer | None = None,
         child: Sequence[str] | None = None,
         ready: Ready = ignore_ready,
-        reload: Reload | None = None,
+        reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
     ) -> None:
         self._settings = settings
@@ -222,15 +222,15 @@ class Proxy:
         """Reads the settings again. Returns the changes that put them into effect. Raises BadSetting."""
         return await self._changes_to(*await self._reading_thread.call(self._read))
 
-    def _read(self) -> tuple[ReloadedSettings, list[ClusterTls | None]]:
+    def _read(self) -> tuple[ReloadedSettings, list[ClusterCredentials | None]]:
         """Returns the settings, read again, and `_read_certificates` for them. Blocks. Raises BadSetting."""
         assert self._reload is not None
         new = self._reload()
         return new, self._read_certificates(new.settings)
 
-    def _read_certificates(self, settings: ProxySettings) -> list[ClusterTls | None]:
+    def _read_certificates(self, settings: ProxySettings) -> list[ClusterCredentials | None]:
         """Returns each cluster's new certificates; None: their settings have not changed. Blocks. Raises BadSetting."""
-        certificates: list[ClusterTls | None] = []
+        certificates: list[ClusterCredentials | None] = []
         wrong: list[str] = []
         for cluster, new in zip(self.clusters, settings.clusters, strict=True):
             try:
@@ -241,7 +241,9 @@ class Proxy:
             raise BadSetting(*wrong)
         return certificates
 
-    async def _changes_to(self, new: ReloadedSettings, certificates: Sequence[ClusterTls | None]) -> list[Change]:
+    async def _changes_to(
+        self, new: ReloadedSettings, certificates: Sequence[ClusterCredentials | None]
+    ) -> list[Change]:
         changes: list[Change] = []
         try:
             for cluster, settings, tls in zip(self.clusters, new.settings.clusters, certificates, strict=True):

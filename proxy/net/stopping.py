@@ -3,11 +3,11 @@
     first signal                            exchanges in flight finish (`drain`), then the recorder writes its queue
     second signal                           the proxy waits only for the recorder, and only HURRIED_SECONDS
     third signal                            the proxy waits for nothing
-    any signal while the recorder writes    the proxy waits for nothing
+    any signal while the queue is written   the proxy waits for nothing
 
 A system call that hangs (on a disk that is gone) can't be ended. So calls that may hang are made in threads, which the
 proxy abandons. If something else hangs, the process exits without Python's own clean-up (`LastResort`). Signals are
-handled in the event loop, so writing the log must not block it (`proxy.standard_error`).
+handled in the event loop, which log lines must not block (`proxy.standard_error`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 
 
 class Urgency(IntEnum):
-    """How urgently the proxy is to end: the number of steps in the module's table."""
+    """How urgently the proxy is to end, as rows 1 to 3 of the module's table."""
 
     NONE = 0
     DRAIN = 1
@@ -64,7 +64,7 @@ class Stop:
         self._only_recorder = False
 
     def ask(self, urgency: Urgency | None = None) -> None:
-        """Asks the proxy to end. `urgency`: None is one step more than before. Less than before changes nothing."""
+        """Asks the proxy to end. `urgency` None: one step further. The urgency never falls."""
         wanted = Urgency(min(self.urgency + 1, Urgency.AT_ONCE)) if urgency is None else urgency
         if wanted > self.urgency:
             self.urgency = Urgency.AT_ONCE if self._only_recorder else wanted

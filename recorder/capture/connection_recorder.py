@@ -59,12 +59,12 @@ class ConnectionRecorder:
         "connection",
         "conversation",
         "counted_exchange",
+        "ended_unwritten",
         "frame_filter",
         "gap",
         "opened_entry",
         "principal",
         "resume_at",
-        "unwritten",
         "unwritten_opened",
     )
 
@@ -87,7 +87,7 @@ class ConnectionRecorder:
         # per direction: bytes before this stream offset belong to the last gap; 0 once that offset is reached
         self.resume_at = [0, 0]
         # exchanges that ended in bytes that are kept back
-        self.unwritten: list[Exchange] = []
+        self.ended_unwritten: list[Exchange] = []
         self._backlog = Backlog()
         # the following lists have a value for each direction. The stream offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
@@ -157,12 +157,12 @@ class ConnectionRecorder:
         items = self._release()
         if self._backlog and any(self._secret):
             # a frame with secrets holds up the whole connection; unclassified bytes hold up only their direction
-            self.unwritten += step.finished + step.one_way
+            self.ended_unwritten += step.finished + step.one_way
             if self._backlog.cost > MAX_KEPT:
                 self._give_up_waiting()
                 items += self._release()
         else:
-            self.unwritten = []
+            self.ended_unwritten = []
         return items
 
     def add(self, kind: EntryKind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:

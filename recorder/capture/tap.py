@@ -34,7 +34,7 @@ from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, OF_STREAMS, EntryKind, Item, data_size
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
-# bytes beyond the queue's limit for entries that open and close connections: a disk may fail for hours
+# bytes by which openings and closings may exceed the queue's limit: a disk may fail for hours
 MAX_CONTROL_WAITING = 8 * 1024 * 1024
 # requests in flight that a checkpoint may hold: a connection with more gets its checkpoint later
 MAX_SAVED_REQUESTS = 1000
@@ -55,8 +55,8 @@ class Tap:
         self._writer = writer
         self._lock = lock
         self._append = writer.queue.append
-        # the log's newest segment: each segment gets one checkpoint of every open connection
-        self._segment = writer.segment
+        # the newest segment seen here: in each, a connection that speaks gets a checkpoint
+        self._seen_segment = writer.segment
         self._recorders: dict[int, ConnectionRecorder] = {}
         # connections whose chunks all go through `_handle_special`
         self._special: set[int] = set()
@@ -87,7 +87,7 @@ class Tap:
             or step.stop != len(data)
             or connection in self._special
             or self._queued - writer.written > self._limit
-            or writer.segment != self._segment
+            or writer.segment != self._seen_segment
         ):
             self._handle_special(connection, direction, chunk, at_ns, step)
             return
@@ -118,7 +118,7 @@ class Tap:
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
             facts.connection, conversation, entry, facts.principal
         )
-        recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._segment
+        recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._seen_segment
         self._apply_selection(recorder)
         if self._waiting > self._control_limit:
             self._break_off(recorder, c.GAP_FULL, facts.at_ns)
@@ -191,7 +191,7 @@ class Tap:
     # the limit
 
     @property
-    def full(self) -> bool:
+    def must_wait(self) -> bool:
         """True if the traffic must wait until there is room in the queue."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
@@ -244,8 +244,8 @@ class Tap:
     # chunks that are not ordinary, and gaps
 
     def _handle_special(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        if self._writer.segment != self._segment:
-            self._segment = self._writer.segment
+        if self._writer.segment != self._seen_segment:
+            self._seen_segment = self._writer.segment
             self._special.update(self._recorders)
         recorder = self._recorders.get(connection)
         if recorder is None:
@@ -253,13 +253,13 @@ class Tap:
             return
         try:
             self._record(recorder, direction, chunk, at_ns, step)
-            if recorder.checkpoint_segment != self._segment and step.cause is None:
+            if recorder.checkpoint_segment != self._seen_segment and step.cause is None:
                 self._put_checkpoint(recorder, at_ns)
         except Exception:
             # a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
             self._break_off(recorder, c.GAP_FAULT, at_ns)
-        if recorder.is_ordinary and recorder.checkpoint_segment == self._segment:
+        if recorder.is_ordinary and recorder.checkpoint_segment == self._seen_segment:
             self._special.discard(connection)
         else:
             self._special.add(connection)
@@ -277,7 +277,7 @@ class Tap:
         arriving = bool(conversation.requests_side.bytes_left), bool(conversation.responses_side.bytes_left)
         checkpoint |= {"state": state, "arriving": arriving, "unwanted": unwanted}
         self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
-        recorder.checkpoint_segment = self._segment
+        recorder.checkpoint_segment = self._seen_segment
 
     def _record(self, recorder: ConnectionRecorder, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         omissions = (
@@ -309,14 +309,14 @@ class Tap:
         self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
         """Begins a gap at a chunk for which the queue has no room."""
-        # for each direction the end of the written bytes, before this chunk
+        # for each direction the end of the written bytes; `give_up` counts this chunk, which is lost too
         ends = [*recorder.give_up()]
         ends[direction] = min(ends[direction], offset)
         self._begin_gap(
             recorder, Gap(recorder.conversation, (ends[0], ends[1]), c.GAP_FULL, at_ns, recorder.counted_exchange)
         )
         assert recorder.gap is not None
-        unwritten, recorder.unwritten = recorder.unwritten, []
+        unwritten, recorder.ended_unwritten = recorder.ended_unwritten, []
         recorder.gap.count_unwritten(unwritten)
         recorder.gap.count_ended(step.finished, step.one_way)
 
@@ -356,7 +356,7 @@ class Tap:
         arrived = recorder.conversation.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
         # the rest of a frame that is still arriving belongs to the gap
-        recorder.resume_at = [start if start > end else 0 for start, end in zip(next_frames, arrived, strict=True)]
+        recorder.resume_at = [frame if frame > end else 0 for frame, end in zip(next_frames, arrived, strict=True)]
 
     def _put_opened(self, recorder: ConnectionRecorder) -> None:
         if recorder.unwritten_opened is not None:

@@ -1,8 +1,8 @@
 """The thread that writes the tap's entries (`Writer`), and the log that it appends to (`Log`).
 
-The tap appends items to `Writer.queue`. The thread takes them in groups and passes their bytes to the kernel without a
-copy (`writev`). A disk that is slow, full or failing only makes the queue longer: a write that failed is tried again
-from the byte where it broke off. The tap decides what to do about a long queue.
+The tap appends items to `Writer.queue`. The thread writes them in groups, by `writev` without a copy or, if they are
+large, by direct I/O. A disk that is slow, full or failing only makes the queue longer: a write that failed is tried
+again from the byte where it broke off. The tap decides what to do about a long queue.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, EntryKind
 
 Buffers = list[bytes]
 
-# memory that a queued item takes beyond its bytes: the tuple (96), the bytes object's own head (33), two large integers
-# (64), the pointer in the queue (8). CPython 3.11 on 64 bits. Small chunks, such as heartbeats, are mostly this
+# memory that a queued item takes beyond its bytes: the tuple (96), the bytes object's head (33), two integers (64), the
+# pointer in the queue (8), rounded up. CPython 3.11 on 64 bits. Small chunks, such as heartbeats, are mostly this
 ENTRY_COST = 208
 
 # how long the thread waits for more items: one write serves many chunks, and the event loop's thread keeps the
@@ -116,14 +116,14 @@ class Log:
         return self._older_bytes + self._end
 
     @property
-    def busy(self) -> bool:
+    def interrupted(self) -> bool:
         """True if a write was interrupted: `resume` must finish it."""
         return bool(self._unfinished)
 
     def append(self, items: Sequence[Item], *, limited: bool = True) -> int:
         """Writes the first items, GROUP at most; returns their number. `limited`: keep to the limit of the log's size.
 
-        Raises OSError if that is impossible now. If the log is `busy` then, the caller must go on with `resume`.
+        Raises OSError if it can't write now. If the log is `interrupted` then, the caller must go on with `resume`.
         """
         group = items[:GROUP]
         size = data_size(group)
@@ -150,8 +150,8 @@ class Log:
         allowed = self._direct_limit.allowed_bytes()
         if not allowed:
             return
-        started = self._end % BLOCK
-        begun = os.pread(self._descriptor, started, self._end - started)
+        begun_size = self._end % BLOCK
+        begun = os.pread(self._descriptor, begun_size, self._end - begun_size)
         at = time.monotonic()
         try:
             written = blocks.append(self._unfinished, self._end, begun, allowed)
@@ -360,7 +360,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            # `closing` is read before each try: a try that began before `close` may fail without being the last one
+            # `closing` is read before each try: one that began before `close` is not the last
             while not ((closing := self._closing) and not self.queue):
                 if not self.queue:
                     self._wait_for_items()
@@ -372,7 +372,7 @@ class Writer:
             log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder.path)
         finally:
             self.ended = True
-            # so that the tap calls `wake` after its next item, and sees `ended`
+            # so that the tap looks at `ended` after its next item
             self.idle = True
             self._notify()
 
@@ -413,9 +413,9 @@ class Writer:
         queue = self.queue
         while queue:
             self._calling_since = time.monotonic()
-            if not self.log.busy:
+            if not self.log.interrupted:
                 self._note_clock()
-            count = self.log.resume() if self.log.busy else self.log.append(queue, limited=not self._closing)
+            count = self.log.resume() if self.log.interrupted else self.log.append(queue, limited=not self._closing)
             size = data_size(queue[:count])
             self.written_bytes += size
             self.written += size + count * ENTRY_COST
@@ -432,7 +432,7 @@ class Writer:
         jump = self.log.clock_jump()
         if jump is not None:
             self.queue.insert(0, jump)
-            # the tap has not counted this entry
+            # the tap never counted it as queued
             self.written -= ENTRY_COST
 
     def _do_idle_work(self) -> None:

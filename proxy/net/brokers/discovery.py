@@ -1,4 +1,4 @@
-"""Discovery: the proxy queries a broker for the cluster's nodes. `upstreams` decides when.
+"""Discovery: the proxy queries a broker for the cluster's nodes, also to find loops. `upstreams` decides when.
 
 The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. A
 broker older than 0.10 closes the connection at ApiVersions; the proxy then sends Metadata v0 alone on a second
@@ -31,8 +31,7 @@ LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# the query's correlation id is an int32 below this. It is not negative, like those of Kafka's own clients, which count
-# from 0
+# correlation ids are below this, and not negative: Kafka's own clients send none below 0 either
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]

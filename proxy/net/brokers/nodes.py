@@ -35,7 +35,7 @@ from proxy.schema.faults import Fault, Setting
 BACKLOG = 1024
 # /etc/hosts gives a name of this machine at once; a look-up that takes longer hangs in a name service
 LOOK_UP_SECONDS = 5.0
-# the most free ports that are passed over because they are set aside for others; the next free port is then taken
+# at most so many free ports are passed over as set aside for others; then the next one is taken
 MAX_PASSED_OVER = 64
 
 
@@ -73,7 +73,7 @@ class Nodes:
         self._reserved = reserved
         self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
-        self._has_usual_port: dict[int, bool] = {}
+        self._has_first_port: dict[int, bool] = {}
         # node id -> port that the kernel picked, for the state file
         self._picked_ports: dict[int, int] = {}
         self._owner = Owner.of(settings)
@@ -217,12 +217,12 @@ class Nodes:
     def listeners(self) -> list[NodeListener]:
         """The nodes' listeners, for the metrics. Called in any thread."""
         return [
-            NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), self._has_usual_port[number])
+            NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), self._has_first_port[number])
             for number, listener in list(self._listening.items())
         ]
 
     def _switch_cluster(self, cluster_id: str | None) -> None:
-        """Takes over the cluster's id. If it replaces another, forgets the known brokers: node ids may be the same."""
+        """Takes over the cluster's id. If it replaces another, forgets the known brokers: its ids mean others."""
         before, self._cluster_id = self._cluster_id, cluster_id
         if before is None:
             return
@@ -249,7 +249,7 @@ class Nodes:
     def _upstream_of(self, node: Node) -> Address | None:
         """The address to dial for a node; None: the node's own can't be dialled.
 
-        It is a bootstrap server's if the node advertises the proxy itself, as the broker of a sidecar does.
+        A bootstrap server's if the broker advertises the proxy itself, as one behind a sidecar does.
         """
         address = node.address
         if address in self.own_listeners or node.node_id == self._map.own_node:
@@ -271,9 +271,9 @@ class Nodes:
         """Returns the node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted_listener(node_id)
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
-            # first, because it raises if the node's id, which may be any, has no advertised address
+            # first, because it raises if the id (a broker may claim any) has no advertised address
             self.own_listeners.add_names(self.advertised(node_id))
-            self._listening[node_id], self._has_usual_port[node_id] = self._bootstrap, True
+            self._listening[node_id], self._has_first_port[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
         return self._add_listener(node_id, self._bind(node_id, self._map, wanted.host))
@@ -283,8 +283,8 @@ class Nodes:
         wanted = self._map.wanted_listener(node_id)
         assert wanted is not None
         port = sock.getsockname()[1]
-        self._has_usual_port[node_id] = wanted.ports[0] in (0, port)
-        if not self._has_usual_port[node_id]:
+        self._has_first_port[node_id] = wanted.ports[0] in (0, port)
+        if not self._has_first_port[node_id]:
             cluster = self._settings.name
             event = "node did not get its usual port"
             log(WARNING, event, cluster=cluster, node=node_id, usual=wanted.ports[0], port=port)

@@ -1,4 +1,4 @@
-"""The proxy's own listeners: the sockets that it listens on, and their names (the addresses that clients dial).
+"""One cluster's listeners: their sockets, and their names (the addresses that clients dial).
 
 The proxy must not dial itself: it would pass that connection on to itself, without end. Names are only a short cut,
 because one address has many spellings (`0`, `::ffff:127.0.0.1`, a name that some resolver knows). What decides is the
@@ -22,7 +22,7 @@ BINDS_ANYTHING = (Path("/proc/sys/net/ipv4/ip_nonlocal_bind"), Path("/proc/sys/n
 
 
 class OwnListeners:
-    """The proxy's listening sockets, and their advertised names."""
+    """A cluster's listening sockets, and their advertised names."""
 
     def __init__(self) -> None:
         self._names: set[Address] = set()
@@ -30,7 +30,7 @@ class OwnListeners:
         self._bound: dict[int, set[Ip]] = {}
 
     def add(self, sock: socket.socket, *names: Address) -> None:
-        """Adds one of the proxy's listening sockets, and its names."""
+        """Adds a listening socket, and its names."""
         host, port = sock.getsockname()[:2]
         self._bound.setdefault(port, set()).add(ip_of(host))
         self._names.update(names)
@@ -40,7 +40,7 @@ class OwnListeners:
         self._names.update(names)
 
     def __contains__(self, name: Address) -> bool:
-        """True if this is one of the proxy's names, spelled exactly so."""
+        """True if this is one of the names, spelled exactly so."""
         return name in self._names
 
     def are_reached_by(self, sock: socket.socket) -> bool:
@@ -68,7 +68,7 @@ def _is_local(remote: Ip, local: Ip) -> bool:
 
 
 def _binds_anything() -> bool:
-    """True if a successful bind does not show that an address is this machine's."""
+    """True if a socket can be bound to another machine's address."""
     return any(path.read_text().strip() != "0" for path in BINDS_ANYTHING if path.exists())
 
 

@@ -14,7 +14,7 @@ from proxy.conversation import Conversation, Step
 class PendingChunk(NamedTuple):
     """A chunk that could not be passed on at once.
 
-    pieces: the bytes that are still to be sent; None while the chunk's rewriting is unfinished.
+    pieces: the bytes that are still to be sent; None: the step's, once its rewriting is done.
     waits: the chunk must wait for the recorder.
     """
 
@@ -26,7 +26,7 @@ class PendingChunk(NamedTuple):
 
 
 class Wakeup(Enum):
-    """Why a task is woken without a chunk."""
+    """Why a task wakes with no chunk to send."""
 
     END_OF_STREAM = auto()
     # `Stream.wake` was called: the task must check the connection's state
@@ -38,8 +38,8 @@ class Wakeup(Enum):
 class InFlight:
     """What one connection owes its client: responses to requests, and the rest of a response.
 
-    response_pending: a chunk of the broker has been read and has not been sent. The relay sets it.
-    sent: the relay sets it when more has been sent to the client; None until a task waits for that.
+    response_pending: a chunk of the broker has been read and has not been sent. The relay assigns it.
+    sent: the relay sets this event when more has been sent to the client; None until a task waits for that.
     """
 
     __slots__ = ("_conversation", "response_pending", "sent")

@@ -1,4 +1,4 @@
-"""Reports one connection's chunks to the recorder, and makes the relay wait while the recorder is full."""
+"""Reports one connection's chunks to the recorder, and makes the relay wait when the recorder demands it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recording:
         if observer is None:
             return False
         observer.arrived(self._connection, direction, chunk, at_ns, step)
-        return observer.full and self._backpressure is not None
+        return observer.must_wait and self._backpressure is not None
 
     async def until_recorder_ready(self) -> None:
         """Waits until the observer takes more."""

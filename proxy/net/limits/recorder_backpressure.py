@@ -10,16 +10,16 @@ from proxy.net.observer import Observer
 
 
 class RecorderBackpressure:
-    """Lets connections wait for an observer that is full. All wait for one event, so no thread has to wait."""
+    """Lets connections wait until an observer takes more. All wait for one event, so no thread has to wait."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._freed: trio.Event | None = None
 
     async def wait(self) -> None:
-        """Returns when the observer is no longer full."""
+        """Returns when the observer takes more."""
         # other connections may have filled the recorder again
-        while self._observer.full:
+        while self._observer.must_wait:
             if self._freed is None:
                 self._freed = trio.Event()
                 self._request_wakeup(self._freed, trio.lowlevel.current_trio_token())

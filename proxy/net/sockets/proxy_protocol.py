@@ -74,7 +74,7 @@ class HeaderReader:
         line = self._header
         if not line.startswith(b"PROXY "[: len(line)]):
             raise Malformed("the first bytes begin no header")
-        # at least a CR and an LF are still to come
+        # the rest of CR and LF is still to come
         self.missing = 0 if line.endswith(b"\r\n") else 1 if line.endswith(b"\r") else 2
         if not self.missing:
             self.endpoints = _read_line(line)

@@ -3,7 +3,7 @@
 OpenSSL works on memory here (`ssl.SSLObject`): `Stream` does all waiting, waking and cancelling.
 
 One task receives and one sends, as in every stream. So replies that OpenSSL makes while it decrypts (an alert, an
-answer to a key update) leave with the next bytes that are sent. TLS has no half-close: a peer that has sent
+answer to a key update) leave with the next bytes that are sent. No half-close over TLS: a peer that has sent
 close_notify receives nothing more, so bytes for it are dropped. The end of the TCP connection without close_notify
 counts as an end of stream: many clients just close their sockets, and frames have lengths of their own.
 """
@@ -101,16 +101,16 @@ class LiveCredentials:
             self._ended = self._begun
 
 
-class ClusterTls(NamedTuple):
+class ClusterCredentials(NamedTuple):
     """A cluster's credentials towards clients (`listener`) and towards brokers (`upstream`). None: no TLS."""
 
     listener: LiveCredentials | None
     upstream: LiveCredentials | None
 
 
-def cluster_tls(settings: ClusterSettings) -> ClusterTls:
+def cluster_credentials(settings: ClusterSettings) -> ClusterCredentials:
     """Returns the credentials that a cluster's settings name. Blocks. Raises BadSetting: a file can't be used."""
-    return ClusterTls(*(LiveCredentials(side) if side is not None else None for side in credentials(settings)))
+    return ClusterCredentials(*(LiveCredentials(side) if side is not None else None for side in credentials(settings)))
 
 
 class TlsStream(Stream):
@@ -307,7 +307,7 @@ class TlsStream(Stream):
 
     def _queue_close_notify(self) -> None:
         if self._handshake_done:
-            # raises after it has written: the peer's close_notify has not come. Or it can't write any more
+            # raises after writing if the peer's close_notify has not come, or if it can't write any more
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 

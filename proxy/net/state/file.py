@@ -27,7 +27,7 @@ from proxy.schema.faults import Fault, Setting
 FORMAT = 2
 # the formats that can be read; older ones lack keys
 FORMATS = (1, FORMAT)
-# 20,000 nodes take 2 MB; the proxy never writes a larger file
+# 20,000 nodes take 2 MB; no file of the proxy's reaches this
 MAX_BYTES = 64 * 1024 * 1024
 # broken JSON counts as a damaged state file, not as a foreign one, if it is a cut-off piece of _BEGINNING or contains
 # one of _KEYS
@@ -35,7 +35,7 @@ _BEGINNING, _KEYS = b'{\n "format"', (b'"format"', b'"nodes"')
 
 
 class NotAState(ValueError):
-    """The file is no state file. The message says what is wrong."""
+    """No state can be read from the file. The message says why."""
 
 
 class Damaged(NotAState):

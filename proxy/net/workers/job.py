@@ -1,6 +1,6 @@
 """A worker's settings, pickled: on its standard input at its start, and in a message when they change.
 
-Limits on connections together (their number, their held bytes) are divided among the workers. With a common limit, each
+Limits that connections share (their number, their held bytes) are divided among the workers. With a common limit, each
 new connection and each held frame would have to wait for the parent.
 """
 
@@ -17,7 +17,7 @@ from typing import IO, Any
 from proxy.config import ProxySettings
 
 # worker N numbers its connections upwards from N times this, so no number is given twice
-CONNECTIONS_PER_WORKER = 10**12
+NUMBERS_PER_WORKER = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Job:
     @property
     def first_connection(self) -> int:
         """The number of the worker's first connection."""
-        return self.number * CONNECTIONS_PER_WORKER + 1
+        return self.number * NUMBERS_PER_WORKER + 1
 
     @property
     def worker_settings(self) -> ProxySettings:
@@ -87,7 +87,7 @@ def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
     return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
-def load_settings(text: str) -> Job:
+def load_job(text: str) -> Job:
     """Returns the changed settings in a message's text, as a job whose number, slot and seed mean nothing."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 

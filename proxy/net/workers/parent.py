@@ -30,9 +30,9 @@ from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing, drop
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext, Serve, known_nodes
-from proxy.net.reloading import READ_SECONDS, Reload, ReloadedSettings
+from proxy.net.reloading import READ_SECONDS, ReadSettings, ReloadedSettings
 from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
-from proxy.net.sockets.tls import ClusterTls
+from proxy.net.sockets.tls import ClusterCredentials
 from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF, cancel_when
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Payload
@@ -55,7 +55,7 @@ def run_workers(
     command: Sequence[str],
     recording: Any = None,
     ready: Ready = ignore_ready,
-    reload: Reload | None = None,
+    reload: ReadSettings | None = None,
     released: Callable[[], None] = do_nothing,
 ) -> int:
     """Runs a proxy of several processes until SIGTERM or SIGINT.
@@ -197,7 +197,7 @@ class Parent(Proxy):
         command: Sequence[str],
         recording: Any = None,
         ready: Ready = ignore_ready,
-        reload: Reload | None = None,
+        reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
     ) -> None:
         super().__init__(settings, ready=ready, reload=reload, released=released)
@@ -242,7 +242,9 @@ class Parent(Proxy):
         for cluster in self._parents.values():
             cluster.catch_up(worker)
 
-    async def _changes_to(self, new: ReloadedSettings, certificates: Sequence[ClusterTls | None]) -> list[Change]:
+    async def _changes_to(
+        self, new: ReloadedSettings, certificates: Sequence[ClusterCredentials | None]
+    ) -> list[Change]:
         """As in `Proxy`, but raises BadSetting too if a worker can't prepare the settings."""
         changes = await super()._changes_to(new, certificates)
         number = next(self._settings_numbers)

@@ -29,7 +29,7 @@ from proxy.net.stopping import Urgency
 from proxy.net.workers.balance import ConnectionCounts, OwnCount
 from proxy.net.workers.calls import Calls, Payload
 from proxy.net.workers.channel import Channel, ChannelMessage
-from proxy.net.workers.job import Job, load_settings
+from proxy.net.workers.job import Job, load_job
 from proxy.net.workers.mirror import MirroredNodes, MirroredUpstreams
 from proxy.net.workers.supervisor import BEAT_SECONDS
 from proxy.schema.addresses import Address
@@ -188,7 +188,7 @@ class Worker(Proxy):
     async def _handle_prepare(self, payload: Payload) -> Payload:
         """Prepares settings that the parent has read. The answer holds the reasons if that fails."""
         try:
-            changes = await self._prepare_job(load_settings(payload["settings"]))
+            changes = await self._prepare_job(load_job(payload["settings"]))
         except BadSetting as error:
             return {"wrong": error.lines}
         # replaces earlier changes: the parent has given those up
@@ -198,7 +198,7 @@ class Worker(Proxy):
     async def _handle_settings(self, payload: Payload) -> None:
         """Takes over settings that this worker has not prepared. Stops the worker if it can't."""
         try:
-            changes = await self._prepare_job(load_settings(payload["settings"]))
+            changes = await self._prepare_job(load_job(payload["settings"]))
         except BadSetting as error:
             self._stop_for_replacement(error)
         else:

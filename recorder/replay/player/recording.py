@@ -168,7 +168,7 @@ class Recording:
 
 
 async def _room(tap: Tap) -> None:
-    while tap.full:
+    while tap.must_wait:
         await trio.sleep(_LOOK_AGAIN)
 
 

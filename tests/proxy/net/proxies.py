@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MAIN, ClusterSettings
 from proxy.net.cluster import Cluster
-from proxy.net.reloading import Reload
+from proxy.net.reloading import ReadSettings
 from proxy.net.server import Proxy
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import PATIENCE, Peer
@@ -80,7 +80,7 @@ async def proxying(
     *chosen: ClusterSettings,
     watcher: Watcher | None = None,
     child: Sequence[str] | None = None,
-    reload: Reload | None = None,
+    reload: ReadSettings | None = None,
     **others: Any,
 ) -> AsyncIterator[Running]:
     """Runs a proxy during the `with` block. `others`: settings outside of clusters."""

@@ -65,7 +65,7 @@ class Watcher:
     """An observer that notes everything, and runs a scripted action when bytes arrive."""
 
     def __init__(self, on_arrival: Callable[[Direction, bytes], None] = lambda direction, chunk: None) -> None:
-        self.full = False
+        self.must_wait = False
         self.failed = 0
         self.unwritten = 0
         # callbacks for when there is space
@@ -105,7 +105,7 @@ class Watcher:
 
     def make_room(self) -> None:
         """Makes the recorder take more, and reports so in a thread of its own."""
-        self.full = False
+        self.must_wait = False
         waiting, self.waiting = self.waiting, []
         thread = threading.Thread(target=lambda: [call() for call in waiting])
         thread.start()

@@ -16,7 +16,7 @@ def test_the_recorders_tap_can_be_told_what_an_observer_is_told(name):
 
 
 def test_the_recorders_tap_says_whether_it_is_full():
-    assert isinstance(inspect.getattr_static(Tap, "full"), property)
+    assert isinstance(inspect.getattr_static(Tap, "must_wait"), property)
 
 
 def test_the_facts_of_a_connection_do_not_change():

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.net.sockets.streams import Stream
-from proxy.net.sockets.tls import LiveCredentials, TlsStream, cluster_tls
+from proxy.net.sockets.tls import LiveCredentials, TlsStream, cluster_credentials
 from tests.certificates import Authority
 from tests.proxy.net.peers import PATIENCE, Peer, connected
 from tests.proxy.net.relays import settings
@@ -77,14 +77,14 @@ def broker_context(certificate: Path, client_ca: Authority | None = None) -> ssl
 
 def listening(tls: ListenerTls) -> LiveCredentials:
     """Returns the TLS context of a listener with these settings."""
-    found = cluster_tls(settings(tls=tls)).listener
+    found = cluster_credentials(settings(tls=tls)).listener
     assert found is not None
     return found
 
 
 def dialling(tls: UpstreamTls) -> LiveCredentials:
     """Returns the TLS context towards brokers."""
-    found = cluster_tls(settings(upstream_tls=tls)).upstream
+    found = cluster_credentials(settings(upstream_tls=tls)).upstream
     assert found is not None
     return found
 

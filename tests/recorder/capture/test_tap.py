@@ -326,7 +326,7 @@ def test_with_wait_nothing_is_lost_and_the_traffic_is_told_to_wait(
     waited = 0
     for chunk in talk.chunks:
         player.play(talk.connection, chunk)
-        if tap.full:
+        if tap.must_wait:
             waited += 1
             mend()
             wait_for_room(tap)
@@ -349,11 +349,11 @@ def test_a_full_queue_waits_only_where_that_is_the_setting(tap_of: TapOf, monkey
         mend = stall(tap, monkeypatch)
         for chunk in talk.chunks:
             player.play(talk.connection, chunk)
-        assert tap.full is full
+        assert tap.must_wait is full
         assert (tap.counters()["dropped_bytes"] > 0) is not full
         mend()
         wait_for_room(tap)
-        assert not tap.full
+        assert not tap.must_wait
 
 
 async def test_connections_that_end_while_they_wait_for_the_disk_leave_no_thread_behind(
@@ -376,7 +376,7 @@ async def test_connections_that_end_while_they_wait_for_the_disk_leave_no_thread
     mend()
     with trio.fail_after(60):
         await room.wait()
-    assert not tap.full
+    assert not tap.must_wait
 
 
 def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +416,7 @@ def test_without_its_thread_nothing_is_recorded_and_traffic_goes_on(
     tap._writer.wait_until(lambda: False)
     for chunk in lost.chunks[1:]:
         player.play(lost.connection, chunk)
-        assert not tap.full
+        assert not tap.must_wait
         wait_for_room(tap)
     player.open(Talk(77, []))
     player.close(lost.connection)

@@ -76,9 +76,9 @@ def test_a_write_that_broke_off_goes_on_at_the_byte(log_of: LogOf, tmp_path: Pat
     log = log_of(Disk(first, full()))
     with pytest.raises(OSError, match="No space"):
         log.append([item(number) for number in range(3)])
-    assert log.busy
+    assert log.interrupted
     assert log.resume() == 3
-    assert not log.busy
+    assert not log.interrupted
     assert offsets(tmp_path) == [0, 1, 2]
 
 
@@ -204,7 +204,7 @@ def test_a_disk_that_fails_amid_a_large_group_is_heard_and_it_goes_on_at_the_byt
     monkeypatch.setattr(os, "pwritev", FailingBlocks(log, calls, error))
     with pytest.raises(OSError, match=os.strerror(error)):
         log.append(LARGE_GROUP)
-    assert log.busy
+    assert log.interrupted
     assert log.resume() == 3
     assert in_log(tmp_path) == kept([item(0, 100), *LARGE_GROUP])
 

@@ -22,7 +22,7 @@ def test_where_nothing_is_recorded_no_chunk_waits():
 @pytest.mark.parametrize(("full", "has_room", "waits"), [(0, 1, 0), (1, 0, 0), (1, 1, 1)], ids=["room", "drop", "wait"])
 def test_a_chunk_waits_where_the_recorder_is_full_and_is_to_be_waited_for(full, has_room, waits):
     watcher = Watcher()
-    watcher.full = bool(full)
+    watcher.must_wait = bool(full)
     recording = Recording(7, watcher, RecorderBackpressure(watcher) if has_room else None)
     assert recording.arrived(Direction.REQUEST, b"chunk", 1, STEP) == bool(waits)
 
@@ -35,7 +35,7 @@ def test_an_end_of_stream_is_told_with_its_direction():
 
 async def test_while_a_chunk_waits_for_the_recorder_that_is_known(nursery):
     watcher = Watcher()
-    watcher.full = True
+    watcher.must_wait = True
     recording = Recording(7, watcher, RecorderBackpressure(watcher))
     nursery.start_soon(recording.until_recorder_ready)
     await wait_all_tasks_blocked()

@@ -140,7 +140,7 @@ async def test_a_client_that_takes_a_little_at_a_time_keeps_its_answer(autojump_
 
 
 async def test_who_waits_for_the_recorder_waits_for_no_peer():
-    watcher = Watcher(lambda direction, chunk: setattr(watcher, "full", True))
+    watcher = Watcher(lambda direction, chunk: setattr(watcher, "must_wait", True))
     async with relaying(watcher) as talk:
         assert talk.relay.progress == 0
         await talk.client.say(ping(1))
@@ -176,7 +176,7 @@ async def test_a_connection_is_quiet_when_no_answer_is_owed():
 async def test_while_the_recorder_has_no_room_nothing_is_sent_on(direction):
     # in `wait` mode, the chunk has been taken, and the next ones must wait
     def arrives(of: Direction, chunk: bytes) -> None:
-        watcher.full = of is direction
+        watcher.must_wait = of is direction
 
     watcher = Watcher(arrives)
     async with relaying(watcher) as talk:

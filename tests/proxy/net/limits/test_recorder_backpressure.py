@@ -10,7 +10,7 @@ from tests.proxy.net.relays import Watcher
 
 async def test_many_wait_and_the_recorder_is_asked_once(nursery):
     watcher = Watcher()
-    watcher.full = True
+    watcher.must_wait = True
     waiting, done = RecorderBackpressure(watcher), []
 
     async def socket(number: int) -> None:
@@ -30,7 +30,7 @@ async def test_many_wait_and_the_recorder_is_asked_once(nursery):
 
 async def test_room_that_others_took_is_waited_for_again(nursery):
     watcher, done = Watcher(), trio.Event()
-    watcher.full = True
+    watcher.must_wait = True
 
     async def socket() -> None:
         await RecorderBackpressure(watcher).wait()
@@ -39,7 +39,7 @@ async def test_room_that_others_took_is_waited_for_again(nursery):
     nursery.start_soon(socket)
     await wait_all_tasks_blocked()
     watcher.make_room()
-    watcher.full = True
+    watcher.must_wait = True
     with trio.fail_after(PATIENCE):
         while not watcher.waiting:
             await trio.lowlevel.checkpoint()
@@ -51,7 +51,7 @@ async def test_room_that_others_took_is_waited_for_again(nursery):
 
 async def test_who_is_cancelled_leaves_nothing_behind_and_others_wait_on(nursery):
     watcher = Watcher()
-    watcher.full = True
+    watcher.must_wait = True
     waiting, done = RecorderBackpressure(watcher), trio.Event()
 
     async def socket() -> None:
@@ -73,7 +73,7 @@ async def test_who_is_cancelled_leaves_nothing_behind_and_others_wait_on(nursery
 
 def test_room_that_there_is_only_once_the_proxy_has_ended_is_nobodys():
     watcher = Watcher()
-    watcher.full = True
+    watcher.must_wait = True
 
     async def main() -> None:
         async with trio.open_nursery() as connection:

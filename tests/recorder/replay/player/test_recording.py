@@ -182,7 +182,7 @@ async def test_a_replay_waits_for_the_disk_only_as_long_as_the_log_is_full(
         looks = 3
 
         @property
-        def full(self) -> bool:
+        def must_wait(self) -> bool:
             self.looks -= 1
             return self.looks > 0
 
