@@ -10,18 +10,21 @@ from proxy.net.observer import Observer
 
 
 class Recording:
-    """Reports one connection to the observer. Observer and backpressure are both None if nothing is recorded.
+    """Reports one connection to the observer. Observer and backpressure are both None if nothing is recorded."""
 
-    is_waiting: a chunk waits for the recorder, so the connection is not idle or stalled.
-    """
-
-    __slots__ = ("_backpressure", "_connection", "is_waiting", "observer")
+    __slots__ = ("_backpressure", "_connection", "_waiting_chunks", "observer")
 
     def __init__(self, connection: int, observer: Observer | None, backpressure: RecorderBackpressure | None) -> None:
         self._connection = connection
         self.observer = observer
         self._backpressure = backpressure
-        self.is_waiting = False
+        # at most one in each direction
+        self._waiting_chunks = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if a chunk waits for the recorder, so the connection is not idle or stalled."""
+        return self._waiting_chunks > 0
 
     def arrived(self, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> bool:
         """Reports a chunk before it is sent on. True if the relay must then await `until_recorder_ready`."""
@@ -34,9 +37,11 @@ class Recording:
     async def until_recorder_ready(self) -> None:
         """Waits until the observer takes more."""
         assert self._backpressure is not None
-        self.is_waiting = True
-        await self._backpressure.wait()
-        self.is_waiting = False
+        self._waiting_chunks += 1
+        try:
+            await self._backpressure.wait()
+        finally:
+            self._waiting_chunks -= 1
 
     def answered(self, exchange: Exchange, frame: bytes, at_ns: int) -> None:
         """Reports that the proxy itself answers an exchange. `frame`: the response, with its length."""

@@ -44,3 +44,23 @@ async def test_while_a_chunk_waits_for_the_recorder_that_is_known(nursery):
     with trio.fail_after(PATIENCE):
         while recording.is_waiting:
             await trio.lowlevel.checkpoint()
+
+
+async def test_the_connection_waits_until_the_chunks_of_both_directions_are_taken(nursery):
+    watcher, resumed = Watcher(), 0
+    watcher.must_wait = True
+    recording = Recording(7, watcher, RecorderBackpressure(watcher))
+
+    async def one_direction() -> None:
+        nonlocal resumed
+        await recording.until_recorder_ready()
+        # its chunks fill the recorder before the other direction has its turn
+        watcher.must_wait, resumed = True, resumed + 1
+
+    nursery.start_soon(one_direction)
+    nursery.start_soon(one_direction)
+    for done in 1, 2:
+        await wait_all_tasks_blocked()
+        watcher.make_room()
+        await wait_all_tasks_blocked(0.01)
+        assert (resumed, recording.is_waiting) == (done, done < 2)
