@@ -14,10 +14,11 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, counted, evidence, inside, rule_rows
+from recorder.analysis.findings.counting import Words, counted, evidence, inside, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.exchanges import both_sizes
+from recorder.analysis.tables.names import with_cluster_ids
 from recorder.capture import frames as c
 
 # Two nodes never carry the same. With less traffic, the balance does not matter.
@@ -63,17 +64,20 @@ def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
 
 
 def uneven_nodes(tables: Tables) -> DataFrame:
-    """How many times an even share of the produced and fetched bytes a node carries. That node is the first to reach
-    its limits. Clusters with fewer than three nodes are left out.
+    """A node's produced and fetched bytes, as a multiple of an even share of its cluster's. The node with the most is
+    the first to reach its limits. Clusters with fewer than three nodes are left out, and so are windows in which a
+    cluster carries less than 100 KB a second.
     """
     data = inside(tables.exchanges).filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.FETCH) & F.col(c.NODE).isNotNull())
-    sized = data.withColumn("_size", both_sizes())
+    # Metadata's nodes have their cluster's own id in CLUSTER
+    sized = with_cluster_ids(data, tables.cluster_ids).withColumn("_size", both_sizes())
     of_window = Window.partitionBy(c.CLUSTER, WINDOW)
     carried = counted(sized, [c.CLUSTER, c.NODE], worst=F.col("_size"), more={"_bytes": F.sum("_size")})
     every = carried.withColumn("_all", F.sum("_bytes").over(of_window))
     busy = every.filter(F.col("_all") >= MIN_BYTES_A_SECOND * tables.windows.seconds)
-    nodes = tables.changes.filter(F.col("told_node").isNotNull()).agg(F.count_distinct("told_node").alias("_nodes"))
-    both = busy.join(F.broadcast(nodes)).filter(F.col("_nodes") >= MIN_NODES)
+    told_nodes = tables.changes.filter(F.col("told_node").isNotNull())
+    nodes = told_nodes.groupBy(c.CLUSTER).agg(F.count_distinct("told_node").alias("_nodes"))
+    both = null_safe_join(busy, nodes, [c.CLUSTER]).filter(F.col("_nodes") >= MIN_NODES)
     times = F.col("_bytes") * F.col("_nodes") / F.col("_all")
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"part": part, "nodes": "_nodes", "node": c.NODE}

@@ -28,7 +28,7 @@ from recorder.analysis.tables.group_events import group_events
 from recorder.analysis.tables.happenings import connections
 from recorder.analysis.tables.lag import Offsets, Span, lag_windows, offsets
 from recorder.analysis.tables.metadata_changes import metadata_changes
-from recorder.analysis.tables.names import named
+from recorder.analysis.tables.names import cluster_ids, named
 from recorder.analysis.tables.rebalances import rebalances
 from recorder.analysis.tables.transactions import transactions
 from recorder.capture import frames as c
@@ -159,6 +159,11 @@ class Tables:
         return self.captured.once(
             "checked batches", lambda: with_offsets(named(self.captured, CHECKED_BATCHES), self.captured)
         )
+
+    @cached_property
+    def cluster_ids(self) -> DataFrame:
+        """The own ids of each session's clusters: SESSION, CLUSTER (the name in the settings), CLUSTER_ID."""
+        return cluster_ids(self.captured)
 
     @cached_property
     def changes(self) -> DataFrame:
