@@ -66,7 +66,7 @@ def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
 def uneven_nodes(tables: Tables) -> DataFrame:
     """A node's produced and fetched bytes, as a multiple of an even share of its cluster's. The node with the most is
     the first to reach its limits. Clusters with fewer than three nodes are left out, and so are windows in which a
-    cluster carries less than 100 KB a second.
+    cluster carries less than 100 kB a second.
     """
     data = inside(tables.exchanges).filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.FETCH) & F.col(c.NODE).isNotNull())
     # Metadata's nodes have their cluster's own id in CLUSTER

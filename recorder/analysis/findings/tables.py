@@ -236,7 +236,7 @@ def kept_exchanges(captured: Captured) -> DataFrame:
 
 
 def with_peers_of_bodies(rows: DataFrame) -> DataFrame:
-    """The rows with HOST, PEER, FAMILY, and the cluster's own id as CLUSTER_ID.
+    """The rows with HOST, PEER, FAMILY, and the cluster's own id as CLUSTER_ID; CLUSTER is null.
 
     PEER names no cluster: in tables of decoded frames it would be an id, which says nothing to a reader.
     """

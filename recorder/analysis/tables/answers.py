@@ -1,7 +1,8 @@
 """The table of answers: their error codes, throttle times, and the ends of long polls. One row an answer, no join.
 
 Spark's own expressions read an error code that is an answer's only one and has a fixed offset, and make the rows of
-unknown versions. All other answers go through Python (`decode.answers`), if their bodies are opened there.
+unknown versions. All other answers go through Python (`decode.answers`); on the jvm road, only those that are
+stored whole and small enough: Spark makes the rows of the rest.
 """
 
 from __future__ import annotations

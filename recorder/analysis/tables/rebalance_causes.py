@@ -25,7 +25,9 @@ _FIRST_GENERATION = 1
 
 
 def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
-    """The generations with `joined`, `left`, `lost`, CAUSE. `highest`: the highest partition of each topic in each."""
+    """`found` with `joined`, `lost`, CAUSE; it has `left`. `highest`: each generation's highest partition of each
+    topic.
+    """
     grown = _grown(highest)
     order = Window.partitionBy(*_GROUP).orderBy("first_told", "life", "generation")
     was = F.lag(F.struct("members", "revoked")).over(order)
@@ -64,7 +66,9 @@ def _first_true(causes: dict[str, Column]) -> Column:
 
 
 def _grown(highest: DataFrame) -> DataFrame:
-    """The generations in which a topic has a higher partition than before, or any if the group had none to assign."""
+    """`is_grown` of each generation: a topic has a higher partition than before, or its first after the group had
+    nothing to assign.
+    """
     of_topic, of_group = (
         Window.partitionBy(*_GROUP, *own).orderBy("told").rowsBetween(Window.unboundedPreceding, -1)
         for own in (["topic"], [])
