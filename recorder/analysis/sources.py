@@ -23,7 +23,7 @@ from recorder.analysis.tables.encodings import ENCODINGS, encodings
 from recorder.analysis.tables.errors import ERRORS, errors_by_topic
 from recorder.analysis.tables.exchanges import EXCHANGES, doubtful, exchanges
 from recorder.analysis.tables.fetch_sessions import FETCH_SESSIONS, fetch_sessions
-from recorder.analysis.tables.frames import FRAMES, Files, events, frames, stored
+from recorder.analysis.tables.frames import FRAMES, Files, events, frames, from_bucket
 from recorder.analysis.tables.group_events import GROUP_EVENTS, group_events
 from recorder.analysis.tables.happenings import GAPS, SESSIONS, gaps, sessions
 from recorder.analysis.tables.lag import LAG, lag
@@ -103,7 +103,7 @@ def captured(
         files = files or files_in(folder)
     paths = None if files is None else tuple(files[FRAMES_FOLDER])
     if folder.startswith(SCHEME) and files is not None:
-        found, happened = stored(spark, files, is_tiny=is_tiny)
+        found, happened = from_bucket(spark, files, is_tiny=is_tiny)
     else:
         found, happened = frames(spark, folder, files), events(spark, folder, files)
     if is_tiny:

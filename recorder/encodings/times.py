@@ -19,7 +19,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.integers import Encoding
 from proxy.wire.sizes import Encodings, reencoded
-from recorder.analysis.decode.frame import Frame, Opened, Unreadable, opened_by
+from recorder.analysis.decode.frame import Frame, Opened, Unreadable, opened_with_codec
 
 BEST, WORST = "best", "worst"
 WAYS = (*(encoding.value for encoding in Encoding), BEST, WORST)
@@ -64,7 +64,7 @@ def measure(frames: Iterable[Frame], pick: Pick, say: Callable[[str], None] = la
     alike: dict[tuple[str, str], list[Opened]] = defaultdict(list)
     for frame in frames:
         try:
-            opened = opened_by(frame, Budget(_BUDGET))
+            opened = opened_with_codec(frame, Budget(_BUDGET))
         except Unreadable:
             continue
         alike[api_name(frame.api_key) or str(frame.api_key), frame.side].append(opened)

@@ -14,7 +14,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.integers import Encoding
 from proxy.wire.sizes import Sizer
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened_by
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened_with_codec
 from recorder.analysis.decode.rows import SIDE, Asked, Decoder, Group
 from recorder.analysis.schema import Column
 from recorder.capture import frames as c
@@ -43,7 +43,7 @@ def _sizer(codec: Codec) -> Sizer:
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """A row for the frame's body, and one for each of its integer fields. Errors: Unreadable."""
-    values, codec, body = opened_by(frame, budget)
+    values, codec, body = opened_with_codec(frame, budget)
     sizer = _sizer(codec)
     found = [sizer.sizes(values, encoding) for encoding in BYTES]
     rows: list[tuple[Any, ...]] = [(None, len(frame.data) - body, *(one.total for one in found))]

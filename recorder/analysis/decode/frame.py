@@ -1,8 +1,8 @@
 """Opens a recorded frame, or gives the reason why it can't be opened.
 
 The reason is a value of the column `unread`. A bad frame costs only its own rows and never fails the job. Masked bytes
-are zeros, which would read as "no error" and "no elements". So a frame is not opened if it is masked from the start of
-its body on.
+are zeros, which would read as "no error" and "no elements". So a frame is not opened if it is masked from its body's
+start or earlier; later masks cover only values.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
 
     @wraps(make)
     def made(frame: Frame, budget: Budget) -> Result:
-        known = frame.read.get(make)
-        if known is None:
-            known = frame.read[make] = _make(make, frame, budget)
-        elif not budget.values.allows(known.price):
+        before = frame.read.get(make)
+        if before is None:
+            before = frame.read[make] = _make(make, frame, budget)
+        elif not budget.values.allows(before.price):
             raise Unreadable(Unread.TOO_LARGE)
-        if known.reason is not None:
-            raise Unreadable(known.reason)
-        return cast(Result, known.result)
+        if before.reason is not None:
+            raise Unreadable(before.reason)
+        return cast(Result, before.result)
 
     return made
 
@@ -111,12 +111,12 @@ def _make(make: Callable[[Frame, Budget], Any], frame: Frame, budget: Budget) ->
 
 def opened(frame: Frame, budget: Budget) -> Values:
     """The values of the frame's body. Errors: Unreadable."""
-    return opened_by(frame, budget).values
+    return opened_with_codec(frame, budget).values
 
 
 @shared
-def opened_by(frame: Frame, budget: Budget) -> Opened:
-    """Returns the values of the frame's body, and the codec that read them. Errors: Unreadable."""
+def opened_with_codec(frame: Frame, budget: Budget) -> Opened:
+    """As `opened`, with the codec and the body's offset. Errors: Unreadable."""
     if frame.api_version is None or frame.dialect != Dialect.KAFKA:
         raise Unreadable(Unread.UNKNOWN_VERSION)
     try:
@@ -127,7 +127,7 @@ def opened_by(frame: Frame, budget: Budget) -> Opened:
 
 def _opened(frame: Frame, version: int, budget: Budget) -> Opened:
     side, key = cast(Side, frame.side), frame.api_key
-    codec = catalog.codec_of_response(frame.data, key, version) if side == RESPONSE else _asked(key, version)
+    codec = catalog.codec_of_response(frame.data, key, version) if side == RESPONSE else _codec_of_request(key, version)
     if codec is None:
         raise Unreadable(Unread.UNKNOWN_VERSION)
     body = response_head(frame.data, key, version).body if side == RESPONSE else request_head(frame.data).body
@@ -136,7 +136,7 @@ def _opened(frame: Frame, version: int, budget: Budget) -> Opened:
     return Opened(codec.decode(frame.data, body, budget=budget)[0], codec, body)
 
 
-def _asked(key: int, version: int) -> catalog.Codec | None:
+def _codec_of_request(key: int, version: int) -> catalog.Codec | None:
     return catalog.codec(REQUEST, key, version) if known(key, version) else None
 
 

@@ -24,7 +24,7 @@ _OFFERED = (
     Column("offered_to", "smallint", "its newest"),
 )
 _REPLICA = (Column("replica_id", "int", "the node id of the broker that copies; null: a consumer asks", True),)
-# The versions that Kafka 4 refuses. The sender of others does not matter.
+# The versions that Kafka 4 refuses. Only for these does the table of clients tell brokers from consumers.
 _REFUSED_FETCHES = (0, 1, 2, 3)
 
 
@@ -46,7 +46,7 @@ def read_replica(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 SOFTWARE = Decoder(
-    "software", "a client's question for versions", (Asked(REQUEST, (keys.API_VERSIONS,)),), (), _NAMED, read_software
+    "software", "an ApiVersions request", (Asked(REQUEST, (keys.API_VERSIONS,)),), (), _NAMED, read_software
 )
 OFFERS = Decoder(
     "offers", "an api that a broker offers", (Asked(RESPONSE, (keys.API_VERSIONS,)),), (), _OFFERED, read_offers

@@ -35,10 +35,10 @@ STALE = (22, 25, 27)
 _OF_LOGINS = (keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS)
 _CONNECTION = [c.SESSION, c.CONNECTION]
 
-Find = Callable[[Tables], DataFrame]
+RuleFunction = Callable[[Tables], DataFrame]
 
 
-def error_share(*, retriable: bool) -> Find:
+def error_share(*, retriable: bool) -> RuleFunction:
     """Makes a rule's function: the share of an API's answers that hold an error, either retriable or not."""
 
     def find(tables: Tables) -> DataFrame:
@@ -48,7 +48,7 @@ def error_share(*, retriable: bool) -> Find:
         """
         known = inside(tables.exchanges).filter(F.col(t.ERROR_CODES).isNotNull())
         answers = known.groupBy(c.API, WINDOW).agg(F.count("*").alias("_answers"))
-        wrong = inside(_beyond_flow(tables)).filter(F.col(t.RETRIABLE) == retriable)
+        wrong = inside(_faults(tables)).filter(F.col(t.RETRIABLE) == retriable)
         cases = counted(wrong, [c.API, t.ERROR]).join(F.broadcast(answers), [c.API, WINDOW])
         subject = F.concat_ws(": ", c.API, t.ERROR)
         return rule_rows(shares(cases.withColumn(OF, F.col("_answers"))), subject, {"api": c.API, "error": t.ERROR})
@@ -56,7 +56,7 @@ def error_share(*, retriable: bool) -> Find:
     return find
 
 
-def error_rate(codes: Sequence[int]) -> Find:
+def error_rate(codes: Sequence[int]) -> RuleFunction:
     """Makes a rule's function: how often a second a client gets one of these error codes."""
 
     def find(tables: Tables) -> DataFrame:
@@ -75,13 +75,13 @@ def stale_commits(tables: Tables) -> DataFrame:
     """The share of a client's offset commits that came after its group had begun a later generation. Such commits are
     refused, and the records since the last good one may be read again.
     """
-    commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_read())
+    commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _has_readable_codes())
     return rule_rows(shares(counted(commits, [PEER], has_any(t.ERROR_CODES, STALE))), PEER)
 
 
 def unanswered(tables: Tables) -> DataFrame:
-    """The share of an API's requests to a node that got no answer, or got it after the client had given up. Long polls
-    don't count. The client does not know whether the request took effect.
+    """The share of an API's requests to a node that got no answer, or got it after the client had given up. The client
+    does not know whether the request took effect. Long polls don't count.
     """
     outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
     due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
@@ -113,16 +113,16 @@ def login_breaks(tables: Tables) -> DataFrame:
     # sorting connections without a login would be wasted
     with_logins = tables.exchanges.filter(is_login).select(*_CONNECTION).distinct()
     used = tables.exchanges.join(with_logins, _CONNECTION, "left_semi").withColumn("_used", F.max(is_use).over(own))
-    logins = used.filter(is_login & (F.col("_used") == 1) & _is_read())
+    logins = used.filter(is_login & (F.col("_used") == 1) & _has_readable_codes())
     cases = counted(logins, [PEER], F.size(t.ERROR_CODES) > 0)
     return rule_rows(cases.withColumn("measure", F.col(CASES)), PEER)
 
 
-def _is_read() -> Column:
+def _has_readable_codes() -> Column:
     return F.col(t.ERROR_CODES).isNotNull()
 
 
-def _beyond_flow(tables: Tables) -> DataFrame:
+def _faults(tables: Tables) -> DataFrame:
     return _settled(tables.errors).filter(~F.coalesce(FLOW, F.lit(False)))
 
 

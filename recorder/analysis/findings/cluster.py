@@ -14,14 +14,16 @@ from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, counted, evidence, inside, rule_rows
+from recorder.analysis.findings.counting import Words, counted, evidence, inside, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.exchanges import both_sizes
+from recorder.analysis.tables.names import with_cluster_ids
 from recorder.capture import frames as c
 
-# Two nodes never carry the same. With less traffic, the balance does not matter.
+# two nodes never carry the same
 MIN_NODES = 3
+# below this, the balance does not matter
 MIN_BYTES_A_SECOND = 100_000
 OUT_OF_RANGE = 1
 _PARTITION = [c.CLUSTER, "topic", "partition"]
@@ -63,17 +65,20 @@ def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
 
 
 def uneven_nodes(tables: Tables) -> DataFrame:
-    """How many times an even share of the produced and fetched bytes a node carries. That node is the first to reach
-    its limits. Clusters with fewer than three nodes are left out.
+    """A node's produced and fetched bytes, as a multiple of an even share of its cluster's. The node with the most is
+    the first to reach its limits. Clusters with fewer than three nodes are left out, and so are windows in which a
+    cluster carries less than 100 kB a second.
     """
     data = inside(tables.exchanges).filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.FETCH) & F.col(c.NODE).isNotNull())
-    sized = data.withColumn("_size", both_sizes())
+    # Metadata's nodes have their cluster's own id in CLUSTER
+    sized = with_cluster_ids(data, tables.cluster_ids).withColumn("_size", both_sizes())
     of_window = Window.partitionBy(c.CLUSTER, WINDOW)
     carried = counted(sized, [c.CLUSTER, c.NODE], worst=F.col("_size"), more={"_bytes": F.sum("_size")})
     every = carried.withColumn("_all", F.sum("_bytes").over(of_window))
     busy = every.filter(F.col("_all") >= MIN_BYTES_A_SECOND * tables.windows.seconds)
-    nodes = tables.changes.filter(F.col("told_node").isNotNull()).agg(F.count_distinct("told_node").alias("_nodes"))
-    both = busy.join(F.broadcast(nodes)).filter(F.col("_nodes") >= MIN_NODES)
+    told_nodes = tables.changes.filter(F.col("told_node").isNotNull())
+    nodes = told_nodes.groupBy(c.CLUSTER).agg(F.count_distinct("told_node").alias("_nodes"))
+    both = null_safe_join(busy, nodes, [c.CLUSTER]).filter(F.col("_nodes") >= MIN_NODES)
     times = F.col("_bytes") * F.col("_nodes") / F.col("_all")
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
     words: Words = {"part": part, "nodes": "_nodes", "node": c.NODE}
@@ -95,34 +100,36 @@ def _deleted(tables: Tables) -> DataFrame:
     held = committed.withColumn("_next", next_at)
     starts = tables.partitions.filter(F.col("log_start_offset").isNotNull() & F.col("topic").isNotNull())
     moves = starts.groupBy(*_PARTITION, F.col("log_start_offset").alias("_start")).agg(F.min(c.AT).alias("_moved"))
-    is_meant = (F.col("_moved") > F.col(c.AT)) & (F.col("_next").isNull() | (F.col("_moved") < F.col("_next")))
-    lost = held.join(moves, _PARTITION).filter(is_meant & (F.col("_start") > F.col("committed_offset")))
+    is_current = (F.col("_moved") > F.col(c.AT)) & (F.col("_next").isNull() | (F.col("_moved") < F.col("_next")))
+    lost = held.join(moves, _PARTITION).filter(is_current & (F.col("_start") > F.col("committed_offset")))
     how = F.concat(F.lit("its log begins at "), "_start", F.lit(" above the commit at "), "committed_offset")
-    return _lost(lost.withColumn("_how", how), F.col("_group"))
+    return _by_group_and_topic(lost.withColumn("_how", how), F.col("_group"))
 
 
 def _commits(tables: Tables) -> DataFrame:
-    """The offsets of groups, from commits and from answers to OffsetFetch. A group without a name is its client."""
+    """The offsets of groups, from commits and from answers to OffsetFetch. If a group is not named, its
+    client stands for it.
+    """
     asked = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "OffsetCommit")
     told = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetFetch") & (F.col("error_code") == 0)
     named_ones = F.col("committed_offset").isNotNull() & F.col("topic").isNotNull()
-    found = tables.named_partitions.filter((asked | told) & named_ones)
+    found = tables.partitions_with_peers.filter((asked | told) & named_ones)
     return found.withColumn("_group", F.coalesce(F.concat(F.lit("group "), "group_id"), PEER))
 
 
 def _out_of_range(tables: Tables) -> DataFrame:
-    """Fetches refused as out of range. Only offsets below the log's beginning count: above it, nothing was deleted."""
-    fetches = tables.named_partitions.filter((F.col(c.API) == "Fetch") & F.col("topic").isNotNull())
+    """Fetches refused as out of range, unless they asked above the log's beginning: there, nothing was deleted."""
+    fetches = tables.partitions_with_peers.filter((F.col(c.API) == "Fetch") & F.col("topic").isNotNull())
     wrong = fetches.filter((F.col(SIDE) == RESPONSE) & (F.col("error_code") == OUT_OF_RANGE)).drop("fetch_offset")
     place = [*t.KEYS, "topic", "partition"]
     asked = fetches.filter(F.col(SIDE) == REQUEST).select(*place, "fetch_offset")
     starts = fetches.groupBy(*_PARTITION).agg(F.max("log_start_offset").alias("_start"))
     known = wrong.join(asked, place, "left").join(starts, _PARTITION, "left")
     lost = known.filter(F.coalesce(F.col("fetch_offset") < F.col("_start"), F.lit(True)))
-    return _lost(lost.withColumn("_how", F.lit("it asked for an offset that is not there")), F.col(PEER))
+    return _by_group_and_topic(lost.withColumn("_how", F.lit("it asked for an offset that is not there")), F.col(PEER))
 
 
-def _lost(found: DataFrame, who: Column) -> DataFrame:
+def _by_group_and_topic(found: DataFrame, who: Column) -> DataFrame:
     of_whom = found.withColumns({"_who": who, WINDOW: F.lit(0)})
     cases = counted(of_whom, ["_who", "topic"], more={"_how": F.min_by("_how", c.AT)})
     told = cases.withColumn(MEASURE, F.col(CASES))

@@ -18,16 +18,16 @@ from recorder.analysis.findings.tables import Tables
 from recorder.analysis.findings.windows import LONG
 from recorder.analysis.tables.group_events import COUNTS_FROM
 from recorder.analysis.tables.lag import KEY, WINDOW_END
-from recorder.analysis.tables.rebalance_causes import JOINED, LOST, UNKNOWN, WAS_FENCED
+from recorder.analysis.tables.rebalance_causes import FENCED, JOINED, LOST, UNKNOWN
 from recorder.analysis.tables.rebalances import SILENT_S, lives
 from recorder.capture import frames as c
 
 # causes that are problems by themselves
-BAD_CAUSES = (LOST, WAS_FENCED, UNKNOWN)
+BAD_CAUSES = (LOST, FENCED, UNKNOWN)
 _GROUP = [c.CLUSTER, "group_id"]
 _TOPIC = [*_GROUP, "topic"]
 
-Find = Callable[[Tables], DataFrame]
+RuleFunction = Callable[[Tables], DataFrame]
 
 
 def rebalances(tables: Tables) -> DataFrame:
@@ -62,7 +62,7 @@ def silent_leaves(tables: Tables) -> DataFrame:
     return rule_rows(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
 
 
-def stalled(*, has_members: bool) -> Find:
+def stalled(*, has_members: bool) -> RuleFunction:
     """Makes a rule's function: the lag of groups that commit nothing new, either with members or without."""
 
     def find(tables: Tables) -> DataFrame:

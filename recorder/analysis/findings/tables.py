@@ -1,6 +1,6 @@
 """The tables that rules read, each made once, and the windows of the capture.
 
-Most rules read exchanges. Only the columns of ASKED are kept of them.
+Most rules read exchanges. Only the columns of KEPT_COLUMNS are kept of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from recorder.analysis.tables.group_events import group_events
 from recorder.analysis.tables.happenings import connections
 from recorder.analysis.tables.lag import Offsets, Span, lag_windows, offsets
 from recorder.analysis.tables.metadata_changes import metadata_changes
-from recorder.analysis.tables.names import named
+from recorder.analysis.tables.names import cluster_ids, named
 from recorder.analysis.tables.rebalances import rebalances
 from recorder.analysis.tables.transactions import transactions
 from recorder.capture import frames as c
@@ -38,7 +38,7 @@ PEER, FAMILY = "peer", "family"
 # the cluster's own id, in tables of decoded frames
 CLUSTER_ID = "cluster_id"
 # the columns of an exchange that rules need: no others are kept
-ASKED = (
+KEPT_COLUMNS = (
     *t.KEYS,
     c.CLUSTER,
     c.NODE,
@@ -70,13 +70,13 @@ class Tables:
     """A capture's tables for rules."""
 
     def __init__(self, captured: Captured, kept: DataFrame | None = None) -> None:
-        """`kept`: the exchanges, if they are there already (the columns of ASKED, HOST, PEER, FAMILY)."""
+        """`kept`: the exchanges, if they are there already (the columns of KEPT_COLUMNS, HOST, PEER, FAMILY)."""
         self.captured = captured
         self._kept = kept
 
     @cached_property
     def kept(self) -> DataFrame:
-        """The exchanges: the columns of ASKED, with HOST, PEER, FAMILY."""
+        """The exchanges without windows: the columns of KEPT_COLUMNS, with HOST, PEER, FAMILY."""
         return self._kept if self._kept is not None else kept_exchanges(self.captured)
 
     @cached_property
@@ -127,7 +127,9 @@ class Tables:
 
     @cached_property
     def written(self) -> DataFrame:
-        """The partitions that Produce requests name, with the columns of `of_bodies`; topics by their names."""
+        """The partitions that Produce requests write to, with the columns of `of_bodies`; without those of unknown
+        topics.
+        """
         told = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
         return self.of_bodies(told.filter(F.col("topic").isNotNull()))
 
@@ -143,8 +145,8 @@ class Tables:
         return named(self.captured, TOPIC_PARTITIONS)
 
     @cached_property
-    def named_partitions(self) -> DataFrame:
-        """The partitions that frames name, with HOST, PEER, FAMILY."""
+    def partitions_with_peers(self) -> DataFrame:
+        """The partitions that frames name, with HOST, PEER, FAMILY, and the cluster's own id as CLUSTER."""
         return with_peers_of_bodies(self.partitions).withColumn(c.CLUSTER, F.col(CLUSTER_ID))
 
     @cached_property
@@ -161,6 +163,11 @@ class Tables:
         )
 
     @cached_property
+    def cluster_ids(self) -> DataFrame:
+        """The own ids of each session's clusters: SESSION, CLUSTER (the name in the settings), CLUSTER_ID."""
+        return cluster_ids(self.captured)
+
+    @cached_property
     def changes(self) -> DataFrame:
         """The states of partitions and nodes, as Metadata told them."""
         return self.captured.once("metadata changes", lambda: metadata_changes(self.captured))
@@ -171,7 +178,7 @@ class Tables:
         return with_peers_of_bodies(transactions(self.captured))
 
     def of_bodies(self, told: DataFrame) -> DataFrame:
-        """Rows of bodies, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID."""
+        """Rows of decoded frames, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID."""
         return self.windows.put(with_peers_of_bodies(told))
 
     @cached_property
@@ -211,7 +218,7 @@ class Tables:
 
     @property
     def span(self) -> Span:
-        """The capture's end, and its windows."""
+        """The capture's end, and the length of a window."""
         return Span(max((last for _, last in self.windows.spans.values()), default=0), self.windows.length_ns)
 
     @cached_property
@@ -226,21 +233,21 @@ class Tables:
 
 
 def kept_exchanges(captured: Captured) -> DataFrame:
-    """The exchanges with the columns of ASKED, HOST, PEER, FAMILY. A report keeps them."""
-    return captured.once("exchanges", lambda: with_peers(exchanges(captured, doubtful(captured)).select(*ASKED)))
+    """The exchanges with the columns of KEPT_COLUMNS, HOST, PEER, FAMILY. A report keeps them."""
+    return captured.once("exchanges", lambda: with_peers(exchanges(captured, doubtful(captured)).select(*KEPT_COLUMNS)))
 
 
 def with_peers_of_bodies(rows: DataFrame) -> DataFrame:
-    """The rows with HOST, PEER, FAMILY, and the cluster's own id as CLUSTER_ID.
+    """The rows with HOST, PEER, FAMILY, and the cluster's own id as CLUSTER_ID; CLUSTER is null.
 
-    PEER names no cluster: in tables of decoded frames it would be an id, which says nothing to a reader.
+    PEER leaves out the cluster, because decoded frames tell only its id, which says nothing to a reader.
     """
     return with_peers(rows.withColumnRenamed(c.CLUSTER, CLUSTER_ID).withColumn(c.CLUSTER, F.lit(None).cast("string")))
 
 
 def with_peers(rows: DataFrame) -> DataFrame:
     """The rows with HOST, PEER and FAMILY. Needs CLUSTER, CLIENT, CLIENT_ID."""
-    return rows.withColumn(HOST, host()).withColumns({PEER: _named(F.col(c.CLIENT_ID)), FAMILY: _named(family())})
+    return rows.withColumn(HOST, host()).withColumns({PEER: _as_text(F.col(c.CLIENT_ID)), FAMILY: _as_text(family())})
 
 
 def family() -> Column:
@@ -248,7 +255,7 @@ def family() -> Column:
     return F.regexp_replace(c.CLIENT_ID, r"\d+$", "*")
 
 
-def _named(client_id: Column) -> Column:
+def _as_text(client_id: Column) -> Column:
     """A client as text, with the cluster if the settings name one other than `main`."""
     shown = F.when(F.length(client_id) > 0, client_id).otherwise("no client id")
     where = F.concat(F.lit(" at "), F.coalesce(HOST, F.lit("an unknown host")))

@@ -1,7 +1,8 @@
 """The table of answers: their error codes, throttle times, and the ends of long polls. One row an answer, no join.
 
 Spark's own expressions read an error code that is an answer's only one and has a fixed offset, and make the rows of
-unknown versions. All other answers go through Python (`decode.answers`), if their bodies are opened there.
+unknown versions. All other answers go through Python (`decode.answers`); on the jvm road, only those that are
+stored whole and small enough: Spark makes the rows of the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from recorder.capture import frames as c
 _VERSIONS = 32
 _CODES = "array<smallint>"
 # the columns of `_table`
-_PLACE, _TAGS, _THROTTLE = "_place", "_tags", "_throttle"
+_CODE_AT, _TAGS, _THROTTLE = "_code_at", "_tags", "_throttle"
+# entries of a version: those of `_places`
 _WIDTH = 3
 # the columns that say whether an unreadable answer may have waited
 _TO_TELL_A_WAIT = (c.API_KEY, c.DIALECT)
@@ -42,7 +44,7 @@ def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFr
     """
     decoder = decode.answers(None if wanted is None else frozenset({*wanted, *_TO_TELL_A_WAIT}))
     by_python, is_by_python = opened_rows(captured, decoder)
-    unread_wait = F.coalesce(t.WAIT, _unread_wait())
+    unread_wait = F.coalesce(t.WAIT, _wait_by_head())
     by_spark = _by_spark(answer_frames(captured.chosen).filter(~is_by_python), captured.largest)
     found = by_python.withColumn(t.WAIT, unread_wait).unionByName(by_spark.select(*decoder.table.names))
     return found if wanted is None else found.select(*(name for name in decoder.table.names if name in wanted))
@@ -51,7 +53,7 @@ def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFr
 def heads(captured: Captured) -> DataFrame:
     """One row an answer, without reading bodies: the columns of HEADS, and WAIT: "includes_wait" for a long poll."""
     names = [column.name for column in decode.HEADS]
-    return answer_frames(captured.chosen).select(*names, _unread_wait().alias(t.WAIT))
+    return answer_frames(captured.chosen).select(*names, _wait_by_head().alias(t.WAIT))
 
 
 def answer_frames(frames: DataFrame) -> DataFrame:
@@ -60,11 +62,11 @@ def answer_frames(frames: DataFrame) -> DataFrame:
 
 
 def _by_spark(found: DataFrame, largest: int) -> DataFrame:
-    placed = found.withColumns({_PLACE: _at(0), _TAGS: _at(1), _THROTTLE: _at(2)})
+    placed = found.withColumns({_CODE_AT: _at(0), _TAGS: _at(1), _THROTTLE: _at(2)})
     unread = _unread(largest)
     codes = F.when(unread.isNull(), _codes())
     members = F.col(c.API_KEY).isin(JOIN_GROUP, SYNC_GROUP) & unread.isNull()
-    wait = F.when(members & _is_kafka(), Wait.MEMBERS.value).otherwise(_unread_wait())
+    wait = F.when(members & _is_kafka(), Wait.MEMBERS.value).otherwise(_wait_by_head())
     throttle = F.when(unread.isNull(), _throttle())
     return placed.withColumns({t.UNREAD: unread, t.ERROR_CODES: codes, t.WAIT: wait, t.THROTTLE_MS: throttle})
 
@@ -98,17 +100,17 @@ def _places(found: Mapping[tuple[int, int], decode.Fixed], key: int, version: in
 
 def _unread(largest: int) -> Column:
     """The reason why the answer's only code can't be read; null if it can."""
-    is_short = F.col(c.SIZE) < F.col(_PLACE) + 2
+    is_short = F.col(c.SIZE) < F.col(_CODE_AT) + 2
     # a span without a start may begin anywhere
     masked_from = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"], F.lit(0))
-    is_masked = (F.size(c.MASKED) > 0) & (masked_from < F.col(_PLACE) + 2)
+    is_masked = (F.size(c.MASKED) > 0) & (masked_from < F.col(_CODE_AT) + 2)
     is_cut = F.coalesce(F.col(c.NOTE).startswith(c.CUT), F.lit(False))
     # Kafka defines no header tags; behind unknown ones the code has another offset
     has_tags = F.col(_TAGS).isNotNull() & (F.substr(F.col(c.FRAME), F.col(_TAGS) + 1, F.lit(1)) != F.lit(b"\0"))
     return (
         F.when(F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True)), Unread.OMITTED.value)
         .when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
-        .when(F.col(_PLACE).isNull(), Unread.UNKNOWN_VERSION.value)
+        .when(F.col(_CODE_AT).isNull(), Unread.UNKNOWN_VERSION.value)
         .when(F.col(c.FRAME).isNull(), Unread.OMITTED.value)
         .when(is_masked, Unread.MASKED.value)
         .when(is_short & is_cut, Unread.CUT.value)
@@ -117,7 +119,7 @@ def _unread(largest: int) -> Column:
 
 
 def _codes() -> Column:
-    two = F.substr(F.col(c.FRAME), F.col(_PLACE) + 1, F.lit(2))
+    two = F.substr(F.col(c.FRAME), F.col(_CODE_AT) + 1, F.lit(2))
     number = F.conv(F.hex(two), 16, 10).cast("int")
     signed = F.when(number > 0x7FFF, number - 0x10000).otherwise(number)
     return F.when(two == F.lit(b"\0\0"), F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
@@ -132,5 +134,5 @@ def _is_kafka() -> Column:
     return F.col(c.DIALECT) == Dialect.KAFKA.value
 
 
-def _unread_wait() -> Column:
+def _wait_by_head() -> Column:
     return F.when(F.col(c.API_KEY).isin(*LONG_POLLS) & _is_kafka(), Wait.INCLUDES_WAIT.value)

@@ -1,4 +1,4 @@
-"""Record batches; those of Produce requests with the offsets that brokers gave them.
+"""Record batches; if asked, those of Produce requests with the offsets that brokers gave them.
 
 A producer counts a partition's records in a request from 0 on, and the answer has the first one's offset. The sum of
 both is a batch's offset in the log. A message of magic 0 or 1 that wraps others does not say how many: its own offset

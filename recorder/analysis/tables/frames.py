@@ -45,7 +45,7 @@ EVENTS = Table(
     tuple(Column(name, _SPARK_TYPES[kind], "see docs/capture.md") for name, kind in EVENT_COLUMNS),
 )
 
-# the Parquet files of each of the two tables
+# the Parquet files of both tables, by the name of the table's folder
 Files = Mapping[str, Sequence[str]]
 
 
@@ -58,11 +58,11 @@ def frames(session: SparkSession, folder: str, files: Files | None = None) -> Da
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
 
 
-def stored(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
+def from_bucket(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
     """Frames and events of a capture in an S3 bucket. The workers fetch them once, for all questions.
 
-    Without Hadoop's file system for S3, Spark can't read them. FRAME is null, except for answers whose error code has a
-    fixed offset: it holds their beginning.
+    Spark can't read S3 without Hadoop's file system for it. FRAME holds the beginnings of answers whose error code has
+    a fixed offset, else null.
     """
     keys = sorted({key for key, _ in fixed()})
     names = [name for name, _ in EVENT_COLUMNS]

@@ -44,7 +44,8 @@ def topic_names(captured: Captured) -> DataFrame:
 
 def first_told(captured: Captured) -> DataFrame:
     """When a topic's name first came with each of its ids: CLUSTER, `topic`, `topic_id`, AT."""
-    known = _called(_told(captured), _clusters(captured)).filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
+    told = with_cluster_ids(_told(captured), cluster_ids(captured))
+    known = told.filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
     return known.groupBy(c.CLUSTER, _TOPIC, _ID).agg(F.min(c.AT).alias(c.AT))
 
 
@@ -60,7 +61,7 @@ def with_names(captured: Captured, found: DataFrame, lists: Sequence[str] = ()) 
     replace ids, too.
     """
     names = _names(captured)
-    called = _called(found, _clusters(captured)).join(
+    called = with_cluster_ids(found, cluster_ids(captured)).join(
         F.broadcast(names.withColumnRenamed(_TOPIC, "_name")), [c.CLUSTER, _ID], "left"
     )
     shown = {_TOPIC: F.coalesce(_TOPIC, "_name")}
@@ -86,19 +87,22 @@ def _told_by(captured: Captured) -> DataFrame:
     return fresh_rows(captured, NAMES_TOLD).groupBy(*_SETTINGS, _CLUSTER_ID, _ID, _TOPIC).agg(F.min(c.AT).alias(c.AT))
 
 
-def _clusters(captured: Captured) -> DataFrame:
-    """The id of each session's clusters. A report keeps it."""
+def cluster_ids(captured: Captured) -> DataFrame:
+    """The own ids of each session's clusters: SESSION, CLUSTER (the name in the settings), `cluster_id`. A report keeps
+    them.
+    """
     return captured.ever.once("clusters told", partial(_clusters_told, captured))
 
 
 def _clusters_told(captured: Captured) -> DataFrame:
     known = _told(captured).filter(F.col(_CLUSTER_ID).isNotNull())
-    return known.groupBy(*_SETTINGS).agg(F.max(_CLUSTER_ID).alias("_cluster"))
+    return known.groupBy(*_SETTINGS).agg(F.max(_CLUSTER_ID).alias(_CLUSTER_ID))
 
 
-def _called(found: DataFrame, clusters: DataFrame) -> DataFrame:
-    """The rows, with clusters' ids in `cluster`."""
-    other = F.broadcast(clusters.withColumnsRenamed({c.SESSION: "_session", c.CLUSTER: "_settings"}))
+def with_cluster_ids(found: DataFrame, clusters: DataFrame) -> DataFrame:
+    """The rows, with clusters' ids in `cluster`. `clusters`: the table of `cluster_ids`."""
+    renamed = {c.SESSION: "_session", c.CLUSTER: "_settings", _CLUSTER_ID: "_cluster"}
+    other = F.broadcast(clusters.withColumnsRenamed(renamed))
     same = (F.col(c.SESSION) == F.col("_session")) & F.col(c.CLUSTER).eqNullSafe(F.col("_settings"))
     named_by_id = F.coalesce("_cluster", c.CLUSTER)
     return found.join(other, same, "left").withColumn(c.CLUSTER, named_by_id).drop("_cluster", "_session", "_settings")
@@ -110,5 +114,5 @@ def _names(captured: Captured) -> DataFrame:
 
 
 def _names_told(captured: Captured) -> DataFrame:
-    known = _called(_told(captured), _clusters(captured)).filter(F.col(_ID).isNotNull())
+    known = with_cluster_ids(_told(captured), cluster_ids(captured)).filter(F.col(_ID).isNotNull())
     return known.groupBy(c.CLUSTER, _ID).agg(F.max(_TOPIC).alias(_TOPIC))

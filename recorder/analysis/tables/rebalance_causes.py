@@ -11,49 +11,51 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.capture import frames as c
 
-LEFT, LOST, JOINED, WAS_FENCED = "left", "lost", "joined", "fenced"
-SUBSCRIPTION, PARTITIONS_ADDED, MOVED = "subscription", "partitions_added", "coordinator_moved"
+LEFT, LOST, JOINED, FENCED = "left", "lost", "joined", "fenced"
+SUBSCRIPTION, PARTITIONS_ADDED, COORDINATOR_MOVED = "subscription", "partitions_added", "coordinator_moved"
 FOLLOW_UP, UNKNOWN = "follow_up", "unknown"
-CAUSES = (LEFT, LOST, JOINED, WAS_FENCED, SUBSCRIPTION, PARTITIONS_ADDED, MOVED, FOLLOW_UP, UNKNOWN)
+CAUSES = (LEFT, LOST, JOINED, FENCED, SUBSCRIPTION, PARTITIONS_ADDED, COORDINATOR_MOVED, FOLLOW_UP, UNKNOWN)
 # FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH
-FENCED = (82, 110)
+FENCED_CODES = (82, 110)
 # NOT_COORDINATOR
-COORDINATOR_MOVED = (16,)
+MOVED_CODES = (16,)
 _GROUP = [c.CLUSTER, "group_id"]
 _GENERATION = [*_GROUP, "life", "generation"]
 _FIRST_GENERATION = 1
 
 
 def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
-    """The generations with `joined`, `left`, `lost`, CAUSE. `highest`: the highest partition of each topic in each."""
+    """`found` with `joined`, `lost`, CAUSE; it has `left`. `highest`: each generation's highest partition of each
+    topic.
+    """
     grown = _grown(highest)
     order = Window.partitionBy(*_GROUP).orderBy("first_told", "life", "generation")
     was = F.lag(F.struct("members", "revoked")).over(order)
     known = found.join(grown, _GENERATION, "left").withColumn("_was", was)
     before = F.col("_was")["members"]
-    told = known.withColumns(
+    compared = known.withColumns(
         {
             "joined": F.when(before.isNotNull(), F.array_except("members", before)),
             "_gone": F.when(before.isNotNull(), F.array_except(before, "members")),
-            "_stay": F.when(before.isNotNull(), F.arrays_overlap("members", before)),
+            "_some_stayed": F.when(before.isNotNull(), F.arrays_overlap("members", before)),
         }
     ).withColumn("lost", F.array_except("_gone", "left"))
-    return told.withColumn(c.CAUSE, _first_true(_causes()))
+    return compared.withColumn(c.CAUSE, _first_true(_causes()))
 
 
 def _causes() -> dict[str, Column]:
     """The condition of each cause, in the order of CAUSES. Null counts as false."""
-    before, stay = F.col("_was")["members"], F.coalesce("_stay", F.lit(True))
+    before, some_stayed = F.col("_was")["members"], F.coalesce("_some_stayed", F.lit(True))
     is_first = (F.col("generation") == _FIRST_GENERATION) | (F.col("newcomers") > 0)
     same = F.array_sort(before) == F.array_sort("members")
     return {
-        LEFT: (F.size("left") > 0) & stay,
-        LOST: (F.size("lost") > 0) & F.col("_stay"),
+        LEFT: (F.size("left") > 0) & some_stayed,
+        LOST: (F.size("lost") > 0) & F.col("_some_stayed"),
         JOINED: F.when(before.isNull(), is_first).otherwise(F.size("joined") > 0),
-        WAS_FENCED: F.col("fenced") > 0,
+        FENCED: F.col("fenced") > 0,
         SUBSCRIPTION: F.col("changed") > 0,
         PARTITIONS_ADDED: F.coalesce("is_grown", F.lit(False)),
-        MOVED: F.col("moved") > 0,
+        COORDINATOR_MOVED: F.col("moved") > 0,
         FOLLOW_UP: same & (F.col("_was")["revoked"] > 0),
         UNKNOWN: F.lit(True),
     }
@@ -64,7 +66,9 @@ def _first_true(causes: dict[str, Column]) -> Column:
 
 
 def _grown(highest: DataFrame) -> DataFrame:
-    """The generations in which a topic has a higher partition than before, or any if the group had none to assign."""
+    """`is_grown` of each generation: a topic has a higher partition than before, or its first after the group had
+    nothing to assign.
+    """
     of_topic, of_group = (
         Window.partitionBy(*_GROUP, *own).orderBy("told").rowsBetween(Window.unboundedPreceding, -1)
         for own in (["topic"], [])

@@ -24,7 +24,7 @@ from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.group_events import ASKED_GENERATION, LAST_AT, NEWCOMER, group_events
 from recorder.analysis.tables.names import CLUSTER_CALLED
-from recorder.analysis.tables.rebalance_causes import CAUSES, COORDINATOR_MOVED, FENCED, with_causes
+from recorder.analysis.tables.rebalance_causes import CAUSES, FENCED_CODES, MOVED_CODES, with_causes
 from recorder.capture import frames as c
 
 REBALANCES = Table(
@@ -79,7 +79,7 @@ def _steps(events: DataFrame) -> DataFrame:
     """The steps of members, and answers with errors that lead to rebalances. `who`: the member's id, or a static
     member's name.
     """
-    tells = F.col(t.ERROR_CODE).isin(_REBALANCING, *COORDINATOR_MOVED, *FENCED)
+    tells = F.col(t.ERROR_CODE).isin(_REBALANCING, *MOVED_CODES, *FENCED_CODES)
     found = events.filter(F.col("group_id").isNotNull() & (F.col("step").isin(*_STEPS_OF_MEMBERS) | tells))
     name = F.max("instance_id").over(Window.partitionBy(*_GROUP, "member_id"))
     static = F.coalesce("instance_id", F.when(F.col("member_id").isNotNull(), name))
@@ -222,8 +222,8 @@ def _signs() -> dict[str, Column]:
         "assignor": F.max("assignor"),
         "reasons": F.array_sort(F.collect_set("reason")),
         "newcomers": F.count_if(NEWCOMER),
-        "fenced": F.count_if(code.isin(*FENCED)),
-        "moved": F.count_if(code.isin(*COORDINATOR_MOVED)),
+        "fenced": F.count_if(code.isin(*FENCED_CODES)),
+        "moved": F.count_if(code.isin(*MOVED_CODES)),
         "changed": F.count_if("is_changed"),
         "revoked": F.count_if(_does(g.SYNC) & _is_good() & F.col("is_revoked")),
     }

@@ -17,13 +17,15 @@ _TOPIC = [c.CLUSTER, "topic"]
 
 
 def topic_lives(captured: Captured) -> DataFrame:
-    """CLUSTER, `topic`, LIFE (the topic's id), BORN (first named), DIES (the next id first named; null: never)."""
+    """CLUSTER, `topic`, LIFE (the topic's id), BORN (when that id was first named), DIES (when the
+    next one was; null: never).
+    """
     born = first_told(captured).select(*_TOPIC, F.col("topic_id").alias(LIFE), F.col(c.AT).alias(BORN))
     return born.withColumn(DIES, F.lead(BORN).over(Window.partitionBy(*_TOPIC).orderBy(BORN, LIFE)))
 
 
 def with_life(rows: DataFrame, lives: DataFrame, at: str = c.AT) -> DataFrame:
-    """The rows with LIFE: the topic's id in the row, or else at the moment `at`; its name if no id is known."""
+    """The rows with LIFE: the row's topic id, or else the topic's id at the moment `at`; its name if no id is known."""
     told = lives.groupBy(*_TOPIC).agg(F.array_sort(F.collect_list(F.struct(BORN, LIFE))).alias("_lives"))
     found = rows.join(F.broadcast(told), _TOPIC, "left")
     return found.withColumn(LIFE, F.coalesce("topic_id", _at(F.col(at)), F.col("topic"))).drop("_lives")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.findings.tables import ASKED, Tables, with_peers
+from recorder.analysis.findings.tables import KEPT_COLUMNS, Tables, with_peers
 from recorder.analysis.schema import Table, arrow_type
 from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
@@ -82,7 +82,7 @@ def _captured(spark: SparkSession, events: list[Row]) -> Captured:
 
 
 def _exchanges(spark: SparkSession, rows: list[Row]) -> DataFrame:
-    columns = [column for column in EXCHANGES.columns if column.name in ASKED]
+    columns = [column for column in EXCHANGES.columns if column.name in KEPT_COLUMNS]
     schema = pa.schema([(column.name, arrow_type(column.kind)) for column in columns])
     answered = [{t.ANSWERED_AT: row["at"] if row["outcome"] == "answered" else None} | row for row in rows]
     return with_peers(spark.createDataFrame(pa.Table.from_pylist(answered, schema))).persist()

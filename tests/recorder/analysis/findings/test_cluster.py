@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.finding import Finding, Findings
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES
-from tests.recorder.analysis.by_hand import NOON, Row, each_second, table_of
+from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, table_of
 
 pytestmark = pytest.mark.real
 NAMES = ("under_replicated", "uneven_nodes", "expired", "throttled")
@@ -102,6 +102,49 @@ def test_a_node_that_carries_most_of_the_bytes_is_found(found: Any) -> None:
     (one,) = found["uneven_nodes"]
     assert one.subject == "node 1"
     assert one.measure == pytest.approx(3 * 40 / 42, rel=0.01)
+
+
+def produced(node: int, cluster: str, request_size: int, session: str = "s") -> list[Row]:
+    own = {"node": node, "cluster": cluster, "session": session, "request_size": request_size, "api_key": 0}
+    return each_second(5, api="Produce", **own)
+
+
+def uneven(tables: Any, spark: SparkSession, rows: list[Row], nodes: dict[str, list[int]], ids: list[Row]) -> Findings:
+    """Judges `uneven_nodes`. `nodes`: those that Metadata told, by the cluster's own id."""
+    told_nodes = [
+        FRAME | {"cluster": own_id, "told_node": number, "at": NOON}
+        for own_id, numbers in nodes.items()
+        for number in numbers
+    ]
+    changes = table_of(spark, METADATA_CHANGES, told_nodes)
+    ids_of_clusters = frame(spark, "session string, cluster string, cluster_id string", ids)
+    made = tables(rows, changes=changes, cluster_ids=ids_of_clusters)
+    return judge(made, [rule for rule in RULES if rule.name == "uneven_nodes"])
+
+
+def test_a_nodes_even_share_is_that_of_its_own_cluster(tables: Any, spark: SparkSession) -> None:
+    ids = [{"session": "s", "cluster": name, "cluster_id": f"id of {name}"} for name in ("east", "west")]
+    rows = [
+        *produced(1, "east", 80_000),
+        *produced(2, "east", 20_000),
+        *(row for node in (4, 5, 6) for row in produced(node, "west", 40_000)),
+    ]
+    judged = uneven(tables, spark, rows, {"id of east": [1, 2, 3], "id of west": [4, 5, 6]}, ids)
+    assert [(one.subject, one.measure) for one in judged.found] == [("node 1", pytest.approx(0.8 * 3))]
+
+
+def test_two_clusters_of_two_nodes_are_left_out(tables: Any, spark: SparkSession) -> None:
+    rows = [*produced(1, "east", 90_000), *produced(2, "east", 10_000), *produced(3, "west", 90_000)]
+    judged = uneven(tables, spark, rows, {"east": [1, 2], "west": [3, 4]}, [])
+    assert judged.quiet == ("uneven_nodes",)
+
+
+def test_sessions_of_two_clusters_of_the_same_name_have_their_own_even_shares(tables: Any, spark: SparkSession) -> None:
+    ids = [{"session": name, "cluster": "main", "cluster_id": f"id of {name}"} for name in ("s1", "s2")]
+    rows = [*produced(1, "main", 80_000, "s1"), *produced(2, "main", 20_000, "s1")]
+    rows += [row for node in (4, 5, 6) for row in produced(node, "main", 40_000, "s2")]
+    judged = uneven(tables, spark, rows, {"id of s1": [1, 2, 3], "id of s2": [4, 5, 6]}, ids)
+    assert [(one.subject, one.measure) for one in judged.found] == [("node 1", pytest.approx(0.8 * 3))]
 
 
 def test_frames_of_gigabytes_add_up(tables: Any, spark: SparkSession) -> None:
