@@ -342,6 +342,38 @@ def test_a_refused_record_that_is_never_retried_keeps_no_commit_back_for_longer_
     assert target.committed == [TARGET_FROM + 2]
 
 
+@pytest.mark.parametrize("code", [-1, 29, 32, 45, 87])
+def test_a_commit_is_behind_a_record_after_whose_error_no_client_retries(code: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"refused", code=code)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 1)
+    world = replayed(recorded, target, most=0)
+    assert target.committed == [TARGET_FROM + 2]
+    assert world.result.possibly_twice == 0
+
+
+def test_a_commit_is_behind_a_record_whose_retry_was_refused_for_good() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"refused", code=REFUSED)
+    recorded.produces(b"refused", code=29)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target)
+    assert target.log == [b"refused", b"1"]
+    assert target.committed == [TARGET_FROM + 2]
+
+
+@pytest.mark.parametrize("code", [2, 3, 10, 19])
+def test_a_record_is_once_on_the_target_after_each_error_after_which_clients_retry(code: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"1", b"2", code=code)
+    recorded.produces(b"1")
+    recorded.produces(b"2")
+    replayed(recorded, target)
+    assert target.log == recorded.log == [b"1", b"2"]
+
+
 def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"r1", b"r2", code=REFUSED)
