@@ -340,6 +340,11 @@ class World:
                     self.cluster.forget_topic(each.get("name") or self.cluster.topic_names.get(each.get("topic_id")))
         return None
 
+    def retry_known(self, exchange: Exchange) -> None:
+        """The recorded answer to a Produce with retries was read, perhaps long after the retries were withheld."""
+        self._producers.retry_known(exchange)
+        self._offsets.learn_repeated(exchange)
+
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come: the rooms note it."""
         for translator in self._concerned(exchange.api_key, exchange.version):

@@ -170,6 +170,10 @@ class ProduceTranslator:
         """Refused records of which a retry would be sent, because the replay remembers only so many."""
         return self._repeats.forgotten
 
+    def retry_known(self, exchange: Exchange) -> None:
+        """The recorded answer to a Produce with retries was read."""
+        self._repeats.settle_retry(exchange)
+
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
         flight = self._flights.pop(exchange.origin, _Flight())

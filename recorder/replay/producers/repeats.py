@@ -169,6 +169,11 @@ class Repeats:
             if self._is_over(retry, key):
                 self._drop([one for one in found if one.by is retry])
 
+    def settle_retry(self, exchange: Exchange) -> None:
+        """The recorded answer to an exchange with retries was read."""
+        for key in [key for key, retries in self._retries.items() if exchange in retries]:
+            self.settle(key)
+
     def forget(self, key: Key) -> None:
         """Forgets the records: their transaction has ended, so that they may be sent again."""
         self._drop([*chain.from_iterable(self._owed.get(key, {}).values())])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import records
-from proxy.wire.keys import INIT_PRODUCER_ID, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID, METADATA, OFFSET_COMMIT, PRODUCE
 from proxy.wire.pieces import LARGE
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.replay.consumers.differences import RECENT
@@ -372,6 +372,61 @@ def test_a_record_is_once_on_the_target_after_each_error_after_which_clients_ret
     recorded.produces(b"2")
     replayed(recorded, target)
     assert target.log == recorded.log == [b"1", b"2"]
+
+
+def wait_seconds(recorded: Recorded, number: int) -> None:
+    """Another producer says something each second: the replay reads only five seconds ahead."""
+    for second in range(number):
+        recorded.at += 1000
+        recorded.produces(b"second %d" % second, connection=2)
+
+
+def late_retries(number: int) -> Recorded:
+    """Producers whose records are refused, and 50 other records; the retries are answered seven seconds later."""
+    recorded, producers = Recorded(), range(100, 100 + number)
+    for producer in producers:
+        recorded.produces(b"r%d" % producer, code=REFUSED, connection=producer)
+    recorded.produces(*[b"x%d" % number for number in range(50)], connection=2)
+    retries = [
+        recorded.recording.asks(recorded.at, producer, PRODUCE, PRODUCE_VERSION, request(batch(b"r%d" % producer)))
+        for producer in producers
+    ]
+    wait_seconds(recorded, 7)
+    for producer, retry in zip(producers, retries, strict=True):
+        recorded.recording.answers(recorded.at, retry, produced(base=RECORDED_FROM + len(recorded.log)))
+        recorded.log += [b"r%d" % producer]
+    recorded.at += 10
+    return recorded
+
+
+def test_a_taken_retry_whose_recorded_answer_is_read_late_keeps_no_commit_back() -> None:
+    recorded, target = late_retries(1), Target()
+    recorded.commits(RECORDED_FROM + len(recorded.log))
+    replayed(recorded, target, speed=1.0)
+    assert target.committed == [TARGET_FROM + len(recorded.log)]
+
+
+def test_of_many_retries_whose_recorded_answers_are_read_late_each_tells_where_its_record_is() -> None:
+    recorded, target = late_retries(2 * RECENT), Target()
+    for producer in range(100, 100 + 2 * RECENT):
+        recorded.produces(b"next %d" % producer, connection=producer)
+    recorded.commits(RECORDED_FROM + 50)
+    offsets = replayed(recorded, target, speed=1.0)._offsets
+    assert target.committed == [TARGET_FROM]
+    found = places(recorded, target)
+    assert {offset: offsets.of_record("a", 0, offset) for offset in found} == found
+
+
+def test_a_retry_whose_answer_is_not_recorded_leaves_its_record_owed() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"1", connection=2)
+    recorded.recording.asks(recorded.at, 1, PRODUCE, PRODUCE_VERSION, request(batch(b"r")))
+    wait_seconds(recorded, 7)
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target, speed=1.0)
+    assert target.log[:2] == [b"r", b"1"]
+    assert target.committed == [TARGET_FROM]
 
 
 def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:
