@@ -177,6 +177,13 @@ class Offsets:
         moved = self._moved.get(origin, {}).get(place)
         return moved.reader.consumer if moved and moved.reader else None
 
+    def forget_topic(self, topic: str) -> None:
+        """Forgets the logs of a recorded topic, which the target has deleted, and commits in them."""
+        for each in (self._differences, self._starts, self._ends, self._bounds):
+            for place in [place for place in each if place[0] == topic]:
+                del each[place]
+        self._committed = {key: kept for key, kept in self._committed.items() if key[1][0] != topic}
+
     # requests
 
     def _fetch(self, exchange: Exchange, values: Values) -> Refusal | None:

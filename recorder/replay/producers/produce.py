@@ -174,6 +174,10 @@ class ProduceTranslator:
         """The recorded answer to a Produce with retries was read."""
         self._repeats.settle_retry(exchange)
 
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted on the target, with the records that retries would repeat. `topic`: its recorded name."""
+        self._repeats.forget_topic(topic)
+
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
         flight = self._flights.pop(exchange.origin, _Flight())

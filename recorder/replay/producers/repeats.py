@@ -178,6 +178,11 @@ class Repeats:
         """Forgets the records: their transaction has ended, so that they may be sent again."""
         self._drop([*chain.from_iterable(self._owed.get(key, {}).values())])
 
+    def forget_topic(self, topic: str) -> None:
+        """Forgets the records of a recorded topic: the target has deleted them."""
+        for key in [key for key in self._owed if key.topic == topic]:
+            self.forget(key)
+
     def lowest(self, topic: str, partition: int, at_ns: int) -> int | None:
         """The target's lowest offset of records whose retries may still come, at a recorded time; None: none may."""
         kept_back = self._kept_back.get((topic, partition), OrderedDict[_Refused, None]())

@@ -18,7 +18,7 @@ from proxy.wire.pieces import LARGE
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.replay.consumers.differences import RECENT
 from recorder.replay.engine.world import World
-from recorder.replay.options import Options
+from recorder.replay.options import Deletes, Options
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.repeats import MOST_RECORDS
 from tests.recorder.replay.simple import PRODUCE_VERSION, produced
@@ -28,7 +28,9 @@ A0 = ("a", 0)
 # where the recorded log and the target's begin
 RECORDED_FROM, TARGET_FROM = 1000, 50
 REFUSED = 6
-COMMIT_VERSION = 2
+COMMIT_VERSION, CREATE_VERSION, DELETE_VERSION = 2, 4, 3
+DELETED: Values = {"responses": [{"name": "a", "error_code": 0}]}
+CREATED: Values = {"topics": [{"name": "a", "error_code": 0}]}
 
 
 def batch(*values: bytes, codec: Compression = Compression.NONE) -> bytes:
@@ -64,6 +66,16 @@ class Recorded:
         self.log += () if code else values
         self.at += 10
 
+    def makes_the_topic_anew(self) -> None:
+        """A DeleteTopics and a CreateTopics."""
+        deleted = {"topic_names": ["a"], "timeout_ms": 1}
+        self.recording.exchanges(self.at, 5, DELETE_TOPICS, DELETE_VERSION, deleted, DELETED)
+        topic = {"name": "a", "num_partitions": 3, "replication_factor": 1, "assignments": [], "configs": []}
+        asked = {"topics": [topic], "timeout_ms": 1, "validate_only": False}
+        self.recording.exchanges(self.at + 10, 5, CREATE_TOPICS, CREATE_VERSION, asked, CREATED)
+        self.log.clear()
+        self.at += 20
+
     def commits(self, offset: int) -> None:
         """An OffsetCommit of a-0 without a group's members."""
         entry = {"partition_index": 0, "committed_offset": offset, "committed_metadata": None}
@@ -92,6 +104,15 @@ class Target:
             return self._commit(got.values)
         if got.key == INIT_PRODUCER_ID:
             return begun(7)[1]
+        if got.key == DELETE_TOPICS:
+            self.logs.clear()
+            return DELETED
+        if got.key == CREATE_TOPICS:
+            return CREATED
+        if got.key == METADATA:
+            leaders = [{"error_code": 0, "partition_index": index, "leader_id": 1} for index in range(3)]
+            topics = [{"error_code": 0, "name": "a", "partitions": leaders}]
+            return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "controller_id": 1, "topics": topics}
         return self._take(got.values) if got.key == PRODUCE else {}
 
     def _commit(self, values: Values) -> Values:
@@ -122,10 +143,8 @@ class Target:
 def replayed(recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed: float | None = None) -> World:
     """The rooms behind a replay that found no difference. `most`: refused records that are remembered."""
     prepared = Prepared(starts={A0: TARGET_FROM}, ends={A0: TARGET_FROM})
-    cluster = one_node(("a", 3))
-    simulation = Simulation(
-        recorded.recording, target, Options(speed=speed), cluster=cluster, prepared=prepared, delay=target.delay
-    )
+    cluster, options = one_node(("a", 3)), Options(speed=speed, admin=True, deletes=Deletes.ALL)
+    simulation = Simulation(recorded.recording, target, options, cluster=cluster, prepared=prepared, delay=target.delay)
     simulation.world._producers._produces._repeats._most = most
     simulation.run()
     simulation.world.close(simulation.engine.progress, 0)
@@ -223,6 +242,20 @@ def test_each_record_is_once_on_the_target_however_often_the_recording_refused_i
     recorded, made = history(steps, (b"%d" % random.randint(0, 3) for _ in count()))
     replayed(recorded, target)
     assert Counter(target.log) == Counter(made)
+
+
+@pytest.mark.parametrize("speed", [None, 1.0], ids=["max", "as recorded"])
+def test_a_retry_goes_into_a_topic_that_was_deleted_and_created_again(speed: float | None) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"before")
+    recorded.produces(b"1", code=REFUSED)
+    recorded.makes_the_topic_anew()
+    recorded.produces(b"1")
+    recorded.produces(b"after")
+    recorded.commits(RECORDED_FROM + 2)
+    replayed(recorded, target, speed=speed)
+    assert target.log == recorded.log == [b"1", b"after"]
+    assert target.committed == [TARGET_FROM + 2]
 
 
 # where it is
