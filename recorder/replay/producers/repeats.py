@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, islice, repeat, takewhile
 from typing import NamedTuple
 
 from proxy.wire import WireError, records
@@ -168,6 +168,8 @@ class Repeats:
             found = retries.pop(retry)
             if self._is_over(retry, key):
                 self._drop([one for one in found if one.by is retry])
+        if not retries:
+            self._retries.pop(key, None)
 
     def settle_retry(self, exchange: Exchange) -> None:
         """The recorded answer to an exchange with retries was read."""
@@ -240,7 +242,7 @@ class Repeats:
 
     def _drop_given_up(self, key: Key, at_ns: int) -> None:
         """Drops the records of a producer that its client retries no more at a recorded time."""
-        given_up = [each for each in self._refused_of.get(key, ()) if each.is_given_up(at_ns)]
+        given_up = [*takewhile(lambda each: each.is_given_up(at_ns), self._refused_of.get(key, ()))]
         self._drop(one for each in given_up for one in each.owed if one.by is not None)
 
     def _forget_oldest(self, at_ns: int) -> None:
