@@ -65,9 +65,9 @@ class Cluster:
         """Remembers a topic's id, in both directions."""
         self.topic_ids[name], self.topic_names[topic_id] = topic_id, name
 
-    def forget_topic(self, name: str | None) -> None:
+    def forget_topic(self, name: str) -> None:
         """Forgets a deleted topic. Its id still leads to its name, for answers that quote the id."""
-        self.topic_ids.pop(name or "", None)
+        self.topic_ids.pop(name, None)
         for where in [where for where in self.leaders if where[0] == name]:
             del self.leaders[where]
             self.leader_epochs.pop(where, None)

@@ -18,7 +18,6 @@ ListOffsets and of records move by `shift_ms`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -38,8 +37,6 @@ from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
 LATEST, EARLIEST = -1, -2
-# Retries of one partition whose recorded answers may be read later: as many as producers' batches in flight.
-_MOST_UNREAD = 64
 
 
 class _Moved(NamedTuple):
@@ -77,8 +74,6 @@ class Offsets:
         self._readers = Readers()
         self._pending = PendingOffsets(names)
         self._written: set[TopicPartition] = set()
-        # Produces that repeat records, until their recorded answers are read
-        self._unread: dict[TopicPartition, deque[Exchange]] = {}
         self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
         # first or last offsets of logs, as both sides last answered ListOffsets
         self._bounds: dict[TopicPartition, _Moved] = {}
@@ -127,11 +122,19 @@ class Offsets:
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The consumer stays where it was."""
-        self._learn_repeated(exchange)
+        self.learn_repeated(exchange)
         self._moved.pop(exchange.origin, None)
         self._pending.forget(exchange.origin)
 
     # for other rooms
+
+    def learn_repeated(self, exchange: Exchange) -> None:
+        """Learns where the records are that a Produce does not send again, if its recorded answer is read."""
+        if not exchange.repeated or exchange.answered_ns is None:
+            return
+        bases = self._recorded_bases(exchange)
+        for place in exchange.repeated:
+            self._learn_pairs(exchange, place, bases.get(place, NO_OFFSET))
 
     def expected(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset for a recorded boundary between records, limited to the target's log."""
@@ -173,6 +176,13 @@ class Offsets:
         """The consumer of a partition in a Fetch in flight; None if the Fetch does not ask for it."""
         moved = self._moved.get(origin, {}).get(place)
         return moved.reader.consumer if moved and moved.reader else None
+
+    def forget_topic(self, topic: str) -> None:
+        """Forgets the logs of a recorded topic, which the target has deleted, and commits in them."""
+        for each in (self._differences, self._starts, self._ends, self._bounds):
+            for place in [place for place in each if place[0] == topic]:
+                del each[place]
+        self._committed = {key: kept for key, kept in self._committed.items() if key[1][0] != topic}
 
     # requests
 
@@ -233,7 +243,7 @@ class Offsets:
 
     def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
         # the answer may come long after the recorded one was read
-        self._learn_repeated(exchange)
+        self.learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
             if self._shift_ms and each.values["records"]:
@@ -289,7 +299,6 @@ class Offsets:
                 bases[place] = base
                 self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
         for place, recorded in self._recorded_bases(exchange).items():
-            self._learn_unread(place)
             self._learn_pairs(exchange, place, recorded, bases.get(place, NO_OFFSET), lengths.get(place, 0))
 
     def _recorded_bases(self, exchange: Exchange) -> dict[TopicPartition, int]:
@@ -319,22 +328,6 @@ class Offsets:
             return
         for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
             self._differences.setdefault(place, Differences()).add(*pair)
-
-    def _learn_repeated(self, exchange: Exchange) -> None:
-        """Learns where the records are that a Produce does not send again, once its recorded answer is read."""
-        for place in exchange.repeated:
-            unread = self._unread.setdefault(place, deque(maxlen=_MOST_UNREAD))
-            if exchange not in unread:
-                unread.append(exchange)
-            self._learn_unread(place)
-
-    def _learn_unread(self, place: TopicPartition) -> None:
-        waiting = self._unread.pop(place, deque())
-        for exchange in waiting:
-            if exchange.answered_ns is None:
-                self._unread.setdefault(place, deque(maxlen=_MOST_UNREAD)).append(exchange)
-            else:
-                self._learn_pairs(exchange, place, self._recorded_bases(exchange).get(place, NO_OFFSET))
 
     def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
@@ -386,8 +379,6 @@ class Offsets:
 
     def _known(self, place: TopicPartition) -> Differences | None:
         """The pairs of a partition; None without any."""
-        if place in self._unread:
-            self._learn_unread(place)
         return self._differences.get(place)
 
     def _recorded_errors(self, exchange: Exchange) -> dict[TopicPartition, int]:

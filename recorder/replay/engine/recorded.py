@@ -79,6 +79,8 @@ class Recorded:
         """The recorded answer was read, or there is none. `place`: of its frame in the capture."""
         play = self._play
         item.is_recording_done = True
+        if item.exchange.repeated:
+            play.world.retry_known(item.exchange)
         if item.state is State.SETTLED:
             # it was settled before its recorded answer was read: its bytes are no longer kept
             play.memory.forget(item)

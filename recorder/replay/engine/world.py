@@ -336,9 +336,22 @@ class World:
             self.has_new_topics = True
         if exchange.api_key == DELETE_TOPICS:
             for each in answer["responses"]:
-                if not each["error_code"]:
-                    self.cluster.forget_topic(each.get("name") or self.cluster.topic_names.get(each.get("topic_id")))
+                name = each.get("name") or self.cluster.topic_names.get(each.get("topic_id"))
+                if name is not None and not each["error_code"]:
+                    self._forget_topic(name)
         return None
+
+    def _forget_topic(self, name: str) -> None:
+        """The target has deleted a topic: another one with its name begins with an empty log."""
+        self.cluster.forget_topic(name)
+        recorded = self.names.recorded(name)
+        self._producers.forget_topic(recorded)
+        self._offsets.forget_topic(recorded)
+
+    def retry_known(self, exchange: Exchange) -> None:
+        """The recorded answer to a Produce with retries was read, perhaps long after the retries were withheld."""
+        self._producers.retry_known(exchange)
+        self._offsets.learn_repeated(exchange)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come: the rooms note it."""

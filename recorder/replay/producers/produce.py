@@ -3,7 +3,8 @@
 Retries of records that the target has taken already are not sent. Depending on the target's answer:
 
     taken, but the recording refused it     a later retry of these records is not sent (`repeats`), unless the recorded
-                                            cluster had appended them and takes a retry for new records
+                                            cluster had appended them and takes a retry for new records. No client
+                                            retries after errors that will not pass
     46                                      counts as taken: the target had the batch before
     45 behind a refused batch               sent again with a new sequence (`sequences`)
     other 45, 47, 59, 90                    without transactional id: sent again with a made pair, counted from 0;
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from proxy.wire import Malformed
+from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import PRODUCE
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
@@ -41,6 +43,10 @@ TAKEN = frozenset({0, DUPLICATE})
 _OPEN = frozenset({-1, 7, 13, 20})
 # Errors after which the leader has appended the records: timeout, too few replicas after the append.
 _APPENDED = frozenset({7, 20})
+# Errors that are not retriable, after which clients send the records again nevertheless: split, if the batch was too
+# large; with another epoch, if the cluster did not know the sequence.
+_TOO_LARGE = 10
+_OF_SEQUENCES = FENCED | {OUT_OF_ORDER}
 # Times that an exchange is sent again before a target is given up that refuses each new pair.
 _MOST_ROUNDS = 5
 
@@ -95,7 +101,7 @@ class ProduceTranslator:
 
     def __init__(self, names: Names, known: ProducerPairs) -> None:
         self._names, self._known = names, known
-        self._repeats = Repeats(self._is_taken)
+        self._repeats = Repeats(self._is_over)
         self._flights: dict[Origin, _Flight] = {}
 
     def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> Refusal | None:
@@ -164,6 +170,14 @@ class ProduceTranslator:
         """Refused records of which a retry would be sent, because the replay remembers only so many."""
         return self._repeats.forgotten
 
+    def retry_known(self, exchange: Exchange) -> None:
+        """The recorded answer to a Produce with retries was read."""
+        self._repeats.settle_retry(exchange)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted on the target, with the records that retries would repeat. `topic`: its recorded name."""
+        self._repeats.forget_topic(topic)
+
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
         flight = self._flights.pop(exchange.origin, _Flight())
@@ -200,7 +214,7 @@ class ProduceTranslator:
         found = self._repeats.take(key, data, exchange)
         if not found:
             return
-        place = key.topic, key.partition
+        place = key.place
         flight.retried.add(key)
         exchange.repeated[place] = found
         rest = picked(data, are_new(found)) if key.is_plain else b""
@@ -214,9 +228,9 @@ class ProduceTranslator:
         for key in flight.retried:
             self._repeats.settle(key)
 
-    def _is_taken(self, exchange: Exchange, key: Key) -> bool:
-        code = partitions.errors(PRODUCE, exchange.answer, self._names.topic).get((key.topic, key.partition))
-        return code in TAKEN or (key.is_plain and code in _APPENDED)
+    def _is_over(self, exchange: Exchange, key: Key) -> bool:
+        code = partitions.errors(PRODUCE, exchange.answer, self._names.topic).get(key.place)
+        return code is not None and not _is_retried(code, is_plain=key.is_plain)
 
     def _numbered(self, asked: PartitionEntry, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
@@ -266,7 +280,7 @@ class ProduceTranslator:
             if place not in refused or not data:
                 continue
             key = Key(exchange.peer, request.get("transactional_id"), *place, _is_plain(data))
-            if key.is_plain and refused[place] in _APPENDED:
+            if not _is_retried(refused[place], is_plain=key.is_plain):
                 continue
             self._repeats.refused(key, data, exchange, taken[place]["base_offset"], exchange.repeated.get(place, ()))
             if producer is not None:
@@ -308,6 +322,16 @@ class ProduceTranslator:
     def _named(self, answer: Values, places: Container[TopicPartition]) -> list[tuple[Topic, int]]:
         found = [(each.topic, each.partition) for each in partitions.in_answer(PRODUCE, answer)]
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
+
+
+def _is_retried(code: int, *, is_plain: bool) -> bool:
+    """True if clients send records again after this error of a partition, and the cluster does not have them yet.
+
+    `is_plain`: the records have no sequence, so that the cluster takes a retry for new records.
+    """
+    if is_plain and code in _APPENDED:
+        return False
+    return kafka_error(code).retriable or code == _TOO_LARGE or (not is_plain and code in _OF_SEQUENCES)
 
 
 def _is_plain(data: Buffer) -> bool:

@@ -5,9 +5,9 @@ or several in one. A batch without a sequence may have new records, too. So retr
 (timestamp, key, value, headers), not by their bytes. Equal records are counted: as many are retries as were refused.
 The recorded cluster may refuse a retry, too: then the next one is not sent either, until one was taken.
 
-Batches are only decoded while their producer has records to retry, which is rare. Beyond MOST_RECORDS the records of
-the oldest refused requests are forgotten. Their retries would be sent, so the target may have them twice: `forgotten`
-counts them.
+Batches are only decoded while their producer has records to retry, which is rare. Clients give up after a while: the
+records of older requests are dropped. Beyond MOST_RECORDS the records of the oldest refused requests are forgotten.
+Their retries would be sent, so the target may have them twice: `forgotten` counts them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, islice, repeat, takewhile
 from typing import NamedTuple
 
 from proxy.wire import WireError, records
 from proxy.wire.primitives import Buffer
+from proxy.wire.records import Batch
 from recorder.replay.messages import batches
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Peer, Repeated
 
 
@@ -38,6 +40,11 @@ class Key(NamedTuple):
     partition: int
     is_plain: bool = True
 
+    @property
+    def place(self) -> TopicPartition:
+        """The partition, by its recorded topic."""
+        return self.topic, self.partition
+
 
 # Records that are remembered, of all producers: some 30 MB. Also the most that are looked at in one request.
 MOST_RECORDS = 100_000
@@ -47,12 +54,29 @@ _RETRYING_NS = 300 * 10**9
 
 @dataclass(eq=False, slots=True)
 class _Refused:
-    """The records of one refused request. `waiting`: how many of them may still be retried; `at_ns`: of the refusal."""
+    """The records of one refused request.
+
+    Attributes:
+        at_ns: the recorded time of the refusal.
+        owed: the records, in the order of their offsets.
+        waiting: how many of them may still be retried; `first`: the number of the first one.
+    """
 
     key: Key
     at_ns: int
     owed: list[_Owed] = field(default_factory=list)
     waiting: int = 0
+    first: int = 0
+
+    def is_given_up(self, at_ns: int) -> bool:
+        """True if no client retries the records any more at a recorded time."""
+        return at_ns - self.at_ns >= _RETRYING_NS
+
+    def lowest(self) -> int:
+        """The target's offset of the first record that may still be retried; NO_OFFSET: unknown."""
+        while self.owed[self.first].by is None:
+            self.first += 1
+        return self.owed[self.first].offset
 
 
 @dataclass(eq=False, slots=True)
@@ -74,16 +98,19 @@ class Repeats:
     """Records whose retry may come, by producer and partition.
 
     Args:
-        is_taken: True if the recorded answer to an exchange says that the partition's records were taken.
+        is_over: True if no client sends the partition's records again after the recorded answer to an exchange.
     """
 
-    def __init__(self, is_taken: Callable[[Exchange, Key], bool], most: int = MOST_RECORDS) -> None:
-        self._is_taken, self._most = is_taken, most
+    def __init__(self, is_over: Callable[[Exchange, Key], bool], most: int = MOST_RECORDS) -> None:
+        self._is_over, self._most = is_over, most
         self._owed: dict[Key, dict[bytes, list[_Owed]]] = {}
         # retries whose recorded answers may still be read, with their records
         self._retries: dict[Key, dict[Exchange, list[_Owed]]] = {}
         # the oldest first
         self._refused: OrderedDict[_Refused, None] = OrderedDict()
+        self._refused_of: dict[Key, OrderedDict[_Refused, None]] = {}
+        # those that keep commits back
+        self._kept_back: dict[TopicPartition, OrderedDict[_Refused, None]] = {}
         self._waiting = Counter[Key]()
         self._count = 0
         self.forgotten = 0
@@ -107,16 +134,19 @@ class Repeats:
         if found:
             self._add(key, found, exchange, base)
         while self._count > self._most:
-            self._forget_oldest()
+            self._forget_oldest(exchange.first_ns)
 
     def take(self, key: Key, data: Buffer, exchange: Exchange) -> tuple[Repeated, ...]:
         """The records of an exchange's batches that are retries of records that the target has."""
         self.settle(key)
+        self._drop_given_up(key, exchange.first_ns)
+        if key not in self._owed:
+            return ()
         met: list[_Owed | None] = []
         with suppress(WireError):
             met = [*self._met(key, data, exchange)]
         found = [one for one in met if one is not None]
-        behind = _count(data) - len(met)
+        behind = max(_count(data) - len(met), 0)
         if not key.is_plain and (behind or len(found) < len(met)):
             return ()
         if behind and len(met) == self._most:
@@ -129,27 +159,40 @@ class Repeats:
         return _runs(met)
 
     def settle(self, key: Key) -> None:
-        """Forgets records whose retry the recorded cluster has taken: the same records again are new ones."""
+        """Forgets records that no client retries any more after the recorded answer to their retry.
+
+        The recorded cluster has taken them, or refused them for good: the same records again are new ones.
+        """
         retries = self._retries.get(key, {})
         for retry in [retry for retry in retries if retry.answered_ns is not None]:
             found = retries.pop(retry)
-            if self._is_taken(retry, key):
+            if self._is_over(retry, key):
                 self._drop([one for one in found if one.by is retry])
+        if not retries:
+            self._retries.pop(key, None)
+
+    def settle_retry(self, exchange: Exchange) -> None:
+        """The recorded answer to an exchange with retries was read."""
+        for key in [key for key, retries in self._retries.items() if exchange in retries]:
+            self.settle(key)
 
     def forget(self, key: Key) -> None:
         """Forgets the records: their transaction has ended, so that they may be sent again."""
         self._drop([*chain.from_iterable(self._owed.get(key, {}).values())])
 
+    def forget_topic(self, topic: str) -> None:
+        """Forgets the records of a recorded topic: the target has deleted them."""
+        for key in [key for key in self._owed if key.topic == topic]:
+            self.forget(key)
+
     def lowest(self, topic: str, partition: int, at_ns: int) -> int | None:
         """The target's lowest offset of records whose retries may still come, at a recorded time; None: none may."""
-        found = (
-            one.offset
-            for key, owed in self._owed.items()
-            if (key.topic, key.partition) == (topic, partition)
-            for one in chain.from_iterable(owed.values())
-            if one.offset != NO_OFFSET and at_ns - one.refused.at_ns < _RETRYING_NS
-        )
-        return min(found, default=None)
+        kept_back = self._kept_back.get((topic, partition), OrderedDict[_Refused, None]())
+        # other producers may play far behind this time: their records are still owed
+        while kept_back and next(iter(kept_back)).is_given_up(at_ns):
+            kept_back.popitem(last=False)
+        found = (each.lowest() for each in kept_back if not each.is_given_up(at_ns))
+        return min((offset for offset in found if offset != NO_OFFSET), default=None)
 
     def _add(self, key: Key, found: list[bytes], exchange: Exchange, base: int) -> None:
         refused = _Refused(key, exchange.answered_ns or exchange.at_ns, waiting=len(found))
@@ -159,29 +202,55 @@ class Repeats:
             refused.owed.append(one)
             owed.setdefault(digest, []).append(one)
         self._refused[refused] = None
+        self._refused_of.setdefault(key, OrderedDict())[refused] = None
+        self._kept_back.setdefault(key.place, OrderedDict())[refused] = None
         self._waiting[key] += len(found)
         self._count += len(found)
 
     def _drop(self, found: Iterable[_Owed]) -> None:
         """Drops records that wait. A request counts until all of its records are dropped."""
+        touched = dict[tuple[Key, bytes], None]()
         for one in found:
-            refused, owed = one.refused, self._owed[one.refused.key]
-            owed[one.digest].remove(one)
-            if not owed[one.digest]:
-                del owed[one.digest]
+            refused = one.refused
             one.by = None
+            touched[refused.key, one.digest] = None
             self._waiting[refused.key] -= 1
-            if not owed:
-                del self._owed[refused.key], self._waiting[refused.key]
-                self._retries.pop(refused.key, None)
             refused.waiting -= 1
             if not refused.waiting:
-                del self._refused[refused]
-                self._count -= len(refused.owed)
+                self._drop_request(refused)
+        for key, digest in touched:
+            self._drop_digest(key, digest)
 
-    def _forget_oldest(self) -> None:
-        found = [one for one in next(iter(self._refused)).owed if one.by is not None]
-        self.forgotten += len(found)
+    def _drop_digest(self, key: Key, digest: bytes) -> None:
+        """Keeps those of equal records that still wait."""
+        owed = self._owed[key]
+        owed[digest] = [one for one in owed[digest] if one.by is not None]
+        if not owed[digest]:
+            del owed[digest]
+        if not owed:
+            del self._owed[key], self._waiting[key]
+            self._retries.pop(key, None)
+
+    def _drop_request(self, refused: _Refused) -> None:
+        key = refused.key
+        del self._refused[refused], self._refused_of[key][refused]
+        if not self._refused_of[key]:
+            del self._refused_of[key]
+        kept_back = self._kept_back[key.place]
+        kept_back.pop(refused, None)
+        self._count -= len(refused.owed)
+
+    def _drop_given_up(self, key: Key, at_ns: int) -> None:
+        """Drops the records of a producer that its client retries no more at a recorded time."""
+        given_up = [*takewhile(lambda each: each.is_given_up(at_ns), self._refused_of.get(key, ()))]
+        self._drop(one for each in given_up for one in each.owed if one.by is not None)
+
+    def _forget_oldest(self, at_ns: int) -> None:
+        oldest = next(iter(self._refused))
+        self.settle(oldest.key)
+        found = [one for one in oldest.owed if one.by is not None]
+        if not oldest.is_given_up(at_ns):
+            self.forgotten += len(found)
         self._drop(found)
 
     def _met(self, key: Key, data: Buffer, exchange: Exchange) -> Iterator[_Owed | None]:
@@ -231,10 +300,19 @@ def _runs(met: Iterable[_Owed | None]) -> tuple[Repeated, ...]:
 
 
 def _count(data: Buffer) -> int:
-    """The number of records, by the heads of their batches."""
+    """The number of records."""
     with suppress(WireError):
-        return sum(batch.count or 1 for batch in batches(data))
+        return sum(_length(data, batch) for batch in batches(data))
     return 0
+
+
+def _length(data: Buffer, batch: Batch) -> int:
+    """The number of records of a batch. A compressed message set has to be read for it."""
+    if batch.count is not None:
+        return batch.count
+    with suppress(WireError):
+        return sum(1 for _ in records.read_batch(data, batch))
+    return 1
 
 
 def _digests(data: Buffer) -> Iterator[bytes]:

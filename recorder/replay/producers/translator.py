@@ -111,6 +111,14 @@ class Producers:
             with suppress(WireError):
                 self._end_lost(self._producer_of(exchange), has_left=values is not None)
 
+    def retry_known(self, exchange: Exchange) -> None:
+        """The recorded answer to a Produce with retries was read."""
+        self._produces.retry_known(exchange)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted on the target. `topic`: its recorded name."""
+        self._produces.forget_topic(topic)
+
     def finish(self) -> list[MadeRequest]:
         """An EndTxn for each transaction that is open on the target, once."""
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]

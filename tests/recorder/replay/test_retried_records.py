@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import records
-from proxy.wire.keys import INIT_PRODUCER_ID, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID, METADATA, OFFSET_COMMIT, PRODUCE
 from proxy.wire.pieces import LARGE
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.replay.consumers.differences import RECENT
 from recorder.replay.engine.world import World
-from recorder.replay.options import Options
+from recorder.replay.options import Deletes, Options
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.repeats import MOST_RECORDS
 from tests.recorder.replay.simple import PRODUCE_VERSION, produced
@@ -28,7 +28,9 @@ A0 = ("a", 0)
 # where the recorded log and the target's begin
 RECORDED_FROM, TARGET_FROM = 1000, 50
 REFUSED = 6
-COMMIT_VERSION = 2
+COMMIT_VERSION, CREATE_VERSION, DELETE_VERSION = 2, 4, 3
+DELETED: Values = {"responses": [{"name": "a", "error_code": 0}]}
+CREATED: Values = {"topics": [{"name": "a", "error_code": 0}]}
 
 
 def batch(*values: bytes, codec: Compression = Compression.NONE) -> bytes:
@@ -64,6 +66,16 @@ class Recorded:
         self.log += () if code else values
         self.at += 10
 
+    def makes_the_topic_anew(self) -> None:
+        """A DeleteTopics and a CreateTopics."""
+        deleted = {"topic_names": ["a"], "timeout_ms": 1}
+        self.recording.exchanges(self.at, 5, DELETE_TOPICS, DELETE_VERSION, deleted, DELETED)
+        topic = {"name": "a", "num_partitions": 3, "replication_factor": 1, "assignments": [], "configs": []}
+        asked = {"topics": [topic], "timeout_ms": 1, "validate_only": False}
+        self.recording.exchanges(self.at + 10, 5, CREATE_TOPICS, CREATE_VERSION, asked, CREATED)
+        self.log.clear()
+        self.at += 20
+
     def commits(self, offset: int) -> None:
         """An OffsetCommit of a-0 without a group's members."""
         entry = {"partition_index": 0, "committed_offset": offset, "committed_metadata": None}
@@ -92,6 +104,15 @@ class Target:
             return self._commit(got.values)
         if got.key == INIT_PRODUCER_ID:
             return begun(7)[1]
+        if got.key == DELETE_TOPICS:
+            self.logs.clear()
+            return DELETED
+        if got.key == CREATE_TOPICS:
+            return CREATED
+        if got.key == METADATA:
+            leaders = [{"error_code": 0, "partition_index": index, "leader_id": 1} for index in range(3)]
+            topics = [{"error_code": 0, "name": "a", "partitions": leaders}]
+            return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "controller_id": 1, "topics": topics}
         return self._take(got.values) if got.key == PRODUCE else {}
 
     def _commit(self, values: Values) -> Values:
@@ -122,10 +143,8 @@ class Target:
 def replayed(recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed: float | None = None) -> World:
     """The rooms behind a replay that found no difference. `most`: refused records that are remembered."""
     prepared = Prepared(starts={A0: TARGET_FROM}, ends={A0: TARGET_FROM})
-    cluster = one_node(("a", 3))
-    simulation = Simulation(
-        recorded.recording, target, Options(speed=speed), cluster=cluster, prepared=prepared, delay=target.delay
-    )
+    cluster, options = one_node(("a", 3)), Options(speed=speed, admin=True, deletes=Deletes.ALL)
+    simulation = Simulation(recorded.recording, target, options, cluster=cluster, prepared=prepared, delay=target.delay)
     simulation.world._producers._produces._repeats._most = most
     simulation.run()
     simulation.world.close(simulation.engine.progress, 0)
@@ -223,6 +242,20 @@ def test_each_record_is_once_on_the_target_however_often_the_recording_refused_i
     recorded, made = history(steps, (b"%d" % random.randint(0, 3) for _ in count()))
     replayed(recorded, target)
     assert Counter(target.log) == Counter(made)
+
+
+@pytest.mark.parametrize("speed", [None, 1.0], ids=["max", "as recorded"])
+def test_a_retry_goes_into_a_topic_that_was_deleted_and_created_again(speed: float | None) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"before")
+    recorded.produces(b"1", code=REFUSED)
+    recorded.makes_the_topic_anew()
+    recorded.produces(b"1")
+    recorded.produces(b"after")
+    recorded.commits(RECORDED_FROM + 2)
+    replayed(recorded, target, speed=speed)
+    assert target.log == recorded.log == [b"1", b"after"]
+    assert target.committed == [TARGET_FROM + 2]
 
 
 # where it is
@@ -340,6 +373,93 @@ def test_a_refused_record_that_is_never_retried_keeps_no_commit_back_for_longer_
     recorded.commits(RECORDED_FROM + 1)
     replayed(recorded, target)
     assert target.committed == [TARGET_FROM + 2]
+
+
+@pytest.mark.parametrize("code", [-1, 29, 32, 45, 87])
+def test_a_commit_is_behind_a_record_after_whose_error_no_client_retries(code: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"refused", code=code)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 1)
+    world = replayed(recorded, target, most=0)
+    assert target.committed == [TARGET_FROM + 2]
+    assert world.result.possibly_twice == 0
+
+
+def test_a_commit_is_behind_a_record_whose_retry_was_refused_for_good() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"refused", code=REFUSED)
+    recorded.produces(b"refused", code=29)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target)
+    assert target.log == [b"refused", b"1"]
+    assert target.committed == [TARGET_FROM + 2]
+
+
+@pytest.mark.parametrize("code", [2, 3, 10, 19])
+def test_a_record_is_once_on_the_target_after_each_error_after_which_clients_retry(code: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"1", b"2", code=code)
+    recorded.produces(b"1")
+    recorded.produces(b"2")
+    replayed(recorded, target)
+    assert target.log == recorded.log == [b"1", b"2"]
+
+
+def wait_seconds(recorded: Recorded, number: int) -> None:
+    """Another producer says something each second: the replay reads only five seconds ahead."""
+    for second in range(number):
+        recorded.at += 1000
+        recorded.produces(b"second %d" % second, connection=2)
+
+
+def late_retries(number: int) -> Recorded:
+    """Producers whose records are refused, and 50 other records; the retries are answered seven seconds later."""
+    recorded, producers = Recorded(), range(100, 100 + number)
+    for producer in producers:
+        recorded.produces(b"r%d" % producer, code=REFUSED, connection=producer)
+    recorded.produces(*[b"x%d" % number for number in range(50)], connection=2)
+    retries = [
+        recorded.recording.asks(recorded.at, producer, PRODUCE, PRODUCE_VERSION, request(batch(b"r%d" % producer)))
+        for producer in producers
+    ]
+    wait_seconds(recorded, 7)
+    for producer, retry in zip(producers, retries, strict=True):
+        recorded.recording.answers(recorded.at, retry, produced(base=RECORDED_FROM + len(recorded.log)))
+        recorded.log += [b"r%d" % producer]
+    recorded.at += 10
+    return recorded
+
+
+def test_a_taken_retry_whose_recorded_answer_is_read_late_keeps_no_commit_back() -> None:
+    recorded, target = late_retries(1), Target()
+    recorded.commits(RECORDED_FROM + len(recorded.log))
+    replayed(recorded, target, speed=1.0)
+    assert target.committed == [TARGET_FROM + len(recorded.log)]
+
+
+def test_of_many_retries_whose_recorded_answers_are_read_late_each_tells_where_its_record_is() -> None:
+    recorded, target = late_retries(2 * RECENT), Target()
+    for producer in range(100, 100 + 2 * RECENT):
+        recorded.produces(b"next %d" % producer, connection=producer)
+    recorded.commits(RECORDED_FROM + 50)
+    offsets = replayed(recorded, target, speed=1.0)._offsets
+    assert target.committed == [TARGET_FROM]
+    found = places(recorded, target)
+    assert {offset: offsets.of_record("a", 0, offset) for offset in found} == found
+
+
+def test_a_retry_whose_answer_is_not_recorded_leaves_its_record_owed() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"1", connection=2)
+    recorded.recording.asks(recorded.at, 1, PRODUCE, PRODUCE_VERSION, request(batch(b"r")))
+    wait_seconds(recorded, 7)
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target, speed=1.0)
+    assert target.log[:2] == [b"r", b"1"]
+    assert target.committed == [TARGET_FROM]
 
 
 def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:

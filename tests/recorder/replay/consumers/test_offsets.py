@@ -106,6 +106,23 @@ def test_behind_a_produce_the_targets_log_is_as_long_as_its_records(in_pieces: b
     assert found.expected("a", 0, 999) == 5003
 
 
+def test_of_a_deleted_topic_no_offset_is_remembered() -> None:
+    found = offsets(start=3)
+    produced(found, 1, 10, 5000, count=3)
+    each = commit(2, 12, OFFSET_COMMIT)
+    values = each.decoded()
+    found.request(each, values, 0)
+    found.answered(each, values, committed(0, "p-a"), 0)
+    found.forget_topic("other")
+    assert found.expected("a", 0, 10) == 5000
+    assert found.committed("g", "a", 0, 12) == 5002
+    found.forget_topic("a")
+    # as recorded, within no bounds of the earlier log
+    assert found.expected("a", 0, 0) == 0
+    assert found.expected("a", 0, 9000) == 9000
+    assert found.committed("g", "a", 0, 12) == 12
+
+
 def test_a_fetch_that_continues_where_the_recorded_answer_ended_continues_where_the_targets_did() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))

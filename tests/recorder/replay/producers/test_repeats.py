@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import PRODUCE
-from proxy.wire.records import Record, write_batch
+from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.replay.plan import NO_OFFSET, Exchange, Repeated
 from recorder.replay.producers.repeats import Key, Repeats, are_new
 from tests.recorder.replay.simulated import PEER, exchange
 
+MINUTES = 60 * 10**9
 PLACE, OTHER = Key(PEER, None, "a", 0), Key(PEER, None, "a", 1)
 NUMBERED = PLACE._replace(is_plain=False)
 
@@ -26,6 +27,13 @@ def batch(*values: bytes) -> bytes:
 def asks(number: int, **more: Any) -> Exchange:
     """A recorded Produce, answered at once."""
     return exchange(number, PRODUCE, 9, {"acks": 1, "timeout_ms": 1, "topic_data": []}, {"responses": []}, **more)
+
+
+def asks_late(number: int, first_ns: int) -> Exchange:
+    """A recorded Produce with a time of its own."""
+    found = asks(number)
+    found.first_ns = found.at_ns = found.answered_ns = first_ns
+    return found
 
 
 def never_taken(**more: int) -> Repeats:
@@ -120,6 +128,46 @@ def test_records_that_need_no_retry_any_more_leave_room_for_others() -> None:
     assert found.forgotten == 0
 
 
+def test_a_record_that_comes_again_after_clients_have_given_up_is_new() -> None:
+    found = never_taken()
+    found.refused(PLACE, batch(b"1"), asks(1), 100)
+    assert take(found, batch(b"1"), asks_late(2, 6 * MINUTES)) == ()
+    assert found.is_empty
+
+
+def test_a_commit_far_ahead_leaves_other_producers_records_owed() -> None:
+    found = never_taken()
+    found.refused(PLACE, batch(b"1"), asks(1), 100)
+    assert found.lowest("a", 0, 4 * MINUTES) == 100
+    assert found.lowest("a", 0, 6 * MINUTES) is None
+    assert take(found, batch(b"1"), asks_late(2, MINUTES)) == (Repeated(0, 1, 100),)
+
+
+def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> None:
+    found = Repeats(lambda one, key: True)
+    found.refused(PLACE, batch(b"1", b"2"), asks(1), 100)
+    found.refused(OTHER, batch(b"3"), asks(2), 50)
+    assert found.lowest("a", 0, 3) == 100
+    take(found, batch(b"1"), asks(3))
+    found.settle(PLACE)
+    assert found.lowest("a", 0, 3) == 101
+
+
+def test_records_whose_clients_have_given_up_are_not_counted_as_forgotten() -> None:
+    found = never_taken(most=1)
+    found.refused(PLACE, batch(b"1"), asks(1), 100)
+    found.refused(OTHER, batch(b"2"), asks_late(2, 6 * MINUTES), 100)
+    assert found.forgotten == 0
+
+
+def test_records_whose_retry_was_taken_are_not_counted_as_forgotten() -> None:
+    found = Repeats(lambda one, key: True, most=1)
+    found.refused(PLACE, batch(b"1"), asks(1), 100)
+    take(found, batch(b"1"), asks(2))
+    found.refused(OTHER, batch(b"2"), asks(3), 100)
+    assert found.forgotten == 0
+
+
 def test_of_a_batch_beyond_the_bound_the_first_records_are_remembered() -> None:
     found = never_taken(most=2)
     found.refused(PLACE, batch(b"1", b"2", b"3", b"4", b"5"), asks(1), 100)
@@ -148,3 +196,24 @@ def test_batches_with_a_sequence_are_retries_as_a_whole_or_not_at_all(more: byte
     found.refused(NUMBERED, batch(b"1", b"2"), asks(1), 100)
     data = batch(b"1", b"2", *([more] if more else []))
     assert take(found, data, asks(2), NUMBERED) == (() if more else (Repeated(0, 2, 100),))
+
+
+def compressed(*values: bytes) -> bytes:
+    """A message set in one compressed wrapper."""
+    found = [Record(place, 5, None, value) for place, value in enumerate(values)]
+    return write_message_set(found, codec=Compression.GZIP)
+
+
+def test_messages_of_a_compressed_set_are_counted_one_by_one() -> None:
+    found, values = never_taken(most=3), [b"%d" % number for number in range(10)]
+    found.refused(PLACE, compressed(*values), asks(1), 100)
+    assert found.forgotten == 7
+    assert take(found, compressed(*values), asks(2)) == (Repeated(0, 3, 100),)
+    assert found.forgotten == 7
+
+
+def test_a_compressed_set_longer_than_is_looked_at_counts_only_what_waits_behind() -> None:
+    found = never_taken(most=3)
+    found.refused(PLACE, batch(b"1", b"2"), asks(1), 100)
+    assert take(found, compressed(b"a", b"b", b"1", b"2", b"c"), asks(2)) == (Repeated(2, 1, 100),)
+    assert found.forgotten == 1
