@@ -24,6 +24,7 @@ record waits.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -242,13 +243,35 @@ def count_from(offset: int, data: bytes) -> int:
 
 def count_within(ranges: Sequence[Range], data: bytes) -> int:
     """The number of records in these ranges of offsets: at most, where a batch does not tell which offsets it has."""
-    count, at = 0, min((first for first, _ in ranges), default=0)
+    apart = deque(_apart(ranges))
+    count = 0
     with suppress(WireError):
         for batch in _batches(data):
-            inside = sum(max(min(last, batch.last_offset) - max(first, at) + 1, 0) for first, last in ranges)
+            inside = _take_until(batch.last_offset, apart)
             if not batch.control:
                 count += inside if batch.count is None else min(batch.count, inside)
-            at = max(at, batch.last_offset + 1)
+    return count
+
+
+def _apart(ranges: Iterable[Range]) -> list[Range]:
+    """The ranges in order, those that overlap as one."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _take_until(offset: int, apart: deque[Range]) -> int:
+    """Takes offsets up to this one off the ranges. Returns how many these were."""
+    count = 0
+    while apart and apart[0][0] <= offset:
+        first, last = apart.popleft()
+        count += min(last, offset) - first + 1
+        if last > offset:
+            apart.appendleft((offset + 1, last))
     return count
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from proxy.wire.records import ControlType, Record, end_marker_batch, write_batch
-from recorder.replay.consumers.records import StreamCounts, Streams
+from recorder.replay.consumers.records import StreamCounts, Streams, count_within
 from recorder.replay.consumers.shared_records import OffsetRanges, SharedRecords
 from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
@@ -190,3 +192,24 @@ def test_a_poll_does_not_wait_for_offsets_without_records() -> None:
         ControlType.COMMIT, offset=0, timestamp=5, producer_id=7, producer_epoch=0, coordinator_epoch=0
     )
     assert not Played().is_owed((marker, [(0, 0)]))
+
+
+@given(st.lists(st.integers(1, 3), max_size=12), ranges)
+def test_records_within_ranges_are_counted_once(sizes: list[int], asked: list[tuple[int, int]]) -> None:
+    firsts = [sum(sizes[:at]) for at in range(len(sizes))]
+    found = b"".join(data(first, size) for first, size in zip(firsts, sizes, strict=True))
+    within = {offset for low, high in asked for offset in range(low, high + 1)}
+    assert count_within([each for each in asked if each[0] <= each[1]], found) == len(within & {*range(sum(sizes))})
+
+
+def test_the_ranges_are_gone_through_once_however_many_batches_an_answer_has() -> None:
+    class Counted(list[tuple[int, int]]):
+        rounds = 0
+
+        def __iter__(self) -> Iterator[tuple[int, int]]:
+            self.rounds += 1
+            return super().__iter__()
+
+    acquired = Counted((2 * at, 2 * at) for at in range(20))
+    assert count_within(acquired, b"".join(data(at, 1) for at in range(40))) == 20
+    assert acquired.rounds == 1
