@@ -78,7 +78,8 @@ class FetchedRecords:
             if place in sent and not one.values["error_code"]:
                 consumer, data = self._consumer(exchange, place), one.values.get("records") or b""
                 self._isolation[consumer, name, one.partition] = isolation
-                self._streams.add_replayed(consumer, *place, data, sent[place], _end(one.values, isolation))
+                end, begins_at = _end(one.values, isolation), self._offsets.begins_at(exchange.origin, place)
+                self._streams.add_replayed(consumer, *place, data, sent[place], end, begins_at)
         if has_waited:
             for place in recorded:
                 self._streams.waited(self._consumer(exchange, place), *place)

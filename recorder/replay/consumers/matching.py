@@ -23,6 +23,8 @@ _TIME_FROM = _POSITION_BITS + _PRODUCER_BITS
 _TIME_SIGN = 1 << 63
 # the number of producers without id
 NO_PRODUCER = 0
+# in place of a producer: a record of the target before the one that its consumer began with
+EARLIER = 1
 
 
 class Side(IntEnum):
@@ -83,6 +85,7 @@ class Matching:
         self.sums: tuple[int, int] | None = None
         self._sums_numbers = True
         self._last_equal = -1  # the target's position
+        self._earlier = 0  # such records that wait
         # producer's number -> its last equal positions, on both sides
         self._last_of: dict[int, tuple[int, int]] = {}
 
@@ -90,7 +93,7 @@ class Matching:
         """Takes the next record of a side.
 
         Args:
-            producer: a number for a recorded record's producer; NO_PRODUCER for the target's records.
+            producer: a number for a recorded record's producer; NO_PRODUCER or EARLIER for the target's records.
         """
         position = self.counts[side]
         self.counts[side] += 1
@@ -101,7 +104,9 @@ class Matching:
         other = self.waiting[1 - side].take(number)
         if other is None:
             self.waiting[side].put(number, entry)
+            self._earlier += _is_earlier(side, entry)
         else:
+            self._earlier -= _is_earlier(Side(1 - side), other)
             self._pair(*((entry, other) if side is Side.RECORDED else (other, entry)))
 
     def _pair(self, recorded: int, replayed: int) -> None:
@@ -128,14 +133,14 @@ class Matching:
     @property
     def ahead(self) -> int:
         """The target's records that the recording has not given."""
-        return self.waiting[Side.REPLAYED].count if self.sums is None else max(0, -self.sums[0])
+        return self.waiting[Side.REPLAYED].count - self._earlier if self.sums is None else max(0, -self.sums[0])
 
     @property
     def extra(self) -> int:
         """The target's records that the recording lacks. Those behind the last equal one count as read ahead."""
         if self.sums is None:
-            waiting = (entry & _POSITION for _, entry in self.waiting[Side.REPLAYED])
-            return sum(place < self._last_equal for place in waiting)
+            waiting = (entry for _, entry in self.waiting[Side.REPLAYED] if not _is_earlier(Side.REPLAYED, entry))
+            return sum(entry & _POSITION < self._last_equal for entry in waiting)
         return int(self.is_unlike)
 
     @property
@@ -159,6 +164,7 @@ class Matching:
             if recorded is None:
                 self.waiting[Side.REPLAYED].put(timeless, entry)
             else:
+                self._earlier -= _is_earlier(Side.REPLAYED, entry)
                 self._pair(recorded, entry)
 
     def sum_up(self) -> None:
@@ -180,6 +186,10 @@ class Matching:
 
 def _entry(position: int, producer: int, timestamp: int) -> int:
     return (timestamp + _TIME_SIGN << _TIME_FROM) | (producer & _PRODUCER) << _POSITION_BITS | position
+
+
+def _is_earlier(side: Side, entry: int) -> bool:
+    return side is Side.REPLAYED and entry >> _POSITION_BITS & _PRODUCER == EARLIER
 
 
 def _timestamp(entry: int) -> int:

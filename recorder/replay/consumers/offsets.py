@@ -43,6 +43,7 @@ class _Moved(NamedTuple):
     recorded: int
     target: int
     reader: Reader | None = None
+    begins_at: int | None = None
 
 
 class Offsets:
@@ -177,6 +178,11 @@ class Offsets:
         moved = self._moved.get(origin, {}).get(place)
         return moved.reader.consumer if moved and moved.reader else None
 
+    def begins_at(self, origin: Origin, place: TopicPartition) -> int | None:
+        """The target's offset of the record that a consumer begins with; None if its Fetch in flight goes on."""
+        moved = self._moved.get(origin, {}).get(place)
+        return moved.begins_at if moved else None
+
     def forget_topic(self, topic: str) -> None:
         """Forgets the logs of a recorded topic, which the target has deleted, and commits in them."""
         for each in (self._differences, self._starts, self._ends, self._bounds):
@@ -197,7 +203,7 @@ class Offsets:
                 errors = self._recorded_errors(exchange)
             target = goes_on.target if goes_on else self._found(place, offset, errors or {})
             each.values["fetch_offset"] = target
-            moved[place] = _Moved(offset, target, reader)
+            moved[place] = _Moved(offset, target, reader, None if goes_on else self.of_record(*place, offset))
         return None
 
     def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:

@@ -7,7 +7,8 @@ pairs equal ones.
     equal       on both sides
     missing     recorded; the target's log ended without them
     unread      recorded; the target's log had more when the replay ended
-    extra       the target's, before the last equal one
+    extra       the target's, before the last equal one; not those before the record that the consumer began with,
+                which are read since some that the recording has later stand among them
     reordered   equal, but not in their producer's order
 
 Records that a consumer ignores are skipped: control batches, records before the offset that it asked for (a batch
@@ -23,6 +24,7 @@ record waits.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -33,7 +35,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.records import Batch, Compression, TimestampType
 from recorder.replay.consumers.digests import content, with_time
-from recorder.replay.consumers.matching import NO_PRODUCER, Matching, Side
+from recorder.replay.consumers.matching import EARLIER, NO_PRODUCER, Matching, Side
 from recorder.replay.messages import MOST_MESSAGES, SMALL, batches
 
 # about 140 MB
@@ -116,13 +118,24 @@ class Streams:
         self._add(stream, Side.RECORDED, data, [(fetch_offset, _LAST)])
 
     def add_replayed(
-        self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int, log_end: int | None = None
+        self,
+        consumer: Hashable,
+        topic: str,
+        partition: int,
+        data: bytes,
+        fetch_offset: int,
+        log_end: int | None = None,
+        begins_at: int | None = None,
     ) -> None:
         """Adds the records of a target's answer, with the offset that the target was asked for.
 
         `log_end`: the end of the log for this reader: high watermark, or last stable offset.
+
+        `begins_at`: the target's offset of the record that the consumer begins with; None: it goes on.
         """
         stream = self._stream(consumer, topic, partition)
+        if begins_at is not None:
+            stream.begins_at = begins_at
         stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
         stream.is_at_end = log_end is not None and stream.at >= log_end
 
@@ -210,7 +223,8 @@ class Streams:
         producer = stream.number_of(producer_id) if side is Side.RECORDED else NO_PRODUCER
         try:
             for record in each:
-                self._waiting += stream.add(side, record, producer)
+                is_earlier = side is Side.REPLAYED and record.offset < stream.begins_at
+                self._waiting += stream.add(side, record, EARLIER if is_earlier else producer)
                 if self._waiting > self._most_waiting:
                     self._sum_up()
         except WireError:
@@ -229,13 +243,35 @@ def count_from(offset: int, data: bytes) -> int:
 
 def count_within(ranges: Sequence[Range], data: bytes) -> int:
     """The number of records in these ranges of offsets: at most, where a batch does not tell which offsets it has."""
-    count, at = 0, min((first for first, _ in ranges), default=0)
+    apart = deque(_apart(ranges))
+    count = 0
     with suppress(WireError):
         for batch in _batches(data):
-            inside = sum(max(min(last, batch.last_offset) - max(first, at) + 1, 0) for first, last in ranges)
+            inside = _take_until(batch.last_offset, apart)
             if not batch.control:
                 count += inside if batch.count is None else min(batch.count, inside)
-            at = max(at, batch.last_offset + 1)
+    return count
+
+
+def _apart(ranges: Iterable[Range]) -> list[Range]:
+    """The ranges in order, those that overlap as one."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _take_until(offset: int, apart: deque[Range]) -> int:
+    """Takes offsets up to this one off the ranges. Returns how many these were."""
+    count = 0
+    while apart and apart[0][0] <= offset:
+        first, last = apart.popleft()
+        count += min(last, offset) - first + 1
+        if last > offset:
+            apart.appendleft((offset + 1, last))
     return count
 
 
@@ -282,13 +318,18 @@ class _Digest(NamedTuple):
 
 
 class _Stream:
-    """One stream: its matching, and how far the target is. `in_vain`: owed records that a poll has waited for."""
+    """One stream: its matching, and how far the target is.
+
+    Attributes:
+        begins_at: the target's offset of the record that the consumer began with.
+        in_vain: owed records that a poll has waited for.
+    """
 
     def __init__(self, compares_times: bool) -> None:
         self.matching = Matching()
         self.at: int | None = None
         self.is_at_end = False
-        self.in_vain = 0
+        self.begins_at = self.in_vain = 0
         self.unreadable = [0, 0]
         self._compares_times = compares_times
         self._producers: dict[int, int] = {}

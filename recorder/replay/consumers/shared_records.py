@@ -2,8 +2,11 @@
 
 The target gives a group's records to the member that asks first, and gives released ones again, so members are not told
 apart. A record counts once: how often it is given depends on which member had it when a session ended. At the end the
-replay asks for nothing more, since only a member could, and all have left. Records that the group still owes are
-missing if the target had no more when it was last asked, and unread if records were given back since then.
+replay asks for nothing more, since only a member could, and all have left. Records that the target still owes the group
+are missing if it had no more when it was last asked, and unread if records were given back since then.
+
+A poll does not wait for the requests that write its records, since it may have left before them. So an empty answer
+tells nothing while such a request is unsettled: the record may still come.
 """
 
 from __future__ import annotations
@@ -30,11 +33,24 @@ class SharedRecords:
     """Adds the records of one replay's share groups to the streams.
 
     A translator; it comes after that of share sessions.
+
+    Args:
+        is_writing: recorded place, recorded time -> True while the target owes an answer to a request that was recorded
+            until then and brings records to the place.
     """
 
-    def __init__(self, names: Names, streams: Streams) -> None:
-        self._names, self._streams = names, streams
+    def __init__(
+        self,
+        names: Names,
+        streams: Streams,
+        is_writing: Callable[[TopicPartition, int], bool] = lambda place, until_ns: False,
+    ) -> None:
+        self._names, self._streams, self._is_writing = names, streams, is_writing
         self._asked: dict[Origin, list[TopicPartition]] = {}
+        # places that polls in flight have asked for too early: their records were still being written
+        self._too_early: dict[Origin, set[TopicPartition]] = {}
+        # when the recording last gave a group records of a place: all of these were written before
+        self._given_ns: dict[tuple[ShareGroup, TopicPartition], int] = {}
         self._given: dict[tuple[Side, ShareGroup, TopicPartition], OffsetRanges] = {}
 
     def concerns(self, api_key: int, version: int) -> bool:
@@ -56,9 +72,11 @@ class SharedRecords:
         return any(self._streams.lacks(_group(exchange), *place, given.get(place, 0)) for place in asked)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Records that a request gives back may come again."""
+        """Records that a request gives back may come again. Notes which records are not written yet."""
         if exchange.api_key not in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
             return
+        if asked := self._asked.get(exchange.origin):
+            self._too_early[exchange.origin] = self._still_written(exchange, asked)
         for one in partitions.in_request(exchange.api_key, values):
             name = self._names.recorded_topic(one.topic)
             gives_back = any(_RELEASE in batch["acknowledge_types"] for batch in one.values["acknowledgement_batches"])
@@ -70,20 +88,41 @@ class SharedRecords:
         asked = self._asked.pop(exchange.origin, None)
         if asked is None:
             return
-        self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
+        too_early = self._too_early.pop(exchange.origin, set())
+        self._add_recorded(exchange)
         found = self._add(Side.REPLAYED, exchange, answer, self._names.recorded_topic)
         if found or answer.get("error_code", 0):
             return
         has_waited = _waits(exchange, values) and not _is_refused(answer)
+        too_early |= self._still_written(exchange, asked)
         for place in asked:
-            self._streams.end(_group(exchange), *place, is_at_end=True)
-            if has_waited:
+            self._streams.end(_group(exchange), *place, is_at_end=place not in too_early)
+            if has_waited and place not in too_early:
                 self._streams.waited(_group(exchange), *place)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The target owes the records of the recorded answer."""
+        self._too_early.pop(exchange.origin, None)
         if self._asked.pop(exchange.origin, None) is not None:
-            self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
+            self._add_recorded(exchange)
+
+    def _still_written(self, exchange: Exchange, asked: list[TopicPartition]) -> set[TopicPartition]:
+        """The places whose records the target may still get: those of recorded answers, this one's too."""
+        times = {place: self._given_ns.get((_group(exchange), place)) for place in asked}
+        times |= dict.fromkeys(self._given_places(exchange), exchange.answered_ns)
+        return {place for place in asked if (until := times[place]) is not None and self._is_writing(place, until)}
+
+    def _given_places(self, exchange: Exchange) -> list[TopicPartition]:
+        """The places of which the recorded answer gives records."""
+        found = partitions.in_answer(SHARE_FETCH, exchange.answer or {})
+        named = ((self._names.topic(one.topic), one) for one in found if one.values["acquired_records"])
+        return [(name, one.partition) for name, one in named if name is not None]
+
+    def _add_recorded(self, exchange: Exchange) -> None:
+        for place in self._given_places(exchange):
+            key = _group(exchange), place
+            self._given_ns[key] = max(self._given_ns.get(key, 0), exchange.answered_ns or 0)
+        self._add(Side.RECORDED, exchange, exchange.answer or {}, self._names.topic)
 
     def _counts(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The numbers of records that the recorded answer gives and no earlier one has given."""

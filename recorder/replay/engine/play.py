@@ -14,7 +14,6 @@ from recorder.replay.engine.links import Links
 from recorder.replay.engine.memory import Memory
 from recorder.replay.engine.own import OwnRequests
 from recorder.replay.engine.timers import Timers
-from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending, Progress
 from recorder.replay.plan import MadeRequest, Withheld
@@ -63,7 +62,7 @@ class Play:
         self.own = OwnRequests(
             world.cluster, self.links, self.timers, options.wait, world.target_topics, world.count_made
         )
-        self.waiting = WaitGraph()
+        self.waiting = world.waiting
         self.memory = Memory(options.memory, self.timers)
         self.lanes: dict[Connection, Lane] = {}
         self.ready: dict[Lane, None] = {}

@@ -77,6 +77,11 @@ class WaitGraph:
                     return True
         return False
 
+    def is_open(self, key: Key, until_ns: int) -> bool:
+        """True if an exchange that blocks a key is unsettled. `until_ns`: the latest recorded time of its request."""
+        first = (next(iter(blocking)) for blocking in self._blocking.get(key, {}).values())
+        return any(item.exchange.at_ns <= until_ns for item in first)
+
     def left(self, item: Item) -> list[Lane]:
         """An item has left, or never will. Returns lanes whose head may leave now."""
         if not item.followers:

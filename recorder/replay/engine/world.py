@@ -39,11 +39,13 @@ from recorder.replay.consumers.records import Streams
 from recorder.replay.consumers.shared_records import SharedRecords
 from recorder.replay.engine.channels import Channel
 from recorder.replay.engine.item import Item, Piece
+from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Ending, Progress, Result
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
@@ -115,6 +117,9 @@ class World:
     Args:
         plays: False for exchanges that the options leave out, and for those that each connection makes anew.
         result: counts what is found.
+
+    Attributes:
+        waiting: the order of the exchanges.
     """
 
     def __init__(
@@ -151,9 +156,10 @@ class World:
         self._offsets = Offsets(names, starts, ends, first, shift_ms, self._producers.unretried)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
+        self.waiting = WaitGraph()
         self._streams = Streams(counted_as, compares_times=not options.shift_timestamps)
         self._fetched = FetchedRecords(names, cluster, self._offsets, self._streams)
-        self._shared = SharedRecords(names, self._streams)
+        self._shared = SharedRecords(names, self._streams, self._is_writing)
         self._naming = NamesTranslator(names, cluster, self._pairs)
         # the session rooms list all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
@@ -225,6 +231,9 @@ class World:
             return 0
         took = (exchange.answered_ns - exchange.at_ns) / self.options.speed
         return min(recorded_ms, max(round((took - late) / MILLISECOND), 0))
+
+    def _is_writing(self, place: TopicPartition, until_ns: int) -> bool:
+        return any(self.waiting.is_open(key, until_ns) for key in order.keys_of_writing(*place))
 
     def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
         """The parts of a request, by node."""

@@ -218,6 +218,11 @@ def keys_of_answer(exchange: Exchange) -> list[Key]:
     return [("producer", answer["producer_id"])] if answer and answer["producer_id"] >= 0 else []
 
 
+def keys_of_writing(topic: str, partition: int) -> tuple[Key, ...]:
+    """The keys of the requests that bring records to readers of a partition, by its recorded topic."""
+    return ("partition", topic, partition), _ENDED
+
+
 def _add_groups(found: Keys, api_key: int, values: Values) -> None:
     names = [values.get("group_id"), *(group.get("group_id") for group in values.get("groups") or ())]
     names += values.get("groups_names") or ()

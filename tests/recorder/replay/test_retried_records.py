@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 from random import Random
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import records
-from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID, METADATA, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, FETCH, INIT_PRODUCER_ID, METADATA, OFFSET_COMMIT, PRODUCE
 from proxy.wire.pieces import LARGE
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.replay.consumers.differences import RECENT
@@ -21,7 +21,7 @@ from recorder.replay.engine.world import World
 from recorder.replay.options import Deletes, Options
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.repeats import MOST_RECORDS
-from tests.recorder.replay.simple import PRODUCE_VERSION, produced
+from tests.recorder.replay.simple import FETCH_VERSION, PRODUCE_VERSION, fetch, fetched, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
 A0 = ("a", 0)
@@ -39,6 +39,11 @@ def batch(*values: bytes, codec: Compression = Compression.NONE) -> bytes:
 
 def message_set(*values: bytes, codec: Compression = Compression.NONE) -> bytes:
     return write_message_set([Record(place, 5, None, value) for place, value in enumerate(values)], codec=codec)
+
+
+def stored(values: list[bytes], base: int) -> bytes:
+    """The values as records of a log; no bytes if there are none."""
+    return write_batch([Record(base + place, 5, None, value) for place, value in enumerate(values)]) if values else b""
 
 
 def request(*batches: bytes) -> Values:
@@ -65,6 +70,14 @@ class Recorded:
         self.recording.exchanges(self.at, connection, PRODUCE, version, asked, produced(base=base, code=code))
         self.log += () if code else values
         self.at += 10
+
+    def reads(self, *bounds: int) -> None:
+        """A consumer's Fetches of a-0, from each bound up to the next one."""
+        for start, stop in pairwise(bounds):
+            found = fetched(0, stored(self.log[start:stop], RECORDED_FROM + start))
+            asked = fetch(0, RECORDED_FROM + start)
+            self.recording.exchanges(self.at, 9, FETCH, FETCH_VERSION, asked, found)
+            self.at += 10
 
     def makes_the_topic_anew(self) -> None:
         """A DeleteTopics and a CreateTopics."""
@@ -102,6 +115,9 @@ class Target:
     def __call__(self, got: Got) -> Answer:
         if got.key == OFFSET_COMMIT:
             return self._commit(got.values)
+        if got.key == FETCH:
+            (at,) = [each["fetch_offset"] for topic in got.values["topics"] for each in topic["partitions"]]
+            return fetched(0, stored(self.log[at - TARGET_FROM :], at))
         if got.key == INIT_PRODUCER_ID:
             return begun(7)[1]
         if got.key == DELETE_TOPICS:
@@ -504,3 +520,14 @@ def begun(producer_id: int) -> tuple[Values, Values]:
     """An InitProducerId without transactional id, and its answer."""
     asked = {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1, "producer_epoch": -1}
     return asked, {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
+
+
+def test_a_consumer_that_begins_before_a_late_retry_finds_it_and_no_extra_records() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"X", code=REFUSED)
+    for number in range(20):
+        recorded.produces(b"%d" % number, connection=2)
+    recorded.produces(b"X")
+    recorded.reads(15, 18, 21)
+    (only,) = replayed(recorded, target).result.streams
+    assert (only.equal, only.missing, only.unread, only.extra) == (6, 0, 0, 0)

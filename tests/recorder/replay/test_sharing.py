@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.keys import METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from proxy.wire.keys import METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
-from tests.recorder.replay.simple import answered, batch
+from recorder.replay.outcome import Stream
+from tests.recorder.replay.simple import PRODUCE_VERSION, answered, batch, produce, produced
 from tests.recorder.replay.simulation import EVERYTHING, Answer, Got, Recording, Simulation, Values, one_node
 
 VERSION = 1
@@ -93,3 +94,92 @@ def test_polls_of_a_share_group_wait_once_for_a_record_that_the_target_never_giv
         asks(found, 100 * epoch, 1, epoch, [], wait_ms=700)
     got = played(found, one_node(("a", 1)))
     assert [each.values["max_wait_ms"] for each in got] == [700, 0, 0, 0]
+
+
+def test_a_poll_is_not_in_vain_while_the_target_still_writes_the_record() -> None:
+    simulation = shared(SlowTarget(takes_ms=800), polls=4)
+    assert waits(simulation) == [500, 500, 0, 0, 0]
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (1, 0, 0)
+
+
+def test_a_record_that_the_target_does_not_give_once_it_is_written_is_waited_for_once_more() -> None:
+    simulation = shared(SlowTarget(takes_ms=800, gives=False), polls=4)
+    # the second poll has left too early, the third one has waited in vain
+    assert waits(simulation) == [500, 500, 500, 0, 0]
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (0, 1, 0)
+
+
+def test_a_record_that_is_still_written_when_the_last_poll_ends_is_unread() -> None:
+    simulation = shared(SlowTarget(takes_ms=800), polls=0)
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (0, 0, 1)
+
+
+def shared_recording(*, polls: int) -> Recording:
+    """A Produce of one record, a poll of a share group that gets it, and empty polls."""
+    found = Recording()
+    topic = {"error_code": 0, "name": "a", "topic_id": RECORDED_ID, "partitions": []}
+    told = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": [topic]}
+    found.exchanges(0, 9, METADATA, 12, {"topics": None, "allow_auto_topic_creation": False}, told)
+    found.exchanges(5, 2, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"v")), produced())
+    given = given_record(RECORDED_ID)
+    asks(found, 10, 1, 0, [{"topic_id": RECORDED_ID, "partitions": [{"partition_index": 0}]}], given, wait_ms=500)
+    for epoch in range(1, polls + 1):
+        asks(found, 100 + 600 * epoch, 1, epoch, [], wait_ms=500)
+    return found
+
+
+def given_record(topic_id: bytes) -> Values:
+    acquired = [{"first_offset": 0, "last_offset": 0, "delivery_count": 1}]
+    partition = {"partition_index": 0, "error_code": 0, "records": batch(b"v"), "acquired_records": acquired}
+    return {"error_code": 0, "responses": [{"topic_id": topic_id, "partitions": [partition]}]}
+
+
+class SlowTarget:
+    """A target that takes its time for a Produce, and then gives the record once. `gives`: False if it loses it."""
+
+    def __init__(self, *, takes_ms: int, gives: bool = True) -> None:
+        self._takes_ms, self._owes = takes_ms, gives
+        self._written_at: float | None = None
+        self._delays: dict[int, float] = {}
+
+    def __call__(self, got: Got) -> Answer:
+        if got.key == PRODUCE:
+            self._written_at = got.at + self._takes_ms
+            self._delays[id(got)] = self._takes_ms
+            return answered(got)
+        if got.key == SHARE_FETCH:
+            return self._poll(got)
+        return told(got)
+
+    def _poll(self, got: Got) -> Answer:
+        wait = got.values["max_wait_ms"]
+        if self._owes and self._written_at is not None and got.at + wait >= self._written_at:
+            self._owes = False
+            self._delays[id(got)] = max(self._written_at - got.at, 1)
+            return given_record(TARGET_ID)
+        self._delays[id(got)] = max(wait, 1)
+        return EMPTY
+
+    def delay(self, got: Got) -> float:
+        return self._delays.get(id(got), 1)
+
+
+def shared(target: SlowTarget, *, polls: int) -> Simulation:
+    cluster = one_node(("a", 1))
+    cluster.name_topic("a", TARGET_ID)
+    recorded = shared_recording(polls=polls)
+    simulation = Simulation(recorded, target, Options(speed=None), cluster=cluster, delay=target.delay)
+    simulation.run()
+    return simulation
+
+
+def waits(simulation: Simulation) -> list[int]:
+    return [got.values["max_wait_ms"] for got in simulation.got if got.key == SHARE_FETCH]
+
+
+def streams(simulation: Simulation) -> list[Stream]:
+    simulation.world.close(simulation.engine.progress, 0)
+    return simulation.world.result.streams

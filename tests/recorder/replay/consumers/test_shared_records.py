@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from proxy.wire.records import ControlType, Record, end_marker_batch, write_batch
-from recorder.replay.consumers.records import StreamCounts, Streams
+from recorder.replay.consumers.records import StreamCounts, Streams, count_within
 from recorder.replay.consumers.shared_records import OffsetRanges, SharedRecords
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
 
@@ -55,9 +58,11 @@ Given = tuple[bytes, list[tuple[int, int]]]
 
 
 class Played:
-    def __init__(self) -> None:
+    def __init__(self, written_ns: int | None = None) -> None:
+        """`written_ns`: recorded time of a Produce that the target has not answered yet; None: it has answered all."""
+        self.written_ns = written_ns
         self.streams = Streams()
-        self.shared = SharedRecords(names(), self.streams)
+        self.shared = SharedRecords(names(), self.streams, self._is_writing)
         self.number = 0
 
     def __call__(
@@ -71,6 +76,9 @@ class Played:
     def is_owed(self, recorded: Given, who: str = "m") -> bool:
         """True if a poll with this recorded answer may wait."""
         return self.shared.owes(self._asked(recorded, who))
+
+    def _is_writing(self, place: TopicPartition, until_ns: int) -> bool:
+        return self.written_ns is not None and self.written_ns <= until_ns
 
     def _asked(self, recorded: Given, who: str) -> Exchange:
         self.number += 1
@@ -160,6 +168,25 @@ def test_a_poll_that_was_refused_has_not_waited(code: int) -> None:
     assert played.is_owed(NOTHING)
 
 
+def test_a_poll_has_not_waited_in_vain_while_a_produce_that_came_before_the_records_is_unanswered() -> None:
+    played = Played(written_ns=1)
+    played((data(0, 1), [(0, 0)]), NOTHING)
+    assert played.is_owed(NOTHING)
+    assert (played.found.missing, played.found.unread) == (0, 1)
+    played.written_ns = None
+    played(NOTHING, NOTHING)
+    assert not played.is_owed(NOTHING)
+    assert (played.found.missing, played.found.unread) == (1, 0)
+
+
+def test_produces_that_the_recording_has_behind_the_records_let_a_poll_be_in_vain() -> None:
+    played = Played(written_ns=2)
+    played((data(0, 1), [(0, 0)]), NOTHING)
+    assert not played.is_owed(NOTHING)
+    played(NOTHING, NOTHING)
+    assert not played.is_owed(NOTHING)
+
+
 def test_records_that_come_late_leave_later_ones_to_be_waited_for() -> None:
     played = Played()
     played((data(0, 2), [(0, 1)]), NOTHING)
@@ -190,3 +217,24 @@ def test_a_poll_does_not_wait_for_offsets_without_records() -> None:
         ControlType.COMMIT, offset=0, timestamp=5, producer_id=7, producer_epoch=0, coordinator_epoch=0
     )
     assert not Played().is_owed((marker, [(0, 0)]))
+
+
+@given(st.lists(st.integers(1, 3), max_size=12), ranges)
+def test_records_within_ranges_are_counted_once(sizes: list[int], asked: list[tuple[int, int]]) -> None:
+    firsts = [sum(sizes[:at]) for at in range(len(sizes))]
+    found = b"".join(data(first, size) for first, size in zip(firsts, sizes, strict=True))
+    within = {offset for low, high in asked for offset in range(low, high + 1)}
+    assert count_within([each for each in asked if each[0] <= each[1]], found) == len(within & {*range(sum(sizes))})
+
+
+def test_the_ranges_are_gone_through_once_however_many_batches_an_answer_has() -> None:
+    class Counted(list[tuple[int, int]]):
+        rounds = 0
+
+        def __iter__(self) -> Iterator[tuple[int, int]]:
+            self.rounds += 1
+            return super().__iter__()
+
+    acquired = Counted((2 * at, 2 * at) for at in range(20))
+    assert count_within(acquired, b"".join(data(at, 1) for at in range(40))) == 20
+    assert acquired.rounds == 1
