@@ -130,7 +130,7 @@ class ProxyContext:
 
 # accepts the next client of a listener; returns its socket and its address
 Accept = Callable[[trio.SocketListener], Awaitable[tuple[trio.socket.SocketType, Any]]]
-# called with a new listener, to accept on it from then on, and the node that it stands for (None: bootstrap)
+# begins accepting on a new listener, for the node that it stands for (None: bootstrap)
 Serve = Callable[[trio.SocketListener, int | None], None]
 
 
@@ -388,7 +388,7 @@ class Cluster:
         finally:
             self._entering.discard(arrival.entering)
             self.traffic.closed(cause, conversation.unfinished, conversation.login)
-            peer, node = arrival.client.peer, self._node_key(arrival)
+            peer, node = arrival.client.peer, self._node_for_log(arrival)
             log(DEBUG, "connection closed", connection=number, client=peer, **node, cause=cause)
         return cause
 
@@ -443,7 +443,7 @@ class Cluster:
             self.upstreams.count_closed(broker.peer)
             broker.close()
 
-    def _node_key(self, arrival: Arrival) -> dict[str, Any]:
+    def _node_for_log(self, arrival: Arrival) -> dict[str, Any]:
         """Returns the log's key for the node that a client wants; {}: bootstrap, or not known."""
         node_id = arrival.node_id
         with suppress(ValueError):

@@ -9,7 +9,7 @@ was lost.
 
 A damaged log lacks entries without a GAP entry. The assembly notices that a connection's entry numbers, or its stream
 offsets, are not consecutive. It breaks off the record of that connection, and resumes it at the next checkpoint. Other
-connections are not affected. The inventory at a segment's beginning names connections of which no other entry is left.
+connections are not affected. The inventory at a segment's beginning names even connections without any other entry.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NOTES = {EntryKind.UNFRAMED: "it can't be told what this is"} | {
 }
 # a length and a correlation id: no answer of the proxy is shorter
 SHORTEST_OWN_ANSWER = 8
-# the tap's account of a gap that the tap did not see
+# the account of a gap that the tap did not see
 NOTHING_COUNTED: dict[str, Any] = {"early": [], "requests": {}, "responses": {}}
 
 
@@ -316,7 +316,7 @@ class Assembly:
         fields = decoded(entry)
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
-        # read before `missed` replaces the totals: without them, rows of an unknown connection may exist already
+        # before `missed` replaces the totals: if they are lost, an unknown connection may have rows already
         is_new = self._closed_connections.totals is not None
         self._close_unseen(ended, self._closed_connections.missed(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
@@ -357,7 +357,7 @@ class Assembly:
                 self._close(conn, mono_ns, c.GAP_DAMAGE, fields)
                 return
             recorded.append((conn.sequence, None if conn.broken is None else conn.broken["behind"]))
-            # this connection's losses are part of `missed`, which one event below tells for all
+            # `missed` includes this connection's losses; one event below tells them all
             conn.reached = None
             self._close(conn, mono_ns, c.GAP_DAMAGE, {})
         if missed is not None and missed.connections:

@@ -1,7 +1,7 @@
 """Reads the bodies of a row group one after the other. Each is decompressed when it is asked for.
 
-Used by `row_group`. Arrow decompresses a whole page and makes an array of it before it returns the first body, and one
-page of large frames is a whole row group: one of 64 MiB took 315 MiB. Here a body is the only copy of its bytes, and
+Used by `row_group`. Arrow decompresses a whole page and makes an array of it before it returns the first body, and a
+row group of large frames is one page: 64 MiB took 315 MiB. Here a body is the only copy of its bytes, and
 neither the page nor the row group is in memory.
 
 Reads only what the compactor writes: pages of version 1 with the encoding PLAIN, compressed with zstd or not at all.
@@ -30,7 +30,7 @@ COMPRESSED_BLOCK = 128 << 10
 BLOCK = 256 << 10
 # if a page's bodies have so many bytes on average, each is decompressed by itself, without a block
 LARGE = 16 << 10
-# the most bytes of the number at a run's beginning
+# the most bytes that a run's header takes
 LONGEST_RUN_HEADER = 9
 # returns the next bytes, as many as asked for or fewer; none at the end. Errors: DamagedFileError
 Read = Callable[[int], bytes]
@@ -90,7 +90,7 @@ class _PlainValues:
         """The next value. Errors: DamagedFileError, also if its length exceeds the rest of the page."""
         start = self._at + LENGTH.size
         if start > len(self._block):
-            self._block, start = self._rest(self._at, LENGTH.size), LENGTH.size
+            self._block, start = self._read_on(self._at, LENGTH.size), LENGTH.size
         (size,) = LENGTH.unpack_from(self._block, start - LENGTH.size)
         end = start + size
         if start <= end <= len(self._block):
@@ -98,13 +98,13 @@ class _PlainValues:
             return self._block[start:end]
         if not 0 <= size <= len(self._block) - start + self._left:
             raise DamagedFileError("a body that is longer than its page")
-        block = self._rest(start, size)
+        block = self._read_on(start, size)
         self._at = size if len(block) > size else 0
         self._block = block if self._at else b""
         return block[:size]
 
-    def _rest(self, at: int, size: int) -> bytes:
-        """The block's bytes from `at` on, and as many of the following as make `size` bytes or more."""
+    def _read_on(self, at: int, size: int) -> bytes:
+        """The block's bytes from `at` on; reads more after them until there are `size` or more."""
         block = self._block[at:]
         while len(block) < size:
             more = self._source(min(max(size - len(block), self._at_once), self._left))

@@ -20,7 +20,7 @@ class MissedConnections(NamedTuple):
     bytes: int | None
 
     def without(self, known: Sequence[tuple[int, int | None]]) -> MissedConnections:
-        """The rest, without the `known` connections: for each, its recorded frames and bytes (None: unknown)."""
+        """These less the `known` connections, and less the recorded frames and bytes (None: unknown) of each."""
         connections = max(self.connections - len(known), 0)
         sizes = [size for _, size in known if size is not None]
         if self.frames is None or self.bytes is None or len(sizes) < len(known):

@@ -29,6 +29,7 @@ MAX_SPANS = 500_000
 # rows of events in a row group: each takes a kilobyte while it waits here
 MAX_EVENTS = 20_000
 
+# (start, length)
 Spans = list[tuple[int, int]]
 
 
@@ -95,7 +96,7 @@ class Dictionary:
 
 
 class SharedDictionaries:
-    """The dictionaries of one range's rows. Each range has new ones, so that they can't grow for ever."""
+    """The dictionaries of one segment's rows, new for each segment, so that they can't grow for ever."""
 
     def __init__(self) -> None:
         self.connections = Dictionary()
@@ -191,7 +192,7 @@ class FrameRows:
 
 
 class EventRows:
-    """The rows of the next row group of events. `cluster`: that of events that belong to no cluster of their own."""
+    """The rows of the next row group of events. `cluster`: that of events that name none."""
 
     def __init__(self, session: str, cluster: str | None) -> None:
         self.session = session

@@ -3,8 +3,8 @@
     python -m recorder.capture.compactor FOLDER --session S --follow
 
 The proxy starts this process, which ends with the session. If the proxy dies, the process finishes what is written.
-While it is idle, it compacts sessions that earlier proxies have left. `kafka-wiretap compact` calls `compact`. A fault
-of one session keeps no other from being compacted.
+While it is idle, it compacts sessions that earlier proxies have left. `kafka-wiretap compact` calls `compact`. If one
+session fails, the others are still compacted.
 """
 
 from __future__ import annotations
@@ -180,14 +180,14 @@ def idle_for(folder: Path, session: str) -> Callable[[], None]:
 
     def idle() -> None:
         if left:
-            _take_over_left(folder, left.pop(0))
+            _compact_leftover(folder, left.pop(0))
         else:
             time.sleep(IDLE_SECONDS)
 
     return idle
 
 
-def _take_over_left(folder: Path, session: str) -> None:
+def _compact_leftover(folder: Path, session: str) -> None:
     """Compacts a session that an earlier proxy left, unless another process does. Never raises."""
     try:
         if sessions.is_live(folder, session):

@@ -23,10 +23,10 @@ from recorder.capture.frame_spans import take_number
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name
 
-# before the usual client id is known: no client id begins so, with a length below -1
+# until the usual client id is known: a length below -1, which no client id has
 _NO_CLIENT = b"\x80\x00"
-# for the dialect without client ids: every frame begins so
-_NEVER_A_CLIENT = b""
+# for the dialect without client ids: matches every frame
+_ANY_FRAME = b""
 
 # (start, stop), both stream offsets
 Stretches = deque[tuple[int, int]]
@@ -80,12 +80,12 @@ class ConnectionState:
         self.principal: str | None = self.opening.get("principal")
         # (exchange number, client id) of each request in flight whose client id is not the usual one
         self.clients: deque[tuple[int, str | None]] = deque()
-        self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _NEVER_A_CLIENT
+        self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _ANY_FRAME
         # indices into the range's `SharedDictionaries`
         self.columns_index = 0
         self.usual_client_index = 0
         # the following have a value for each direction. The bytes, the kind and the first time of the frame that is
-        # arriving; the masked and omitted stretches of incomplete frames; True once nothing tells frames apart any more
+        # arriving; the masked and omitted stretches of incomplete frames; True once frames can't be told apart
         self.parts: list[bytearray | None] = [None, None]
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
@@ -141,7 +141,7 @@ class ConnectionState:
     @property
     def usual_client_id(self) -> str | None:
         """The client id of the first understood request that has one; None before such a request."""
-        return None if self.usual_client in (_NO_CLIENT, _NEVER_A_CLIENT) else _text(self.usual_client)
+        return None if self.usual_client in (_NO_CLIENT, _ANY_FRAME) else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
         """The client id of a request whose id is not the usual one; None if it is null or unreadable.
@@ -347,7 +347,7 @@ def _text(raw: bytes) -> str | None:
 
 
 def _pop_spans(stretches: Stretches, start: int, stop: int) -> Spans:
-    """Removes the stretches before stream offset `stop`; returns them as spans after `start`, merged if they touch."""
+    """Removes the stretches before stream offset `stop`; returns them as spans from `start`, merged if they touch."""
     spans: Spans = []
     while stretches and stretches[0][0] < stop:
         first, last = stretches[0]

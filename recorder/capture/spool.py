@@ -108,7 +108,11 @@ SPANS: Final = 6
 
 
 class Entry(NamedTuple):
-    """One entry. `offset`: a stream offset of `direction`; `spans`: (start, length) of each masked part of `data`."""
+    """One entry.
+
+    offset: a stream offset of `direction`, if `EntryKind` says nothing else.
+    spans: (start, length) of each masked part of `data`.
+    """
 
     kind: int
     direction: int

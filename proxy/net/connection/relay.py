@@ -146,7 +146,7 @@ class Relay:
             self._on(Event.CUT, Cause.DRAINED)
 
     def _begin_draining(self, cause: Cause) -> None:
-        """Has the task that reads requests end the connection: another task could lose a request that was just read."""
+        """Lets the task that reads requests end the connection: another task could lose a request just read."""
         self._on(Event.DRAIN, cause)
         self._client.wake()
 
@@ -167,7 +167,7 @@ class Relay:
         return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
     def _note_loss(self, lost: PeerLost) -> None:
-        """Notes the loss that a failed send shows. A broken pipe to the broker is none: a broker may close in order."""
+        """Notes the loss that a failed send shows. A broken pipe to the broker is no loss: it may close normally."""
         if lost.stream is self._client:
             self._ending.note_loss(Direction.REQUEST, self._loss_cause(lost))
         elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
@@ -378,7 +378,7 @@ class Relay:
             self._in_flight.sent.set()
 
     def _begin_rewriting(self, step: Step) -> bool:
-        """True if the step's outgoing bytes are final. They then end before a response that can't be rewritten."""
+        """True if the step's outgoing bytes are final. They end before any response that can't be rewritten."""
         try:
             return self._rewriting.begin(step)
         except NotRewritable as error:

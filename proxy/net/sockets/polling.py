@@ -58,7 +58,7 @@ class Polling:
             # lets other processes use this processor first
             os.sched_yield()
             events = poll(0, max_events)
-            # the time after the poll: an event that comes while another process has the processor is no hit
+            # asked after the poll: an event that comes while another process has the processor is no hit
             late = clock() >= until
             if events and not late:
                 self._credit = min(self._credit + 1, MAX_CREDIT)
