@@ -6,8 +6,8 @@ or several in one. A batch without a sequence may have new records, too. So retr
 The recorded cluster may refuse a retry, too: then the next one is not sent either, until one was taken.
 
 Batches are only decoded while their producer has records to retry, which is rare. Clients give up after a while: the
-records of older requests are dropped. Beyond MOST_RECORDS the records of the oldest refused requests are forgotten.
-Their retries would be sent, so the target may have them twice: `forgotten` counts them.
+records of requests that were not retried for that long are dropped. Beyond MOST_RECORDS the records of the oldest
+requests are forgotten. Their retries would be sent, so the target may have them twice: `forgotten` counts them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Key(NamedTuple):
 
 # Records that are remembered, of all producers: some 30 MB. Also the most that are looked at in one request.
 MOST_RECORDS = 100_000
-# How long clients retry: librdkafka's default (message.timeout.ms). Kafka's own client gives up after two minutes.
+# How long clients may be silent before their next retry: librdkafka's default for all retries (message.timeout.ms).
+# Kafka's own client gives up after two minutes.
 _RETRYING_NS = 300 * 10**9
 
 
@@ -57,7 +58,7 @@ class _Refused:
     """The records of one refused request.
 
     Attributes:
-        at_ns: the recorded time of the refusal.
+        at_ns: the recorded time of the refusal, or of the last retry.
         owed: the records, in the order of their offsets.
         waiting: how many of them may still be retried; `first`: the number of the first one.
     """
@@ -156,6 +157,8 @@ class Repeats:
             one.by = exchange
         if found:
             self._retries.setdefault(key, {})[exchange] = found
+        for refused in dict.fromkeys(one.refused for one in found):
+            self._tried_again(refused, exchange.first_ns)
         return _runs(met)
 
     def settle(self, key: Key) -> None:
@@ -206,6 +209,14 @@ class Repeats:
         self._kept_back.setdefault(key.place, OrderedDict())[refused] = None
         self._waiting[key] += len(found)
         self._count += len(found)
+
+    def _tried_again(self, refused: _Refused, at_ns: int) -> None:
+        """The client still retries the records of a request at a recorded time: it becomes the youngest one."""
+        key = refused.key
+        refused.at_ns = max(refused.at_ns, at_ns)
+        for oldest_first in (self._refused, self._refused_of[key], self._kept_back[key.place]):
+            oldest_first[refused] = None
+            oldest_first.move_to_end(refused)
 
     def _drop(self, found: Iterable[_Owed]) -> None:
         """Drops records that wait. A request counts until all of its records are dropped."""

@@ -200,6 +200,16 @@ def test_a_replay_says_how_many_records_the_target_may_have_twice(most: int, twi
     assert target.log == [b"1", b"2", b"3", b"3"][: 3 + twice]
 
 
+def test_a_record_is_once_on_the_target_however_long_its_client_retries() -> None:
+    recorded, target = Recorded(), Target()
+    for _ in range(30):
+        recorded.produces(b"1", code=REFUSED)
+        recorded.at += 60_000
+    recorded.produces(b"1")
+    replayed(recorded, target)
+    assert target.log == recorded.log == [b"1"]
+
+
 @pytest.mark.parametrize("code", [7, 20], ids=["timed out", "too few replicas"])
 def test_a_record_that_the_recorded_log_has_twice_is_twice_on_the_target(code: int) -> None:
     recorded, target = Recorded(), Target()
@@ -389,6 +399,20 @@ def test_a_refused_record_that_is_never_retried_keeps_no_commit_back_for_longer_
     recorded.commits(RECORDED_FROM + 1)
     replayed(recorded, target)
     assert target.committed == [TARGET_FROM + 2]
+
+
+def test_a_refused_record_keeps_commits_back_as_long_as_its_client_retries() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"1", connection=2)
+    for _ in range(2):
+        recorded.at += 200_000
+        recorded.commits(RECORDED_FROM + 1)
+        recorded.produces(b"r", code=REFUSED)
+    recorded.at += 301_000
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target, speed=1.0)
+    assert target.committed == [TARGET_FROM, TARGET_FROM, TARGET_FROM + 2]
 
 
 @pytest.mark.parametrize("code", [-1, 29, 32, 45, 87])
