@@ -27,7 +27,7 @@ from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation,
 A0 = ("a", 0)
 # where the recorded log and the target's begin
 RECORDED_FROM, TARGET_FROM = 1000, 50
-REFUSED = 6
+REFUSED, TOO_LARGE = 6, 10
 COMMIT_VERSION, CREATE_VERSION, DELETE_VERSION = 2, 4, 3
 DELETED: Values = {"responses": [{"name": "a", "error_code": 0}]}
 CREATED: Values = {"topics": [{"name": "a", "error_code": 0}]}
@@ -435,6 +435,30 @@ def test_a_commit_is_behind_a_record_whose_retry_was_refused_for_good() -> None:
     replayed(recorded, target)
     assert target.log == [b"refused", b"1"]
     assert target.committed == [TARGET_FROM + 2]
+
+
+def test_a_commit_is_behind_a_batch_of_one_record_that_is_too_large() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"large", code=TOO_LARGE)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 1)
+    world = replayed(recorded, target, most=0)
+    assert target.committed == [TARGET_FROM + 2]
+    assert world.result.possibly_twice == 0
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
+def test_a_commit_is_behind_the_part_of_a_split_batch_that_is_still_too_large(codec: Compression) -> None:
+    recorded, target = Recorded(), Target()
+    whole, part = (message_set(*values, codec=codec) for values in ((b"s", b"large"), (b"large",)))
+    recorded.produces(b"s", b"large", code=TOO_LARGE, data=whole, version=2)
+    recorded.produces(b"s")
+    recorded.produces(b"large", code=TOO_LARGE, data=part, version=2)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 2)
+    replayed(recorded, target, speed=1.0)
+    assert target.log == [b"s", b"large", b"1"]
+    assert target.committed == [TARGET_FROM + 3]
 
 
 @pytest.mark.parametrize("code", [2, 3, 10, 19])
