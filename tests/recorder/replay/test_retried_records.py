@@ -284,6 +284,19 @@ def test_a_retry_goes_into_a_topic_that_was_deleted_and_created_again(speed: flo
     assert target.committed == [TARGET_FROM + 2]
 
 
+def test_a_consumer_of_a_topic_that_was_deleted_and_created_again_goes_on_in_the_new_log() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"o0", b"o1")
+    recorded.reads(0, 2)
+    recorded.makes_the_topic_anew()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"n0", b"n1", b"n2", connection=2)
+    recorded.reads(2, 3)
+    (only,) = replayed(recorded, target).result.streams
+    assert target.log == [b"r", b"n0", b"n1", b"n2"]
+    assert (only.equal, only.missing, only.unread, only.extra) == (3, 0, 0, 0)
+
+
 # where it is
 
 
