@@ -40,10 +40,13 @@ LATEST, EARLIEST = -1, -2
 
 
 class _Moved(NamedTuple):
+    """One offset on both sides. `is_deleted`: its topic was deleted while the request was in flight."""
+
     recorded: int
     target: int
     reader: Reader | None = None
     begins_at: int | None = None
+    is_deleted: bool = False
 
 
 class Offsets:
@@ -184,11 +187,18 @@ class Offsets:
         return moved.begins_at if moved else None
 
     def forget_topic(self, topic: str) -> None:
-        """Forgets the logs of a recorded topic, which the target has deleted, and commits in them."""
+        """Forgets the logs of a recorded topic, which the target has deleted, and commits and positions in them."""
         for each in (self._differences, self._starts, self._ends, self._bounds):
             for place in [place for place in each if place[0] == topic]:
                 del each[place]
+        self._written = {place for place in self._written if place[0] != topic}
         self._committed = {key: kept for key, kept in self._committed.items() if key[1][0] != topic}
+        self._readers.forget_topic(topic)
+        self._pending.forget_topic(topic)
+        for in_flight in self._moved.values():
+            in_flight |= {
+                place: each._replace(is_deleted=True) for place, each in in_flight.items() if place[0] == topic
+            }
 
     # requests
 
@@ -291,7 +301,7 @@ class Offsets:
         for place, moved in self._moved.get(exchange.origin, {}).items():
             if place in target_places and target_places[place]["error_code"] == OUT_OF_RANGE:
                 self._readers.forget(exchange.peer, exchange.connection, place)
-            elif moved.reader is not None:
+            elif moved.reader is not None and not moved.is_deleted:
                 recorded = None if recorded_places is None else _end(recorded_places.get(place), moved.recorded)
                 target = _end(target_places.get(place), moved.target)
                 at = Position(recorded, moved.target if target is None else target)
@@ -339,7 +349,7 @@ class Offsets:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
         group = exchange.request["group_id"]
         for place, moved in self._moved.get(exchange.origin, {}).items():
-            if codes.get(place) == 0:
+            if codes.get(place) == 0 and not moved.is_deleted:
                 self._committed[group, place] = moved
                 if exchange.api_key == TXN_OFFSET_COMMIT:
                     self._pending.add(group, place, moved.recorded, moved.target)

@@ -56,6 +56,10 @@ class PendingOffsets:
         """The exchange is over."""
         self._tries.pop(origin, None)
 
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted, with the offsets committed in it."""
+        self._pending = {key: each for key, each in self._pending.items() if key[1][0] != topic}
+
     def _may_try(self, origin: Origin) -> bool:
         self._tries[origin] = self._tries.get(origin, 0) + 1
         return self._tries[origin] <= MOST_TRIES

@@ -107,6 +107,11 @@ class Readers:
         if found is not None:
             found.position = None
 
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted: nobody goes on in its log."""
+        for key in [key for key in self._read if key[1][0] == topic]:
+            del self._read[key]
+
     def position(self, peer: Peer, connection: Connection, place: TopicPartition) -> Position | None:
         """The position of the reader on this connection; None if it has read nothing."""
         found = self._of(peer, place).get(connection)

@@ -29,7 +29,7 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
-from recorder.replay.producers.repeats import Key, Repeats, are_new
+from recorder.replay.producers.repeats import Key, Repeats, are_new, record_count
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
 from recorder.replay.versions.batches import Numbering, Records, picked, renumbered
@@ -43,7 +43,7 @@ TAKEN = frozenset({0, DUPLICATE})
 _OPEN = frozenset({-1, 7, 13, 20})
 # Errors after which the leader has appended the records: timeout, too few replicas after the append.
 _APPENDED = frozenset({7, 20})
-# Errors that are not retriable, after which clients send the records again nevertheless: split, if the batch was too
+# Errors that are not retriable, after which clients send the records again nevertheless: split, if their batch was too
 # large; with another epoch, if the cluster did not know the sequence.
 _TOO_LARGE = 10
 _OF_SEQUENCES = FENCED | {OUT_OF_ORDER}
@@ -228,9 +228,9 @@ class ProduceTranslator:
         for key in flight.retried:
             self._repeats.settle(key)
 
-    def _is_over(self, exchange: Exchange, key: Key) -> bool:
+    def _is_over(self, exchange: Exchange, key: Key, length: int) -> bool:
         code = partitions.errors(PRODUCE, exchange.answer, self._names.topic).get(key.place)
-        return code is not None and not _is_retried(code, is_plain=key.is_plain)
+        return code is not None and not _is_retried(code, length, is_plain=key.is_plain)
 
     def _numbered(self, asked: PartitionEntry, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
@@ -280,7 +280,7 @@ class ProduceTranslator:
             if place not in refused or not data:
                 continue
             key = Key(exchange.peer, request.get("transactional_id"), *place, _is_plain(data))
-            if not _is_retried(refused[place], is_plain=key.is_plain):
+            if not _is_retried(refused[place], record_count(data), is_plain=key.is_plain):
                 continue
             self._repeats.refused(key, data, exchange, taken[place]["base_offset"], exchange.repeated.get(place, ()))
             if producer is not None:
@@ -324,14 +324,17 @@ class ProduceTranslator:
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
 
 
-def _is_retried(code: int, *, is_plain: bool) -> bool:
+def _is_retried(code: int, length: int, *, is_plain: bool) -> bool:
     """True if clients send records again after this error of a partition, and the cluster does not have them yet.
 
-    `is_plain`: the records have no sequence, so that the cluster takes a retry for new records.
+    `length`: how many records they are; a single one can't be split. `is_plain`: the records have no sequence, so that
+    the cluster takes a retry for new records.
     """
     if is_plain and code in _APPENDED:
         return False
-    return kafka_error(code).retriable or code == _TOO_LARGE or (not is_plain and code in _OF_SEQUENCES)
+    if code == _TOO_LARGE:
+        return length > 1
+    return kafka_error(code).retriable or (not is_plain and code in _OF_SEQUENCES)
 
 
 def _is_plain(data: Buffer) -> bool:

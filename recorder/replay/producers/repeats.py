@@ -6,8 +6,8 @@ or several in one. A batch without a sequence may have new records, too. So retr
 The recorded cluster may refuse a retry, too: then the next one is not sent either, until one was taken.
 
 Batches are only decoded while their producer has records to retry, which is rare. Clients give up after a while: the
-records of older requests are dropped. Beyond MOST_RECORDS the records of the oldest refused requests are forgotten.
-Their retries would be sent, so the target may have them twice: `forgotten` counts them.
+records of requests that were not retried for that long are dropped. Beyond MOST_RECORDS the records of the oldest
+requests are forgotten. Their retries would be sent, so the target may have them twice: `forgotten` counts them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Key(NamedTuple):
 
 # Records that are remembered, of all producers: some 30 MB. Also the most that are looked at in one request.
 MOST_RECORDS = 100_000
-# How long clients retry: librdkafka's default (message.timeout.ms). Kafka's own client gives up after two minutes.
+# How long clients may be silent before their next retry: librdkafka's default for all retries (message.timeout.ms).
+# Kafka's own client gives up after two minutes.
 _RETRYING_NS = 300 * 10**9
 
 
@@ -57,7 +58,7 @@ class _Refused:
     """The records of one refused request.
 
     Attributes:
-        at_ns: the recorded time of the refusal.
+        at_ns: the recorded time of the refusal, or of the last retry.
         owed: the records, in the order of their offsets.
         waiting: how many of them may still be retried; `first`: the number of the first one.
     """
@@ -94,18 +95,26 @@ class _Owed:
     refused: _Refused
 
 
+class _Retry(NamedTuple):
+    """The records of a retry that were refused before. `length`: the number of all its records."""
+
+    found: list[_Owed]
+    length: int
+
+
 class Repeats:
     """Records whose retry may come, by producer and partition.
 
     Args:
-        is_over: True if no client sends the partition's records again after the recorded answer to an exchange.
+        is_over: exchange, key, number of its records -> True if no client sends the partition's records again after the
+            recorded answer to the exchange.
     """
 
-    def __init__(self, is_over: Callable[[Exchange, Key], bool], most: int = MOST_RECORDS) -> None:
+    def __init__(self, is_over: Callable[[Exchange, Key, int], bool], most: int = MOST_RECORDS) -> None:
         self._is_over, self._most = is_over, most
         self._owed: dict[Key, dict[bytes, list[_Owed]]] = {}
-        # retries whose recorded answers may still be read, with their records
-        self._retries: dict[Key, dict[Exchange, list[_Owed]]] = {}
+        # retries whose recorded answers may still be read
+        self._retries: dict[Key, dict[Exchange, _Retry]] = {}
         # the oldest first
         self._refused: OrderedDict[_Refused, None] = OrderedDict()
         self._refused_of: dict[Key, OrderedDict[_Refused, None]] = {}
@@ -130,7 +139,7 @@ class Repeats:
         found: list[bytes] = []
         with suppress(WireError):
             found = [*islice(compress(_digests(data), are_new(repeated)), self._most)]
-        self.forgotten += max(_count(data) - sum(each.length for each in repeated) - len(found), 0)
+        self.forgotten += max(record_count(data) - sum(each.length for each in repeated) - len(found), 0)
         if found:
             self._add(key, found, exchange, base)
         while self._count > self._most:
@@ -146,7 +155,8 @@ class Repeats:
         with suppress(WireError):
             met = [*self._met(key, data, exchange)]
         found = [one for one in met if one is not None]
-        behind = max(_count(data) - len(met), 0)
+        length = record_count(data)
+        behind = max(length - len(met), 0)
         if not key.is_plain and (behind or len(found) < len(met)):
             return ()
         if behind and len(met) == self._most:
@@ -155,7 +165,9 @@ class Repeats:
         for one in found:
             one.by = exchange
         if found:
-            self._retries.setdefault(key, {})[exchange] = found
+            self._retries.setdefault(key, {})[exchange] = _Retry(found, length)
+        for refused in dict.fromkeys(one.refused for one in found):
+            self._tried_again(refused, exchange.first_ns)
         return _runs(met)
 
     def settle(self, key: Key) -> None:
@@ -165,8 +177,8 @@ class Repeats:
         """
         retries = self._retries.get(key, {})
         for retry in [retry for retry in retries if retry.answered_ns is not None]:
-            found = retries.pop(retry)
-            if self._is_over(retry, key):
+            found, length = retries.pop(retry)
+            if self._is_over(retry, key, length):
                 self._drop([one for one in found if one.by is retry])
         if not retries:
             self._retries.pop(key, None)
@@ -206,6 +218,14 @@ class Repeats:
         self._kept_back.setdefault(key.place, OrderedDict())[refused] = None
         self._waiting[key] += len(found)
         self._count += len(found)
+
+    def _tried_again(self, refused: _Refused, at_ns: int) -> None:
+        """The client still retries the records of a request at a recorded time: it becomes the youngest one."""
+        key = refused.key
+        refused.at_ns = max(refused.at_ns, at_ns)
+        for oldest_first in (self._refused, self._refused_of[key], self._kept_back[key.place]):
+            oldest_first[refused] = None
+            oldest_first.move_to_end(refused)
 
     def _drop(self, found: Iterable[_Owed]) -> None:
         """Drops records that wait. A request counts until all of its records are dropped."""
@@ -299,8 +319,8 @@ def _runs(met: Iterable[_Owed | None]) -> tuple[Repeated, ...]:
     return tuple(runs)
 
 
-def _count(data: Buffer) -> int:
-    """The number of records."""
+def record_count(data: Buffer) -> int:
+    """The number of records; 0 if they can't be read."""
     with suppress(WireError):
         return sum(_length(data, batch) for batch in batches(data))
     return 0

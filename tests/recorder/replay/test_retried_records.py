@@ -27,7 +27,7 @@ from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation,
 A0 = ("a", 0)
 # where the recorded log and the target's begin
 RECORDED_FROM, TARGET_FROM = 1000, 50
-REFUSED = 6
+REFUSED, TOO_LARGE = 6, 10
 COMMIT_VERSION, CREATE_VERSION, DELETE_VERSION = 2, 4, 3
 DELETED: Values = {"responses": [{"name": "a", "error_code": 0}]}
 CREATED: Values = {"topics": [{"name": "a", "error_code": 0}]}
@@ -200,6 +200,16 @@ def test_a_replay_says_how_many_records_the_target_may_have_twice(most: int, twi
     assert target.log == [b"1", b"2", b"3", b"3"][: 3 + twice]
 
 
+def test_a_record_is_once_on_the_target_however_long_its_client_retries() -> None:
+    recorded, target = Recorded(), Target()
+    for _ in range(30):
+        recorded.produces(b"1", code=REFUSED)
+        recorded.at += 60_000
+    recorded.produces(b"1")
+    replayed(recorded, target)
+    assert target.log == recorded.log == [b"1"]
+
+
 @pytest.mark.parametrize("code", [7, 20], ids=["timed out", "too few replicas"])
 def test_a_record_that_the_recorded_log_has_twice_is_twice_on_the_target(code: int) -> None:
     recorded, target = Recorded(), Target()
@@ -272,6 +282,19 @@ def test_a_retry_goes_into_a_topic_that_was_deleted_and_created_again(speed: flo
     replayed(recorded, target, speed=speed)
     assert target.log == recorded.log == [b"1", b"after"]
     assert target.committed == [TARGET_FROM + 2]
+
+
+def test_a_consumer_of_a_topic_that_was_deleted_and_created_again_goes_on_in_the_new_log() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"o0", b"o1")
+    recorded.reads(0, 2)
+    recorded.makes_the_topic_anew()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"n0", b"n1", b"n2", connection=2)
+    recorded.reads(2, 3)
+    (only,) = replayed(recorded, target).result.streams
+    assert target.log == [b"r", b"n0", b"n1", b"n2"]
+    assert (only.equal, only.missing, only.unread, only.extra) == (3, 0, 0, 0)
 
 
 # where it is
@@ -391,6 +414,20 @@ def test_a_refused_record_that_is_never_retried_keeps_no_commit_back_for_longer_
     assert target.committed == [TARGET_FROM + 2]
 
 
+def test_a_refused_record_keeps_commits_back_as_long_as_its_client_retries() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"r", code=REFUSED)
+    recorded.produces(b"1", connection=2)
+    for _ in range(2):
+        recorded.at += 200_000
+        recorded.commits(RECORDED_FROM + 1)
+        recorded.produces(b"r", code=REFUSED)
+    recorded.at += 301_000
+    recorded.commits(RECORDED_FROM + 1)
+    replayed(recorded, target, speed=1.0)
+    assert target.committed == [TARGET_FROM, TARGET_FROM, TARGET_FROM + 2]
+
+
 @pytest.mark.parametrize("code", [-1, 29, 32, 45, 87])
 def test_a_commit_is_behind_a_record_after_whose_error_no_client_retries(code: int) -> None:
     recorded, target = Recorded(), Target()
@@ -411,6 +448,30 @@ def test_a_commit_is_behind_a_record_whose_retry_was_refused_for_good() -> None:
     replayed(recorded, target)
     assert target.log == [b"refused", b"1"]
     assert target.committed == [TARGET_FROM + 2]
+
+
+def test_a_commit_is_behind_a_batch_of_one_record_that_is_too_large() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"large", code=TOO_LARGE)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 1)
+    world = replayed(recorded, target, most=0)
+    assert target.committed == [TARGET_FROM + 2]
+    assert world.result.possibly_twice == 0
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
+def test_a_commit_is_behind_the_part_of_a_split_batch_that_is_still_too_large(codec: Compression) -> None:
+    recorded, target = Recorded(), Target()
+    whole, part = (message_set(*values, codec=codec) for values in ((b"s", b"large"), (b"large",)))
+    recorded.produces(b"s", b"large", code=TOO_LARGE, data=whole, version=2)
+    recorded.produces(b"s")
+    recorded.produces(b"large", code=TOO_LARGE, data=part, version=2)
+    recorded.produces(b"1", connection=2)
+    recorded.commits(RECORDED_FROM + 2)
+    replayed(recorded, target, speed=1.0)
+    assert target.log == [b"s", b"large", b"1"]
+    assert target.committed == [TARGET_FROM + 3]
 
 
 @pytest.mark.parametrize("code", [2, 3, 10, 19])

@@ -123,6 +123,52 @@ def test_of_a_deleted_topic_no_offset_is_remembered() -> None:
     assert found.committed("g", "a", 0, 12) == 12
 
 
+def test_in_a_deleted_topic_no_consumer_has_a_position() -> None:
+    found = offsets()
+    play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
+    found.forget_topic("other")
+    assert found.position(ONE, ("s", 1), "a", 0) == Position(105, 103)
+    found.forget_topic("a")
+    assert list(found.positions()) == []
+
+
+def test_a_fetch_in_flight_while_its_topic_is_deleted_moves_no_consumer() -> None:
+    found, each = offsets(), fetch(1, 100, batch(100, 5))
+    asked(found, each)
+    found.forget_topic("a")
+    assert found.consumer(each.origin, A0) is not None
+    found.answered(each, each.decoded(), at_target(None, code=3, high=-1), 0)
+    assert list(found.positions()) == []
+
+
+def test_a_commit_in_flight_while_its_topic_is_deleted_is_not_remembered() -> None:
+    found, each = offsets(), commit(1, 12, OFFSET_COMMIT)
+    produced(found, 2, 10, 500, count=3)
+    values = each.decoded()
+    found.request(each, values, 0)
+    found.forget_topic("a")
+    found.answered(each, values, committed(0, "p-a"), 0)
+    assert found.committed("g", "a", 0, 12) == 12
+
+
+def test_a_transactions_offsets_in_a_deleted_topic_are_not_waited_for() -> None:
+    found = offsets()
+    committed_by_transaction(found, 1, 10)
+    found.forget_topic("a")
+    each = exchange(2, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, 10))
+    assert found.answered(each, each.decoded(), offset_fetch(3, -1, topic="p-a"), 0) is None
+
+
+def test_a_commit_in_a_topic_that_was_written_before_its_deletion_is_within_the_new_log() -> None:
+    found = offsets()
+    produced(found, 1, 10, 500, count=3)
+    found.forget_topic("a")
+    play(found, fetch(2, 0), at_target(None, high=0))
+    values = commit(3, 10, OFFSET_COMMIT).decoded()
+    found.request(commit(3, 10, OFFSET_COMMIT), values, 0)
+    assert values["topics"][0]["partitions"][0]["committed_offset"] == 0
+
+
 def test_a_fetch_that_continues_where_the_recorded_answer_ended_continues_where_the_targets_did() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))

@@ -37,7 +37,7 @@ def asks_late(number: int, first_ns: int) -> Exchange:
 
 
 def never_taken(**more: int) -> Repeats:
-    return Repeats(lambda one, key: False, **more)
+    return Repeats(lambda one, key, length: False, **more)
 
 
 def take(found: Repeats, data: bytes, each: Exchange, key: Key = PLACE) -> Sequence[Repeated]:
@@ -115,7 +115,7 @@ def test_beyond_the_bound_the_oldest_requests_of_all_producers_are_forgotten_and
 
 def test_records_that_need_no_retry_any_more_leave_room_for_others() -> None:
     taken = list[Exchange]()
-    found = Repeats(lambda one, key: one in taken, most=2)
+    found = Repeats(lambda one, key, length: one in taken, most=2)
     found.refused(PLACE, batch(b"1", b"2"), asks(1), 100)
     retry = asks(2)
     take(found, batch(b"1", b"2"), retry)
@@ -144,7 +144,7 @@ def test_a_commit_far_ahead_leaves_other_producers_records_owed() -> None:
 
 
 def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> None:
-    found = Repeats(lambda one, key: True)
+    found = Repeats(lambda one, key, length: True)
     found.refused(PLACE, batch(b"1", b"2"), asks(1), 100)
     found.refused(OTHER, batch(b"3"), asks(2), 50)
     assert found.lowest("a", 0, 3) == 100
@@ -161,7 +161,7 @@ def test_records_whose_clients_have_given_up_are_not_counted_as_forgotten() -> N
 
 
 def test_records_whose_retry_was_taken_are_not_counted_as_forgotten() -> None:
-    found = Repeats(lambda one, key: True, most=1)
+    found = Repeats(lambda one, key, length: True, most=1)
     found.refused(PLACE, batch(b"1"), asks(1), 100)
     take(found, batch(b"1"), asks(2))
     found.refused(OTHER, batch(b"2"), asks(3), 100)

@@ -571,7 +571,7 @@ def test_a_partition_that_was_sent_is_no_retry_when_its_request_goes_again_for_a
 def test_a_repeated_partition_is_left_out_and_the_rest_is_sent() -> None:
     target = Target(Broker(other))
     data = batch(b"1")
-    target.play(recorded_produce(1, data, code=10))
+    target.play(recorded_produce(1, data, code=6))
     both = exchange(2, PRODUCE, 9, produce((*A0, data), ("b", 0, batch(b"2"))), produce_answer(0, A0, ("b", 0)))
     assert target.play(both)
     assert [(each.topic, each.partition, each.reason) for each in both.dropped] == [("a", 0, Reason.REPEATED)]
@@ -581,7 +581,7 @@ def test_a_repeated_partition_is_left_out_and_the_rest_is_sent() -> None:
 def test_refused_records_are_sent_again_in_the_next_transaction() -> None:
     target = Target(Broker(other))
     target.play(recorded_init(0, PAIR, "t"))
-    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), code=10, name="t", version=12))
+    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), code=6, name="t", version=12))
     following = (PAIR[0], PAIR[1] + 1)
     target.play(recorded_end(2, PAIR, "t", following))
     assert target.play(recorded_produce(3, batch(b"1", pair=following, sequence=0), name="t", version=12))
@@ -622,7 +622,7 @@ def test_an_error_that_the_recording_has_too_changes_nothing() -> None:
 def test_a_duplicate_counts_as_taken() -> None:
     target = Target(Broker(other))
     target.play(recorded_init(0, PAIR))
-    first = recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), code=10)
+    first = recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), code=6)
     target.errors[first.origin] = [46]
     target.play(first)
     assert target.play(recorded_produce(2, batch(b"1", pair=PAIR, sequence=0))) is None
