@@ -117,6 +117,13 @@ def test_a_record_that_is_still_written_when_the_last_poll_ends_is_unread() -> N
     assert (only.equal, only.missing, only.unread) == (0, 0, 1)
 
 
+def test_a_record_that_the_target_does_not_give_to_a_poll_that_outlasts_its_produce_is_missing() -> None:
+    simulation = shared(SlowTarget(takes_ms=800, gives=False), polls=1)
+    assert waits(simulation) == [500, 500]
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (0, 1, 0)
+
+
 def shared_recording(*, polls: int) -> Recording:
     """A Produce of one record, a poll of a share group that gets it, and empty polls."""
     found = Recording()
