@@ -6,8 +6,8 @@ replay asks for nothing more, since only a member could, and all have left. Reco
 are missing if it had no more when it was last asked, and unread if records were given back since then.
 
 A poll does not wait for the requests that write its records, since it may have left before them. So an empty answer
-tells nothing while such a request is unsettled: the record may still come. A poll that waited beyond that has found that
-the target has no more. It has waited in vain only if it left beyond that, too.
+tells nothing while such a request is unsettled: the record may still come. A poll that waited until after has found
+that the target has no more. It has waited in vain only if it also left after.
 """
 
 from __future__ import annotations
