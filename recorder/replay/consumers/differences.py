@@ -71,6 +71,14 @@ class Differences:
         at = max(bisect_right(self._offsets, recorded) - 1, 0)
         return recorded + self._differences[at]
 
+    def behind_earlier(self, recorded: int) -> int | None:
+        """Where the target has all that the recording has before a record, and at least where it has the record.
+
+        None without a pair.
+        """
+        nearest = self.target(recorded)
+        return None if nearest is None else max([nearest, *self._ends(recorded, self._around(recorded))])
+
     def boundary(self, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None without a pair."""
         found = self._behind(recorded)
@@ -86,15 +94,20 @@ class Differences:
             return self._beginning[1] + recorded - self._beginning[0]
         nearest = self.target(recorded)
         at = bisect_left(self._offsets, recorded)
-        around = range(max(at - RECENT, 0), min(at + RECENT, len(self)))
-        in_order = sorted(self._targets(around))
+        around = self._around(recorded)
+        targets = [*self._targets(around)]
         lowest = self._lowest[at] if at < len(self) else None
-        if nearest is None or (in_order == [*self._targets(around)] and (lowest is None or nearest <= lowest)):
+        if nearest is None or (targets == sorted(targets) and (lowest is None or nearest <= lowest)):
             return nearest
-        ends = [self._end(each, recorded, in_order) for each in around[: at - around.start]]
+        ends = self._ends(recorded, around)
         if lowest is None:
             return max(ends)
         return min(max([nearest, *ends]), lowest)
+
+    def _around(self, recorded: int) -> range:
+        """The pairs near an offset."""
+        at = bisect_left(self._offsets, recorded)
+        return range(max(at - RECENT, 0), min(at + RECENT, len(self)))
 
     def _targets(self, numbers: Iterable[int]) -> Iterator[int]:
         """The target's offsets of these pairs."""
@@ -105,6 +118,11 @@ class Differences:
         while number > 0 and self._lowest[number - 1] > target:
             number -= 1
             self._lowest[number] = target
+
+    def _ends(self, recorded: int, around: range) -> list[int]:
+        """Where those of the pairs end that are below an offset."""
+        in_order = sorted(self._targets(around))
+        return [self._end(each, recorded, in_order) for each in around if self._offsets[each] < recorded]
 
     def _end(self, number: int, recorded: int, in_order: list[int]) -> int:
         """Where a pair ends on the target: where it ends in the recording, or another one begins."""

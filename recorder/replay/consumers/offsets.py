@@ -182,7 +182,7 @@ class Offsets:
         return moved.reader.consumer if moved and moved.reader else None
 
     def begins_at(self, origin: Origin, place: TopicPartition) -> int | None:
-        """The target's offset of the record that a consumer begins with; None if its Fetch in flight goes on."""
+        """The target's offset that the records before a consumer's first one are below; None if its Fetch goes on."""
         moved = self._moved.get(origin, {}).get(place)
         return moved.begins_at if moved else None
 
@@ -213,7 +213,7 @@ class Offsets:
                 errors = self._recorded_errors(exchange)
             target = goes_on.target if goes_on else self._found(place, offset, errors or {})
             each.values["fetch_offset"] = target
-            moved[place] = _Moved(offset, target, reader, None if goes_on else self.of_record(*place, offset))
+            moved[place] = _Moved(offset, target, reader, None if goes_on else self._beginning(place, offset))
         return None
 
     def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:
@@ -265,6 +265,12 @@ class Offsets:
             if self._shift_ms and each.values["records"]:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
+
+    def _beginning(self, place: TopicPartition, recorded: int) -> int:
+        """The target's offset that the records before a consumer's first one are below."""
+        known = self._known(place)
+        moved = known.behind_earlier(recorded) if known else None
+        return self._within(place, recorded if moved is None else moved)
 
     def _found(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
         if errors.get(place) != OUT_OF_RANGE:

@@ -131,7 +131,7 @@ class Streams:
 
         `log_end`: the end of the log for this reader: high watermark, or last stable offset.
 
-        `begins_at`: the target's offset of the record that the consumer begins with; None: it goes on.
+        `begins_at`: the target's offset that the records before the consumer's first one are below; None: it goes on.
         """
         stream = self._stream(consumer, topic, partition)
         if begins_at is not None:
@@ -321,7 +321,7 @@ class _Stream:
     """One stream: its matching, and how far the target is.
 
     Attributes:
-        begins_at: the target's offset of the record that the consumer began with.
+        begins_at: the target's offset that the records before the consumer's first one are below.
         in_vain: owed records that a poll has waited for.
     """
 

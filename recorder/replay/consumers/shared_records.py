@@ -6,7 +6,8 @@ replay asks for nothing more, since only a member could, and all have left. Reco
 are missing if it had no more when it was last asked, and unread if records were given back since then.
 
 A poll does not wait for the requests that write its records, since it may have left before them. So an empty answer
-tells nothing while such a request is unsettled: the record may still come.
+tells nothing while such a request is unsettled: the record may still come. A poll that waited until after has found
+that the target has no more. It has waited in vain only if it also left after.
 """
 
 from __future__ import annotations
@@ -94,9 +95,12 @@ class SharedRecords:
         if found or answer.get("error_code", 0):
             return
         has_waited = _waits(exchange, values) and not _is_refused(answer)
-        too_early |= self._still_written(exchange, asked)
+        unsettled = self._still_written(exchange, asked)
+        too_early |= unsettled
+        # the answer to a poll that does not wait may cross the one to the request that writes
+        not_at_end = unsettled if has_waited else too_early
         for place in asked:
-            self._streams.end(_group(exchange), *place, is_at_end=place not in too_early)
+            self._streams.end(_group(exchange), *place, is_at_end=place not in not_at_end)
             if has_waited and place not in too_early:
                 self._streams.waited(_group(exchange), *place)
 

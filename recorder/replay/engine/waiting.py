@@ -79,8 +79,9 @@ class WaitGraph:
 
     def is_open(self, key: Key, until_ns: int) -> bool:
         """True if an exchange that blocks a key is unsettled. `until_ns`: the latest recorded time of its request."""
-        first = (next(iter(blocking)) for blocking in self._blocking.get(key, {}).values())
-        return any(item.exchange.at_ns <= until_ns for item in first)
+        # one that was requested early may have been answered behind others
+        unsettled = (item for blocking in self._blocking.get(key, {}).values() for item in blocking)
+        return any(item.exchange.at_ns <= until_ns for item in unsettled)
 
     def left(self, item: Item) -> list[Lane]:
         """An item has left, or never will. Returns lanes whose head may leave now."""

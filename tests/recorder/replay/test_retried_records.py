@@ -156,8 +156,10 @@ class Target:
         return self.logs[0]
 
 
-def replayed(recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed: float | None = None) -> World:
-    """The rooms behind a replay that found no difference. `most`: refused records that are remembered."""
+def replayed(
+    recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed: float | None = None, differences: int = 0
+) -> World:
+    """The rooms behind a replay that found so many differences. `most`: refused records that are remembered."""
     prepared = Prepared(starts={A0: TARGET_FROM}, ends={A0: TARGET_FROM})
     cluster, options = one_node(("a", 3)), Options(speed=speed, admin=True, deletes=Deletes.ALL)
     simulation = Simulation(recorded.recording, target, options, cluster=cluster, prepared=prepared, delay=target.delay)
@@ -165,7 +167,7 @@ def replayed(recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed
     simulation.run()
     simulation.world.close(simulation.engine.progress, 0)
     assert simulation.engine.finished
-    assert simulation.world.result.differences == 0
+    assert simulation.world.result.differences == differences
     return simulation.world
 
 
@@ -592,3 +594,30 @@ def test_a_consumer_that_begins_before_a_late_retry_finds_it_and_no_extra_record
     recorded.reads(15, 18, 21)
     (only,) = replayed(recorded, target).result.streams
     assert (only.equal, only.missing, only.unread, only.extra) == (6, 0, 0, 0)
+
+
+@pytest.mark.parametrize("start", [19, 20, 21], ids=["before", "at", "behind"])
+def test_records_before_the_one_that_a_consumer_begins_with_are_not_extra_around_a_late_retry(start: int) -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"X", code=REFUSED)
+    for number in range(20):
+        recorded.produces(b"%d" % number, connection=2)
+    recorded.produces(b"X")
+    for number in range(20, 30):
+        recorded.produces(b"%d" % number, connection=2)
+    recorded.reads(start, 31)
+    (only,) = replayed(recorded, target).result.streams
+    assert (only.equal, only.missing, only.unread, only.extra) == (31 - start, 0, 0, 0)
+
+
+def test_records_that_the_target_alone_has_behind_the_one_that_a_consumer_begins_with_are_extra() -> None:
+    recorded, target = Recorded(), Target()
+    recorded.produces(b"X", code=REFUSED)
+    for number in range(20):
+        recorded.produces(b"%d" % number, connection=2)
+    recorded.produces(b"X")
+    recorded.produces(b"q", code=REFUSED, connection=3)
+    recorded.produces(b"20", connection=2)
+    recorded.reads(20, 22)
+    (only,) = replayed(recorded, target, differences=1).result.streams
+    assert (only.equal, only.missing, only.unread, only.extra) == (2, 0, 0, 1)

@@ -97,14 +97,14 @@ def test_polls_of_a_share_group_wait_once_for_a_record_that_the_target_never_giv
 
 
 def test_a_poll_is_not_in_vain_while_the_target_still_writes_the_record() -> None:
-    simulation = shared(SlowTarget(takes_ms=800), polls=4)
+    simulation = shared(SlowTarget(takes_ms=800), shared_recording(polls=4))
     assert waits(simulation) == [500, 500, 0, 0, 0]
     (only,) = streams(simulation)
     assert (only.equal, only.missing, only.unread) == (1, 0, 0)
 
 
 def test_a_record_that_the_target_does_not_give_once_it_is_written_is_waited_for_once_more() -> None:
-    simulation = shared(SlowTarget(takes_ms=800, gives=False), polls=4)
+    simulation = shared(SlowTarget(takes_ms=800, gives=False), shared_recording(polls=4))
     # the second poll has left too early, the third one has waited in vain
     assert waits(simulation) == [500, 500, 500, 0, 0]
     (only,) = streams(simulation)
@@ -112,22 +112,44 @@ def test_a_record_that_the_target_does_not_give_once_it_is_written_is_waited_for
 
 
 def test_a_record_that_is_still_written_when_the_last_poll_ends_is_unread() -> None:
-    simulation = shared(SlowTarget(takes_ms=800), polls=0)
+    simulation = shared(SlowTarget(takes_ms=800), shared_recording(polls=0))
     (only,) = streams(simulation)
     assert (only.equal, only.missing, only.unread) == (0, 0, 1)
 
 
-def shared_recording(*, polls: int) -> Recording:
-    """A Produce of one record, a poll of a share group that gets it, and empty polls."""
+def test_a_record_that_the_target_does_not_give_to_a_poll_that_outlasts_its_produce_is_missing() -> None:
+    simulation = shared(SlowTarget(takes_ms=800, gives=False), shared_recording(polls=1))
+    assert waits(simulation) == [500, 500]
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (0, 1, 0)
+
+
+def test_a_poll_is_not_in_vain_if_a_produce_that_was_requested_later_was_answered_first() -> None:
+    recorded = shared_recording(polls=4, produced_at=300)
+    recorded.exchanges(20, 3, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"w")), produced())
+    recorded.happenings.sort(key=lambda happening: happening.ns)
+    simulation = shared(SlowTarget(takes_ms=800), recorded)
+    assert waits(simulation) == [500, 500, 0, 0, 0]
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (1, 0, 0)
+
+
+def shared_recording(*, polls: int, produced_at: float = 6) -> Recording:
+    """A Produce of one record, a poll of a share group that gets it, and empty polls.
+
+    `produced_at`: the time of the answer to the Produce.
+    """
     found = Recording()
     topic = {"error_code": 0, "name": "a", "topic_id": RECORDED_ID, "partitions": []}
     told = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": [topic]}
     found.exchanges(0, 9, METADATA, 12, {"topics": None, "allow_auto_topic_creation": False}, told)
-    found.exchanges(5, 2, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"v")), produced())
+    written = found.asks(5, 2, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"v")))
+    found.answers(produced_at, written, produced())
     given = given_record(RECORDED_ID)
     asks(found, 10, 1, 0, [{"topic_id": RECORDED_ID, "partitions": [{"partition_index": 0}]}], given, wait_ms=500)
     for epoch in range(1, polls + 1):
         asks(found, 100 + 600 * epoch, 1, epoch, [], wait_ms=500)
+    found.happenings.sort(key=lambda happening: happening.ns)
     return found
 
 
@@ -167,10 +189,9 @@ class SlowTarget:
         return self._delays.get(id(got), 1)
 
 
-def shared(target: SlowTarget, *, polls: int) -> Simulation:
+def shared(target: SlowTarget, recorded: Recording) -> Simulation:
     cluster = one_node(("a", 1))
     cluster.name_topic("a", TARGET_ID)
-    recorded = shared_recording(polls=polls)
     simulation = Simulation(recorded, target, Options(speed=None), cluster=cluster, delay=target.delay)
     simulation.run()
     return simulation

@@ -106,8 +106,21 @@ def test_in_order_a_boundary_is_where_the_record_is(steps: list[tuple[int, int]]
     assert [found.boundary(each) for each in asked] == [found.target(each) for each in asked]
 
 
+@given(SIZES.flatmap(lambda sizes: st.permutations([*enumerate(sizes)])))
+def test_nothing_that_the_recording_has_before_an_offset_is_behind_its_end(batches: list[tuple[int, int]]) -> None:
+    sizes = dict(sorted(batches))
+    recorded = {number: sum(sizes[each] for each in range(number)) for number in sizes}
+    target = {number: sum(size for _, size in batches[:at]) for at, (number, _) in enumerate(batches)}
+    found = Differences()
+    for number, size in sizes.items():
+        found.add(recorded[number], target[number], size)
+    for number in sizes:
+        before = [target[each] + sizes[each] for each in range(number)]
+        assert found.behind_earlier(recorded[number]) == max([target[number], *before])
+
+
 def test_without_a_pair_there_is_no_counterpart() -> None:
-    assert Differences().target(5) is Differences().boundary(5) is None
+    assert Differences().target(5) is Differences().boundary(5) is Differences().behind_earlier(5) is None
 
 
 def test_beyond_ten_thousand_pairs_the_oldest_are_sampled_and_the_latest_stay() -> None:

@@ -66,11 +66,27 @@ class Played:
         self.number = 0
 
     def __call__(
-        self, recorded: Given, target: Given, who: str = "m", *, waits: bool = True, answered: Values | None = None
+        self,
+        recorded: Given,
+        target: Given,
+        who: str = "m",
+        *,
+        waits: bool = True,
+        settles: bool = False,
+        answered: Values | None = None,
     ) -> None:
-        """A poll. `waits`: as long as its client asked for, or not at all. `answered`: of the target's answer."""
+        """A poll.
+
+        Args:
+            waits: as long as its client asked for, or not at all.
+            settles: the target answers the Produce while the poll is in flight.
+            answered: of the target's answer.
+        """
         each = self._asked(recorded, who)
         values = each.decoded() | ({} if waits else {"max_wait_ms": 0})
+        self.shared.sent(each, values, 0)
+        if settles:
+            self.written_ns = None
         self.shared.answered(each, values, answer(*target, TARGET_IDS) | (answered or {}), 0)
 
     def is_owed(self, recorded: Given, who: str = "m") -> bool:
@@ -177,6 +193,14 @@ def test_a_poll_has_not_waited_in_vain_while_a_produce_that_came_before_the_reco
     played(NOTHING, NOTHING)
     assert not played.is_owed(NOTHING)
     assert (played.found.missing, played.found.unread) == (1, 0)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "does not wait"])
+def test_only_a_poll_that_waits_finds_the_end_behind_a_produce_that_is_answered_meanwhile(waits: bool) -> None:
+    played = Played(written_ns=1)
+    played((data(0, 1), [(0, 0)]), NOTHING, waits=waits, settles=True)
+    assert played.is_owed(NOTHING)
+    assert (played.found.missing, played.found.unread) == ((1, 0) if waits else (0, 1))
 
 
 def test_produces_that_the_recording_has_behind_the_records_let_a_poll_be_in_vain() -> None:
