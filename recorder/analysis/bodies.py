@@ -251,17 +251,19 @@ def by_workers(
     spark: SparkSession, files: Iterable[tuple[str, int]], read: Read, ddl: str, *, is_tiny: bool
 ) -> DataFrame:
     """Returns the rows that workers read from files (path, size). `read` turns a task into Arrow batches."""
-    tasks = planned(files, 1 if is_tiny else _cores(spark))
+    cores, may_grow = _cores(spark)
+    tasks = planned(files, 1 if is_tiny else cores, may_grow=may_grow)
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_worked, tasks=tasks, read=read), ddl)
 
 
-def _cores(spark: SparkSession) -> int:
-    """Returns how many tasks run at a time; 1 if the session can't tell, as with Spark Connect."""
+def _cores(spark: SparkSession) -> tuple[int, bool]:
+    """Returns how many tasks run at a time at least, and True if more may. With Spark Connect nothing is known."""
     try:
-        return int(spark.sparkContext.defaultParallelism)
+        cores = int(spark.sparkContext.defaultParallelism)
     except PySparkAttributeError:
-        return 1
+        return 1, True
+    return cores, spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
 
 
 def _worked(batches: Iterable[Any], tasks: list[list[Piece]], read: Read) -> Iterator[Any]:

@@ -132,7 +132,8 @@ class CaptureReader(DataSourceReader):
         if not there and not files(folder):
             raise ValueError(f"{folder} holds no frames: right would be a capture's folder, compacted")
         found = within((str(file.path) for file in there), *wanted.bounds_ns())
-        return [Task(pieces) for pieces in planned(found, os.cpu_count() or 1)]
+        # this runs in a process of Spark's driver, which may have fewer cores than the cluster
+        return [Task(pieces) for pieces in planned(found, os.cpu_count() or 1, may_grow=True)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yields a task's rows as Arrow batches."""

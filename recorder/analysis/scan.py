@@ -99,10 +99,13 @@ def is_within(file: CaptureFile, since_ns: int | None, until_ns: int | None) -> 
     return hour_may_hold(file.hour_ns, since_ns, until_ns)
 
 
-def planned(files: Iterable[tuple[str, int]], cores: int) -> list[list[Piece]]:
-    """Returns tasks in the order of the files (path, size): a few for each core, or a smaller one for each core."""
+def planned(files: Iterable[tuple[str, int]], cores: int, *, may_grow: bool = False) -> list[list[Piece]]:
+    """Returns tasks in the order of the files (path, size): a few for each core, or a smaller one for each core.
+
+    `may_grow`: there may be more cores, so no task is larger than it has to be.
+    """
     sizes = list(files)
-    room = _room(sum(size for _, size in sizes), max(cores, 1))
+    room = _room(sum(size for _, size in sizes), max(cores, 1), SMALLEST_TASK if may_grow else LARGEST_TASK)
     tasks: list[list[Piece]] = []
     left = 0
     for path, size in sizes:
@@ -116,9 +119,9 @@ def planned(files: Iterable[tuple[str, int]], cores: int) -> list[list[Piece]]:
     return tasks
 
 
-def _room(total: int, cores: int) -> int:
+def _room(total: int, cores: int, most: int) -> int:
     """Returns the bytes of a task."""
-    some = min(max(total // (_TASKS_A_CORE * cores), SMALLEST_TASK), LARGEST_TASK)
+    some = min(max(total // (_TASKS_A_CORE * cores), SMALLEST_TASK), most)
     return max(min(some, -(-total // cores)), 1)
 
 

@@ -45,6 +45,11 @@ def test_tasks_are_some_for_each_core_within_the_bounds_of_their_sizes(total: in
     assert len(planned([("file", total)], cores)) == tasks
 
 
+@pytest.mark.parametrize(("cores", "tasks"), [(1, 64), (100, 100)])
+def test_tasks_are_small_where_there_may_be_more_cores(cores: int, tasks: int) -> None:
+    assert len(planned([("file", 1 << 30)], cores, may_grow=True)) == tasks
+
+
 def test_a_capture_without_files_is_no_task() -> None:
     assert planned([], 4) == []
 
