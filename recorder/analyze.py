@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
 _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+# 5s, 10m, as other options have it
+_SHORT_DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})([smhd])\s*")
+_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.asked.AUTO`.
 AUTO = "auto"
 # The masters that Spark takes; Spark itself would complain only after its start.
@@ -84,8 +87,12 @@ def _setting(_context: click.Context, _option: click.Parameter, values: tuple[st
 
 
 def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Returns a duration in Spark's notation. Errors: BadParameter."""
+    short = _SHORT_DURATION.fullmatch(value or "")
+    if short:
+        return f"{short[1]} {_UNITS[short[2]]}"
     if value not in (None, AUTO) and not _DURATION.fullmatch(value or ""):
-        raise click.BadParameter(f'{value!r} is no duration; right would be --window "1 minute", or {AUTO}')
+        raise click.BadParameter(f'{value!r} is no duration; right would be --window 1m, "1 minute" or {AUTO}')
     return value
 
 

@@ -223,7 +223,7 @@ def test_masters_are_those_that_spark_knows(captured: Path, analyzed: list[Any],
 def test_a_window_that_is_no_duration_is_refused_before_spark(captured: Path, analyzed: list[Any], window: str) -> None:
     result = run("analyze", captured, "--window", window)
     assert result.exit_code == 2
-    assert result.stderr.endswith(f'{window!r} is no duration; right would be --window "1 minute", or auto\n')
+    assert result.stderr.endswith(f'{window!r} is no duration; right would be --window 1m, "1 minute" or auto\n')
     assert analyzed == []
 
 
@@ -231,6 +231,14 @@ def test_a_window_that_is_no_duration_is_refused_before_spark(captured: Path, an
 def test_a_duration_is_a_number_and_a_unit(captured: Path, analyzed: list[Any], window: str) -> None:
     assert run("analyze", captured, "--window", window).exit_code == 0
     assert analyzed[0][1].window == window
+
+
+@pytest.mark.parametrize(
+    ("window", "of_spark"), [("5s", "5 second"), ("10m", "10 minute"), ("2h", "2 hour"), ("1d", "1 day")]
+)
+def test_a_duration_may_be_short(captured: Path, analyzed: list[Any], window: str, of_spark: str) -> None:
+    assert run("analyze", captured, "--window", window).exit_code == 0
+    assert analyzed[0][1].window == of_spark
 
 
 def test_tables_that_are_there_are_not_replaced_unasked(captured: Path, analyzed: list[Any]) -> None:
