@@ -138,9 +138,9 @@ def _window(row: Any) -> str:
 
 def _start(row: Any, clock: str, by: Sequence[str]) -> list[Cell]:
     """Returns the first cells of a row: its window's start, and the values that it is grouped by."""
-    first, *others = _names(row, by)
-    named: list[Cell] = [cell(first, "cyan").append(_WAITS.get(row.get(t.WAIT), ""), style="dim"), *others]
-    return [f"{row[t.WINDOW_START]:{clock}}", *named] if t.WINDOW_START in row else named
+    named: list[Text] = [cell(name, "" if at else "cyan") for at, name in enumerate(_names(row, by))]
+    named[by.index(c.API) if c.API in by else 0].append(_WAITS.get(row.get(t.WAIT), ""), style="dim")
+    return [*([f"{row[t.WINDOW_START]:{clock}}"] if t.WINDOW_START in row else []), *named]
 
 
 def _unless_zero(number: int, style: str = "bold yellow") -> Cell:

@@ -54,6 +54,11 @@ def test_long_polls_of_an_api_stand_behind_its_work_and_say_so() -> None:
     ]
 
 
+def test_it_is_the_api_that_waits_not_the_topic() -> None:
+    rows = [latency("Fetch", 90, wait="wait", topic="orders")]
+    assert printed(screen.latency_table(rows, WIDE, ("topic", "api")))[0][:3] == ["orders", "Fetch,", "waiting"]
+
+
 def test_windows_come_before_everything_else() -> None:
     rows = [latency("Fetch", 9, window_start=datetime(2026, 11, 21, 13)), latency("Fetch", 1)]
     rows[1]["window_start"] = datetime(2026, 11, 21, 12)
