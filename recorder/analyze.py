@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 # The note on a capture behind a URL: only Spark can list its files.
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
-_DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
-# 5s, 10m, as other options have it
-_SHORT_DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})([smhd])\s*")
+_DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})(?:(?-i:([smhd]))|\s+(second|minute|hour|day|week)s?)\s*", re.IGNORECASE)
 _UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.asked.AUTO`.
 AUTO = "auto"
@@ -88,12 +86,12 @@ def _setting(_context: click.Context, _option: click.Parameter, values: tuple[st
 
 def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Returns a duration in Spark's notation. Errors: BadParameter."""
-    short = _SHORT_DURATION.fullmatch(value or "")
-    if short:
-        return f"{short[1]} {_UNITS[short[2]]}"
-    if value not in (None, AUTO) and not _DURATION.fullmatch(value or ""):
+    if value in (None, AUTO):
+        return value
+    found = _DURATION.fullmatch(value or "")
+    if not found:
         raise click.BadParameter(f'{value!r} is no duration; right would be --window 1m, "1 minute" or {AUTO}')
-    return value
+    return f"{found[1]} {_UNITS[found[2]]}" if found[2] else value
 
 
 def _master(_context: click.Context, _option: click.Parameter, value: str) -> str:
