@@ -7,11 +7,12 @@ never change them; code that changes values gets a copy. Records are views of th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from proxy.wire import Malformed, codec_of_response, decode_request, records, response_head
+from proxy.wire import Malformed, WireError, codec_of_response, decode_request, records, response_head
 from proxy.wire.keys import PRODUCE
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
@@ -95,6 +96,22 @@ def batches(data: Buffer | None) -> tuple[Batch, ...]:
     if data is None:
         return ()
     return tuple(records.batches(data)) if len(data) > SMALL else remembered_batches(bytes(data))
+
+
+def record_count(data: Buffer | None) -> int:
+    """The number of records of a producer's batches, each of which takes an offset; 0 if they can't be read."""
+    with suppress(WireError):
+        return sum(_length(data or b"", batch) for batch in batches(data))
+    return 0
+
+
+def _length(data: Buffer, batch: Batch) -> int:
+    """The number of records of a batch. A compressed message set has to be read for it: not all clients write it."""
+    if batch.count is not None:
+        return batch.count
+    with suppress(WireError):
+        return sum(1 for _ in records.read_batch(data, batch))
+    return 1
 
 
 @lru_cache(MOST_MESSAGES)

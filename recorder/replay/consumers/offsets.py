@@ -27,9 +27,9 @@ from proxy.wire.pieces import Pieces
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
-from recorder.replay.consumers.produced_offsets import length_of, offset_pairs
+from recorder.replay.consumers.produced_offsets import offset_pairs
 from recorder.replay.consumers.readers import Connection, Consumer, Position, Reader, Readers
-from recorder.replay.messages import batches
+from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Peer, Reason, Refusal, Resend, Values, Withheld
@@ -147,7 +147,7 @@ class Offsets:
 
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
-        known = self._known((topic, partition))
+        known = self._differences.get((topic, partition))
         moved = known.target(recorded) if recorded >= 0 and known else None
         return recorded if moved is None else moved
 
@@ -222,7 +222,7 @@ class Offsets:
             offset = each.values["committed_offset"]
             # the ends of logs that the recording writes to are known too late: records that it will write are committed
             # too
-            is_written = place in self._written or self._known(place) is not None
+            is_written = place in self._written or place in self._differences
             target = self._boundary(place, offset) if is_written else self.expected(*place, offset)
             target = self._before_unretried(exchange, place, target)
             each.values["committed_offset"] = target
@@ -237,7 +237,7 @@ class Offsets:
             offset = each.values["offset"]
             if topic is None or offset < 0:
                 return None
-            if self._known((topic, each.partition)) is None:
+            if (topic, each.partition) not in self._differences:
                 return Reason.NO_OFFSET
             found = self._found((topic, each.partition), offset, errors)
             each.values["offset"] = self._before_unretried(exchange, (topic, each.partition), found)
@@ -268,7 +268,7 @@ class Offsets:
 
     def _beginning(self, place: TopicPartition, recorded: int) -> int:
         """The target's offset that the records before a consumer's first one are below."""
-        known = self._known(place)
+        known = self._differences.get(place)
         moved = known.behind_earlier(recorded) if known else None
         return self._within(place, recorded if moved is None else moved)
 
@@ -283,7 +283,7 @@ class Offsets:
         return target if lowest is None else min(target, lowest)
 
     def _boundary(self, place: TopicPartition, recorded: int) -> int:
-        known = self._known(place)
+        known = self._differences.get(place)
         moved = known.boundary(recorded) if recorded >= 0 and known else None
         return recorded if moved is None else moved
 
@@ -335,11 +335,11 @@ class Offsets:
         Large changed batches are in pieces. The recorded ones tell how many records these have.
         """
         sent = {place: each.values["records"] for place, each in self._target_requests(PRODUCE, values)}
-        lengths = {place: length_of(data) for place, data in sent.items() if not isinstance(data, Pieces)}
+        lengths = {place: record_count(data) for place, data in sent.items() if not isinstance(data, Pieces)}
         for place, each in self._places(PRODUCE, exchange.request) if len(lengths) < len(sent) else ():
             if place in sent and place not in lengths:
                 unsent = sum(one.length for one in exchange.repeated.get(place, ()))
-                lengths[place] = max(length_of(each.values["records"]) - unsent, 0)
+                lengths[place] = max(record_count(each.values["records"]) - unsent, 0)
         return lengths
 
     def _learn_pairs(
@@ -398,10 +398,6 @@ class Offsets:
             self._ends[place] = max(end, self._ends.get(place, 0))
 
     # lookups
-
-    def _known(self, place: TopicPartition) -> Differences | None:
-        """The pairs of a partition; None without any."""
-        return self._differences.get(place)
 
     def _recorded_errors(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The recorded errors by place; none if the answer is not read yet."""

@@ -11,13 +11,8 @@ behind the target's base offset, in their order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from proxy.wire import WireError
-from proxy.wire.primitives import Buffer
-from proxy.wire.records import Batch, read_batch
-from recorder.replay.messages import batches
 from recorder.replay.plan import NO_OFFSET, Repeated
 
 
@@ -49,17 +44,3 @@ def offset_pairs(base: int, target: int, length: int, repeated: Sequence[Repeate
         at = each.first + each.length
     if target != NO_OFFSET and (length > 0 or not repeated):
         yield OffsetPair(base + at, target, length)
-
-
-def length_of(data: Buffer | None) -> int:
-    """The number of offsets that a producer's batches take; 0 if they can't be read."""
-    with suppress(WireError):
-        return sum(_length(data, batch) for batch in batches(data))
-    return 0
-
-
-def _length(data: Buffer | None, batch: Batch) -> int:
-    if batch.base_offset is not None:
-        return batch.last_offset - batch.base_offset + 1
-    # a wrapper: not all clients write the last offset into its head
-    return sum(1 for _ in read_batch(data or b"", batch))

@@ -24,12 +24,12 @@ from proxy.wire.keys import PRODUCE
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
 from recorder.replay import partitions
-from recorder.replay.messages import batches
+from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
-from recorder.replay.producers.repeats import Key, Repeats, are_new, record_count
+from recorder.replay.producers.repeats import Key, Repeats, are_new
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
 from recorder.replay.versions.batches import Numbering, Records, picked, renumbered

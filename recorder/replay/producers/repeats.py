@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 from proxy.wire import WireError, records
 from proxy.wire.primitives import Buffer
-from proxy.wire.records import Batch
-from recorder.replay.messages import batches
+from recorder.replay.messages import record_count
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Peer, Repeated
 
@@ -317,22 +316,6 @@ def _runs(met: Iterable[_Owed | None]) -> tuple[Repeated, ...]:
         else:
             runs.append(Repeated(index, 1, one.offset))
     return tuple(runs)
-
-
-def record_count(data: Buffer) -> int:
-    """The number of records; 0 if they can't be read."""
-    with suppress(WireError):
-        return sum(_length(data, batch) for batch in batches(data))
-    return 0
-
-
-def _length(data: Buffer, batch: Batch) -> int:
-    """The number of records of a batch. A compressed message set has to be read for it."""
-    if batch.count is not None:
-        return batch.count
-    with suppress(WireError):
-        return sum(1 for _ in records.read_batch(data, batch))
-    return 1
 
 
 def _digests(data: Buffer) -> Iterator[bytes]:

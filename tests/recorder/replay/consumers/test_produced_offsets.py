@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.records import Compression, Record, write_batch, write_message_set
-from recorder.replay.consumers.produced_offsets import length_of, offset_pairs
+from recorder.replay.consumers.produced_offsets import offset_pairs
 from recorder.replay.plan import NO_OFFSET, Repeated
 
 # whether a record is sent, and if not, where the target has it
@@ -32,21 +30,3 @@ def test_each_record_of_a_produce_has_its_own_offset(records: list[str | int], b
 
 def test_a_pair_is_known_without_the_number_of_records() -> None:
     assert [*offset_pairs(100, 50, 0)] == [(100, 50, 0)]
-
-
-@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
-@pytest.mark.parametrize("magic", [0, 1, 2])
-def test_batches_take_an_offset_for_each_record(magic: int, codec: Compression) -> None:
-    records = [Record(place, 5 if magic else -1, None, b"v") for place in range(3)]
-    data = write_batch(records, codec=codec) if magic == 2 else write_message_set(records, magic=magic, codec=codec)
-    assert length_of(data) == 3
-    assert length_of(data + data) == 6
-
-
-def test_some_clients_write_no_offset_into_the_head_of_a_compressed_message_set() -> None:
-    data = write_message_set([Record(place, 5, None, b"v") for place in range(3)], codec=Compression.GZIP)
-    assert length_of(bytes(8) + data[8:]) == 3
-
-
-def test_what_cannot_be_read_takes_no_known_number_of_offsets() -> None:
-    assert length_of(None) == length_of(b"x" * 100) == 0
