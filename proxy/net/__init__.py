@@ -1,4 +1,4 @@
-"""Sockets: the only room that knows trio.
+"""Sockets: the only room of `proxy` that imports trio.
 
 connection/      passes the bytes of one connection in both directions, and rewrites responses that name brokers
 brokers/         the cluster behind the proxy: a listener for each node; brokers are dialled, and queried for the nodes

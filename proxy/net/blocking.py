@@ -1,7 +1,7 @@
 """Runs blocking calls in threads, and starts processes (trio starts them from threads).
 
-These threads do not count against trio's shared limit of 40: calls that hang there would keep the recorder from its
-last writes. If the machine has no thread left, that is an OSError (`proxy.threads`).
+These threads do not count against trio's limit of 40 threads, so 40 hanging calls do not keep the recorder from its
+last writes. A machine that gives no more threads causes an OSError (`NoThread`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Change:
 
     apply: puts the change into effect.
     undo: restores the former state.
-    drop: releases what was prepared. Called if the change was never applied, or was undone.
+    drop: releases prepared resources (open sockets). Called if the change was never applied, or was undone.
     """
 
     apply: Callable[[], None]

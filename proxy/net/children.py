@@ -22,7 +22,7 @@ WELL_SECONDS = 60.0
 
 
 async def look_after(command: Sequence[str], on_end: Callable[[], None]) -> None:
-    """Keeps one process of `command` running until cancelled. Leaves the process running then.
+    """Keeps one process of `command` running. If cancelled, leaves that process running.
 
     Args:
         on_end: called whenever the process has ended or could not be started.

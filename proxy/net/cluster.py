@@ -56,10 +56,11 @@ from proxy.wire.keys import API_VERSIONS
 
 # the pause after accept() has failed with EMFILE and the like: a connection may end meanwhile
 ACCEPT_PAUSE = 0.1
-# the number of known nodes whose listeners are opened before the proxy reports that it is ready. That many take less
-# than a second, and today's clusters have fewer. With ten thousand ports taken, the kernel needs milliseconds for each
+# the number of known nodes whose listeners are opened before the proxy reports that it is ready. Opening 1000 listeners
+# takes less than a second, and today's clusters have fewer nodes. Beyond 10,000 ports, each takes milliseconds
 MAX_AT_START = 1000
-# the longest that a connection lingers: a peer that reads the end of stream closes its side at once, unless it hangs
+# the longest that a connection lingers: the proxy has sent its end of stream, and waits for the peer's
+# (`Stream.finish`). A peer that does not hang sends its own at once
 LINGER_SECONDS = 5.0
 # causes after which the client's connection lingers: the client may not have read everything that was sent to it
 LINGER_AT_CLIENT = frozenset(Cause) - {
@@ -79,7 +80,7 @@ LINGER_AT_CLIENT = frozenset(Cause) - {
 LINGER_AT_BROKER = frozenset(
     (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
 )
-# causes that mean that the client left. If the broker never responded, it counts as silent (`report_silent`)
+# causes that mean that the client left. A broker that has never responded by then counts as silent (`report_silent`)
 GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
 
 
@@ -111,10 +112,10 @@ class ProxyContext:
         observer: the recorder; None: nothing is recorded.
         backpressure: lets connections wait for an observer that is full; None exactly if `observer` is None.
         stopping: set once the proxy is to stop.
-        accepting: the inner nursery, which is cancelled once the proxy is to stop.
-        connections: the outer nursery, in which accepted connections finish.
-        seed: a number that all processes of this proxy share, and no other proxy has: it marks the proxy's own
-            discovery queries, so that one that comes back is recognised (`DiscoveryQuery`).
+        accepting: the inner nursery: its tasks accept clients. Cancelled once the proxy is to stop.
+        connections: the outer nursery: its tasks serve accepted clients, and go on during the drain.
+        seed: a random number that all processes of this proxy share: from it, each process knows the discovery
+            queries of all (`DiscoveryQuery`).
     """
 
     numbers: Iterator[int]
@@ -144,7 +145,7 @@ class ClusterParts(NamedTuple):
 
     nodes: makes the node table, which passes each listener that it opens to the given `Serve`.
     upstreams: makes the `Upstreams` of that node table.
-    serve: called with each listener; None: the cluster accepts on it itself.
+    serve: called with each listener; None: `Cluster.accept_on`.
     accept: accepts the next client of a listener.
     opened, closed: called when a client is accepted, and when its connection has ended.
     """
@@ -180,7 +181,7 @@ def known_nodes(settings: ClusterSettings) -> SavedState:
 class Arrival(NamedTuple):
     """An accepted client.
 
-    endpoints: the two ends of its connection; those in the PROXY header once that is read.
+    endpoints: the two ends of the accepted connection; once a PROXY header is read, the two that it names.
     node_id: the node that the listener stands for; None: bootstrap.
     listener: the listener's address.
     entering: cancels the connection while its PROXY header and its TLS handshake are awaited.
@@ -298,7 +299,7 @@ class Cluster:
         return sum(not relay.may_end_now for relay in self._relays)
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
-        """A `Serve`: accepts clients in a task. The socket listens already, so no client is refused until that runs."""
+        """A `Serve`: accepts clients in a task. Until the task runs, clients wait in the listening socket's backlog."""
         if self._context.stopping.is_set():
             # while the proxy stops, a response in flight has named a new node
             listener.socket.close()

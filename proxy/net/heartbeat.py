@@ -20,7 +20,7 @@ class Heartbeat:
         self._token = trio.lowlevel.current_trio_token()
 
     def probe(self) -> tuple[bool, str]:
-        """Returns whether the loop responds, and a line of text that says so. Called in another thread; blocks."""
+        """Returns True if the loop responds, and a line of text for the page. Called in another thread; blocks."""
         answered = threading.Event()
         try:
             self._token.run_sync_soon(answered.set)

@@ -1,4 +1,4 @@
-"""The recorder as the proxy sees it: an observer to which every chunk is reported, except the proxy's own query.
+"""The recorder as the proxy sees it: an observer to which each chunk of clients and brokers is reported.
 
 The proxy knows only these methods of the recorder. No method raises because of a disk. Only `counters` and
 `close` block, so the proxy calls them in threads.
@@ -17,8 +17,8 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 class OpenedConnection:
     """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
 
-    `node`: None for a client of the bootstrap listener. `tls`: True if the client speaks TLS. `principal`: the subject
-    of the client's certificate.
+    `connection`: its number. `node`: the node that the client wants; None: bootstrap. `tls`: True if the client speaks
+    TLS. `principal`: the subject of the client's certificate.
     """
 
     connection: int
@@ -35,7 +35,7 @@ class OpenedConnection:
 class Observer(Protocol):
     """Gets every chunk of a connection before the proxy sends it on.
 
-    Only the proxy's own query that comes back (`brokers.discovery`) is not reported: the proxy answers it.
+    Not reported: a discovery query of the proxy that comes back (`brokers.discovery`), which the proxy answers.
     """
 
     @property

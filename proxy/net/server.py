@@ -92,7 +92,7 @@ def run(
         0; 1 if exchanges in flight were cut off, or the recorder could not write everything in time.
 
     Raises:
-        BadSetting: an address can't be listened on.
+        BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
     return run_proxy(Proxy(settings, observer, child, ready, reload, released))
 

@@ -6,8 +6,10 @@
     any signal while the queue is written   the proxy waits for nothing
 
 A system call that hangs (on a disk that is gone) can't be ended. So calls that may hang are made in threads, which the
-proxy abandons. If something else hangs, the process exits without Python's own clean-up (`LastResort`). Signals are
-handled in the event loop, which log lines must not block (`proxy.standard_error`).
+proxy abandons. If something else hangs, the process exits without Python's own clean-up (`LastResort`). The event loop
+handles signals, so no log line may block the loop (`proxy.standard_error`).
+
+At any urgency, the proxy waits up to a second for its state files to be written (`server.RELEASE_SECONDS`).
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class Stop:
         """Calls `close`, which blocks, in a thread. Returns True if `close` has returned in time.
 
         Shielded from cancellation. A call that takes longer goes on in its thread. If no thread can be started, `close`
-        runs in the event loop, and only `LastResort` ends it if it hangs.
+        runs in the event loop; if it then hangs, only `LastResort` ends the process.
         """
         self._only_recorder = True
         seconds = HURRIED_SECONDS if self.hurried.is_set() else RECORDER_SECONDS

@@ -1,6 +1,6 @@
 """Notifies systemd of the proxy's state, if systemd asks for that: sd_notify(3), sd_watchdog_enabled(3).
 
-A notification is a datagram of a few lines to the socket that systemd names. The existing library for it lacks the
+A notification is a datagram of a few lines to the socket that systemd names. The existing library lacks the
 watchdog. The first notification that fails is logged; the traffic goes on.
 """
 
@@ -43,7 +43,7 @@ class Systemd:
         self._notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(min(seconds * USEC, 2**63))}")
 
     async def keep_alive(self) -> None:
-        """Sends two keep-alives in each watchdog period, until cancelled. Returns if systemd watches nothing."""
+        """Sends two keep-alives in each watchdog period, until cancelled. Returns at once if there is no watchdog."""
         while self._watchdog is not None:
             self._notify("WATCHDOG=1")
             await trio.sleep(self._watchdog / 2)

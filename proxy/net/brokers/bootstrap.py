@@ -37,7 +37,7 @@ class Bootstrap:
 
         Args:
             attempt: called with a server; raises PeerLost if the server fails.
-            discard: closes a result; called with those of other attempts that have succeeded too.
+            discard: closes the result of each further attempt that has succeeded.
 
         Raises:
             AllLost: every attempt failed.

@@ -35,7 +35,7 @@ from proxy.schema.faults import Fault, Setting
 BACKLOG = 1024
 # /etc/hosts gives a name of this machine at once; a look-up that takes longer hangs in a name service
 LOOK_UP_SECONDS = 5.0
-# at most so many free ports are passed over as set aside for others; then the next one is taken
+# the most free ports that are passed over because they are reserved; after them, any free port is taken
 MAX_PASSED_OVER = 64
 
 
@@ -222,7 +222,7 @@ class Nodes:
         ]
 
     def _switch_cluster(self, cluster_id: str | None) -> None:
-        """Takes over the cluster's id. If it replaces another, forgets the known brokers: its ids mean others."""
+        """Notes the cluster's id. If another id was known, forgets all brokers: node ids mean other brokers now."""
         before, self._cluster_id = self._cluster_id, cluster_id
         if before is None:
             return
@@ -247,9 +247,9 @@ class Nodes:
         return node_id in self._listening or not is_served
 
     def _upstream_of(self, node: Node) -> Address | None:
-        """The address to dial for a node; None: the node's own can't be dialled.
+        """The address to dial for a node; None: its broker advertises an address that can't be dialled.
 
-        A bootstrap server's if the broker advertises the proxy itself, as one behind a sidecar does.
+        A bootstrap server's for `own_node`, and if the broker advertises the proxy itself (as in a sidecar).
         """
         address = node.address
         if address in self.own_listeners or node.node_id == self._map.own_node:
@@ -271,7 +271,7 @@ class Nodes:
         """Returns the node's listener, opened if need be; None: another proxy serves the node. Raises OSError."""
         wanted = self._map.wanted_listener(node_id)
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
-            # first, because it raises if the id (a broker may claim any) has no advertised address
+            # before the node gets the listener: raises if the id (a broker may claim any) has no advertised address
             self.own_listeners.add_names(self.advertised(node_id))
             self._listening[node_id], self._has_first_port[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
@@ -314,7 +314,7 @@ class Nodes:
         return bind(Address(host, wanted.ports[-1])) if wanted.ports[-1] else self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
-        """Returns a socket that listens on a free port. Passes over at most MAX_PASSED_OVER ports of others."""
+        """Returns a socket that listens on a free port. Passes over at most MAX_PASSED_OVER reserved ports."""
         passed_over: list[socket.socket] = []
         try:
             while True:

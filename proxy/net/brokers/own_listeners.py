@@ -1,8 +1,8 @@
 """One cluster's listeners: their sockets, and their names (the addresses that clients dial).
 
-The proxy must not dial itself: it would pass that connection on to itself, without end. Names are only a short cut,
-because one address has many spellings (`0`, `::ffff:127.0.0.1`, a name that some resolver knows). What decides is the
-remote address of a connection that has been made (`are_reached_by`).
+The proxy must not dial itself: it would pass that connection on to itself, without end. The remote address of a new
+connection shows a loop for certain (`are_reached_by`). Names are only a short cut, because one address has many
+spellings (`0`, `::ffff:127.0.0.1`, a name that some resolver knows).
 """
 
 from __future__ import annotations

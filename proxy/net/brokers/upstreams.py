@@ -3,10 +3,9 @@
 A broker that can't be reached is logged once, and once more when it is back. If a client's broker can't be reached, the
 cluster is queried again, because the broker may have moved.
 
-An address that leads back to the proxy must not be dialled again and again. The first connection to an address shows
-whether it leads straight to the proxy's own listeners. The proxy's own query shows whether an address leads to the
-proxy indirectly: the query comes back. It is sent at each discovery, and whenever the connections to an address have
-doubled.
+An address that leads back to the proxy must not be dialled again and again. If it leads straight to a listener of the
+proxy, the remote address of each new connection shows that. If it leads there through others, a discovery query comes
+back. The query is sent at each discovery, and whenever the connections to an address have doubled.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from proxy.wire.dialects import Dialect
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # the shortest time between queries that clients cause, in seconds: clients may request any node id
 CLIENT_QUERY_SECONDS = 1.0
-# seconds for which an address that has led back is not dialled for clients; its name may lead elsewhere later. If it
-# led straight back, the proxy's own queries don't dial it either; if through others, they do, and may clear it
+# seconds for which an address that has led back is not dialled for clients; its name may lead elsewhere later. The
+# proxy's own queries don't dial a direct loop either. They dial an indirect one, and an answer shows that it is gone
 LOOP_TTL = 60.0
 # the number of open connections to an address at which it is first checked for a loop; each check after that needs
 # twice as many. A loop of so many connections costs little, and most addresses never have so many

@@ -2,8 +2,8 @@
 
 A connection above a limit is closed at once, so its client tries another broker or tries again later. Left in the
 backlog, the client would wait for a response that never comes. A limit that is reached is logged once, and again only
-after enough connections have ended (`REARM_BELOW`). It is a warning at most once a minute: a client can reach it all
-day.
+after enough connections have ended (`REARM_BELOW`). The event is a warning at most once a minute: a client can reach a
+limit all day.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Share:
         self._held = held
 
     async def take(self, size: int) -> None:
-        """Waits until the connection may hold `size` bytes. Returns at once if they are not counted."""
+        """Waits until the connection may hold `size` bytes. Returns at once if `size` is not counted."""
         if size > COUNTED_ABOVE:
             await self._held.reserve(self, size)
 
