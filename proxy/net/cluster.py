@@ -23,7 +23,7 @@ from proxy.config import ClusterSettings, Others
 from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
-from proxy.net.brokers.discovery import DiscoveryQuery
+from proxy.net.brokers.discovery import OwnApiVersions
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
@@ -106,21 +106,21 @@ class ProxyContext:
     """Everything that all clusters of a proxy share.
 
     Args:
-        numbers: gives each connection its number.
+        connection_numbers: gives each connection its number.
         held: the limit on bytes held in all connections.
-        limit: the limit on the connections of all clusters.
+        connection_limit: the limit on the connections of all clusters.
         observer: the recorder; None: nothing is recorded.
         backpressure: lets connections wait for an observer that is full; None exactly if `observer` is None.
         stopping: set once the proxy is to stop.
         accepting: the inner nursery: its tasks accept clients. Cancelled once the proxy is to stop.
         connections: the outer nursery: its tasks serve accepted clients, and go on during the drain.
         seed: a random number that all processes of this proxy share: from it, each process knows the discovery
-            queries of all (`DiscoveryQuery`).
+            queries of all (`OwnApiVersions`).
     """
 
-    numbers: Iterator[int]
+    connection_numbers: Iterator[int]
     held: HeldBytes
-    limit: ConnectionLimit
+    connection_limit: ConnectionLimit
     observer: Observer | None
     backpressure: RecorderBackpressure | None
     stopping: trio.Event
@@ -143,19 +143,19 @@ async def accept_next(listener: trio.SocketListener) -> tuple[trio.socket.Socket
 class ClusterParts(NamedTuple):
     """The parts of a cluster that differ in a proxy of one process, in a parent and in a worker.
 
-    nodes: makes the node table, which passes each listener that it opens to the given `Serve`.
-    upstreams: makes the `Upstreams` of that node table.
+    make_nodes: makes the node table, which passes each listener that it opens to the given `Serve`.
+    make_upstreams: makes the `Upstreams` of that node table.
     serve: called with each listener; None: `Cluster.accept_on`.
     accept: accepts the next client of a listener.
-    opened, closed: called when a client is accepted, and when its connection has ended.
+    on_opened, on_closed: called when a client is accepted, and when its connection has ended.
     """
 
-    nodes: Callable[[Serve], Nodes]
-    upstreams: Callable[[Nodes, LiveCredentials | None, DiscoveryQuery], Upstreams]
+    make_nodes: Callable[[Serve], Nodes]
+    make_upstreams: Callable[[Nodes, LiveCredentials | None, OwnApiVersions], Upstreams]
     serve: Serve | None = None
     accept: Accept = accept_next
-    opened: Callable[[], None] = do_nothing
-    closed: Callable[[], None] = do_nothing
+    on_opened: Callable[[], None] = do_nothing
+    on_closed: Callable[[], None] = do_nothing
 
 
 def single_process_parts(
@@ -163,8 +163,8 @@ def single_process_parts(
 ) -> ClusterParts:
     """Returns the parts of a cluster in a proxy of one process. `reserved`: see `Nodes`."""
     return ClusterParts(
-        nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), context.observer, reserved),
-        upstreams=partial(Upstreams, settings),
+        make_nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), context.observer, reserved),
+        make_upstreams=partial(Upstreams, settings),
     )
 
 
@@ -205,20 +205,20 @@ class Cluster:
         self._parts = parts
         self._routes = routes(settings.dialect)
         self._tls = cluster_credentials(settings)
-        self._discovery = DiscoveryQuery(context.seed, settings.name)
+        self._own_api_versions = OwnApiVersions(context.seed, settings.name)
         self._log_throttle = LogThrottle()
         self._serve = parts.serve or self.accept_on
-        self.nodes = parts.nodes(self._serve)
-        self.upstreams = parts.upstreams(self.nodes, self._tls.upstream, self._discovery)
-        shared = (context.held, context.observer, context.backpressure, self._log_throttle, self._discovery)
+        self.nodes = parts.make_nodes(self._serve)
+        self.upstreams = parts.make_upstreams(self.nodes, self._tls.upstream, self._own_api_versions)
+        shared = (context.held, context.observer, context.backpressure, self._log_throttle, self._own_api_versions)
         self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *shared)
         self._limit = ConnectionLimit(settings.connection_limit, self.name)
         self._address_limit = ConnectionLimit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
         self._entering: set[trio.CancelScope] = set()
-        # the number of open connections; `_ended` is set when one ends
+        # the number of open connections; `_one_ended` is set when one ends
         self._open = 0
-        self._ended = trio.Event()
+        self._one_ended = trio.Event()
 
     async def listen(self) -> Address:
         """Opens all listeners; returns the address of the bootstrap listener. Raises BadSetting.
@@ -248,8 +248,8 @@ class Cluster:
 
     def read_certificates(self, settings: ClusterSettings) -> ClusterCredentials | None:
         """Returns the certificates that new settings name; None: their TLS is unchanged. Blocks. Raises BadSetting."""
-        same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
-        return None if same else cluster_credentials(settings)
+        is_unchanged = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
+        return None if is_unchanged else cluster_credentials(settings)
 
     async def changes_to(self, settings: ClusterSettings, certificates: ClusterCredentials | None) -> list[Change]:
         """Returns the changes that put new settings into effect. Raises BadSetting.
@@ -287,11 +287,11 @@ class Cluster:
         for scope in set(self._entering):
             scope.cancel()
 
-    async def ended(self) -> None:
+    async def all_ended(self) -> None:
         """Returns when no connection is open."""
         while self._open:
-            self._ended = trio.Event()
-            await self._ended.wait()
+            self._one_ended = trio.Event()
+            await self._one_ended.wait()
 
     @property
     def unfinished(self) -> int:
@@ -351,7 +351,7 @@ class Cluster:
     def _begin(self, arrival: Arrival) -> None:
         """Counts the connection as open, and starts its task (`_connection`), which counts it as closed."""
         self._open += 1
-        self._parts.opened()
+        self._parts.on_opened()
         self._context.connections.start_soon(self._connection, arrival)
 
     async def _connection(self, arrival: Arrival) -> None:
@@ -364,18 +364,18 @@ class Cluster:
         finally:
             arrival.client.close()
             self._open -= 1
-            self._parts.closed()
-            self._ended.set()
+            self._parts.on_closed()
+            self._one_ended.set()
 
     async def _served(self, arrival: Arrival) -> Cause:
         """Serves a connection and counts it. Returns why it ended. A fault in one connection ends no other."""
-        number = next(self._context.numbers)
+        number = next(self._context.connection_numbers)
         conversation = Conversation(self._routes, self._settings.limits, max_frames=FRAMES_PER_TURN)
         # stays if this task is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()
         try:
-            with self._context.limit.admit(), self._limit.admit():
+            with self._context.connection_limit.admit(), self._limit.admit():
                 self._entering.add(arrival.entering)
                 with arrival.entering:
                     cause = await self._let_in(number, arrival, conversation)
@@ -412,9 +412,9 @@ class Cluster:
                 return Cause.BAD_PROXY_HEADER
             client.peer = str(endpoints.client)
         with self._address_limit.admit(endpoints.client.host):
-            return await self._connected(number, arrival._replace(endpoints=endpoints), conversation)
+            return await self._connect_and_relay(number, arrival._replace(endpoints=endpoints), conversation)
 
-    async def _connected(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
+    async def _connect_and_relay(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
         """Connects the client to its broker, and relays. Returns why the connection ended."""
         client = arrival.client
         try:
@@ -434,7 +434,7 @@ class Cluster:
             if self.upstreams.count_opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
             relay = Relay(number, client, broker, conversation, self._cluster_context)
-            cause = await self._relayed(relay, conversation, facts)
+            cause = await self._run_relay(relay, conversation, facts)
             if cause in GIVEN_UP and conversation.in_flight and not conversation.offsets[Direction.RESPONSE]:
                 self.upstreams.bootstrap.report_silent(broker.peer)
             if cause in LINGER_AT_BROKER:
@@ -457,7 +457,7 @@ class Cluster:
         name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
 
-    async def _relayed(self, relay: Relay, conversation: Conversation, facts: OpenedConnection) -> Cause:
+    async def _run_relay(self, relay: Relay, conversation: Conversation, facts: OpenedConnection) -> Cause:
         observer = self._context.observer
         if observer is not None:
             observer.opened(facts, conversation)

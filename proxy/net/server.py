@@ -292,9 +292,9 @@ class Proxy:
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
         context = ProxyContext(
-            numbers=itertools.count(self._first_connection),
+            connection_numbers=itertools.count(self._first_connection),
             held=HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds),
-            limit=ConnectionLimit(self._settings.connection_limit, "all clusters"),
+            connection_limit=ConnectionLimit(self._settings.connection_limit, "all clusters"),
             observer=self._observer,
             backpressure=RecorderBackpressure(self._observer) if self._observer is not None else None,
             stopping=self._stop.begun,
@@ -370,7 +370,7 @@ class Proxy:
             async with trio.open_nursery() as waiting:
                 waiting.start_soon(cancel_when, self._stop.hurried, deadline)
                 for cluster in self.clusters:
-                    await cluster.ended()
+                    await cluster.all_ended()
                 waiting.cancel_scope.cancel()
         unfinished = sum(cluster.unfinished for cluster in self.clusters)
         if unfinished:

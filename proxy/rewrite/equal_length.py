@@ -85,15 +85,15 @@ class _Body(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """A new tail: bytes, and integers to write as varints. `tags`: how many tagged fields `behind` holds."""
+    """A new tail: bytes, and integers to write as varints. `tag_count`: the number of `tagged_fields`."""
 
     before: tuple[int | Buffer, ...]
-    tags: int
-    behind: tuple[int | Buffer, ...]
+    tag_count: int
+    tagged_fields: tuple[int | Buffer, ...]
 
     @property
     def pieces(self) -> tuple[int | Buffer, ...]:
-        return *self.before, self.tags, *self.behind
+        return *self.before, self.tag_count, *self.tagged_fields
 
     @property
     def size(self) -> int:
@@ -138,7 +138,7 @@ def _array(body: _Body, advertised: Advertised) -> tuple[_Layout, _Layout]:
 
 def _filled(layout: _Layout, size: int, unassigned: bytes) -> bytes:
     """Returns the bytes of the layout, filled up to `size` bytes."""
-    with_more = layout._replace(tags=layout.tags + 1)
+    with_more = layout._replace(tag_count=layout.tag_count + 1)
     room = size - with_more.size
     if size - layout.size > WIDENED and room > len(unassigned):
         return _written(with_more.pieces, 0) + _blank(unassigned, room)

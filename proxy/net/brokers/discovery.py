@@ -56,8 +56,8 @@ class DiscoveredNodes(NamedTuple):
     cluster_id: str | None
 
 
-class DiscoveryQuery:
-    """The ApiVersions request that begins each query for one cluster. All workers send, and recognise, the same bytes.
+class OwnApiVersions:
+    """The ApiVersions request that begins each query for one cluster. All workers send and recognise the same bytes.
 
     Args:
         seed: a random number, drawn when the proxy starts, so that no other proxy sends the same query.
@@ -74,7 +74,7 @@ class DiscoveryQuery:
         self.loop_answer = framed(catalog.encode_response(API_VERSIONS, 0, self.correlation_id, answer))
 
 
-async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
+async def ask_for_nodes(dial: Dial, own_request: OwnApiVersions) -> DiscoveredNodes:
     """Dials a broker and queries it for the cluster's nodes.
 
     Raises:
@@ -85,7 +85,7 @@ async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
-            return await _query(stream, dial, query)
+            return await _query(stream, dial, own_request)
     except LeadsBackIndirectly:
         raise
     except (PeerLost, WireError) as error:
@@ -94,17 +94,17 @@ async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
-async def _query(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
+async def _query(stream: Stream, dial_again: Dial, own_request: OwnApiVersions) -> DiscoveredNodes:
     try:
         try:
-            versions = await _exchange(stream, query.frame)
+            versions = await _exchange(stream, own_request.frame)
         except ClosedByBroker:
             stream.close()
             stream = await dial_again()
-            return await _fetch_nodes(stream, 0, query.correlation_id)
-        if versions == query.loop_answer[LENGTH.size :]:
+            return await _fetch_nodes(stream, 0, own_request.correlation_id)
+        if versions == own_request.loop_answer[LENGTH.size :]:
             raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        return await _fetch_nodes(stream, _metadata_version(versions), query.correlation_id)
+        return await _fetch_nodes(stream, _metadata_version(versions), own_request.correlation_id)
     finally:
         stream.close()
 

@@ -184,14 +184,14 @@ class Nodes:
         """
         nodes = tuple(nodes)
         self._check_file_limit({node.node_id for node in nodes})
-        is_new_cluster = cluster_id not in (None, self._cluster_id)
-        if is_new_cluster:
+        is_new_id = cluster_id not in (None, self._cluster_id)
+        if is_new_id:
             self._switch_cluster(cluster_id)
         changed = [node for node in nodes if not self._is_current(node)]
         for node in changed:
             self._learn(node)
             await trio.lowlevel.checkpoint()
-        if self._state_writer is not None and (changed or is_new_cluster):
+        if self._state_writer is not None and (changed or is_new_id):
             self._state_writer.changed()
 
     def advertised(self, node_id: int) -> Address:

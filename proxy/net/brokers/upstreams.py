@@ -22,7 +22,7 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
 from proxy.net.brokers.bootstrap import Bootstrap
-from proxy.net.brokers.discovery import DiscoveredNodes, DiscoveryQuery, LeadsBackIndirectly, NotAnswered, ask_for_nodes
+from proxy.net.brokers.discovery import DiscoveredNodes, LeadsBackIndirectly, NotAnswered, OwnApiVersions, ask_for_nodes
 from proxy.net.brokers.expiring_set import ExpiringSet
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
@@ -52,7 +52,7 @@ class Upstreams:
 
     Args:
         credentials: for TLS towards brokers; None: plaintext.
-        query: the discovery query, which all processes of the proxy share.
+        own_api_versions: begins each discovery query; all processes of the proxy share it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Upstreams:
         settings: ClusterSettings,
         nodes: Nodes,
         credentials: LiveCredentials | None = None,
-        query: DiscoveryQuery | None = None,
+        own_api_versions: OwnApiVersions | None = None,
     ) -> None:
         self.reached = False
         self.bootstrap = Bootstrap(settings.name, settings.upstream)
@@ -68,7 +68,7 @@ class Upstreams:
         self._credentials = credentials
         self._nodes = nodes
         self._down: set[Address] = set()
-        self._query = query or DiscoveryQuery()
+        self._own_api_versions = own_api_versions or OwnApiVersions()
         # addresses that lead straight to the proxy, and addresses that lead to it through others
         self._direct_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         self._indirect_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
@@ -80,7 +80,7 @@ class Upstreams:
         self._query_lock = trio.Lock()
         self._client_query_lock = trio.Lock()
         self._queries = 0
-        self._answered = False
+        self._discovered = False
         self._client_query_at = -math.inf
         self._discovery_requested = trio.Event()
         self._logged_reason = ""
@@ -169,17 +169,17 @@ class Upstreams:
         queries_before = self._queries
         async with self._query_lock:
             if self._queries == queries_before:
-                self._answered = await self._discover_once()
+                self._discovered = await self._discover_once()
                 self._queries += 1
-            return self._answered
+            return self._discovered
 
     async def discover_for_client(self) -> bool:
         """As `discover`, for a node that a client wants and the table lacks: at most once in `CLIENT_QUERY_SECONDS`."""
         async with self._client_query_lock:
             if trio.current_time() - self._client_query_at >= CLIENT_QUERY_SECONDS:
-                self._answered = await self.discover()
+                self._discovered = await self.discover()
                 self._client_query_at = trio.current_time()
-        return self._answered
+        return self._discovered
 
     def _knows_nodes(self) -> bool:
         """True if brokers are known and reached.
@@ -210,7 +210,7 @@ class Upstreams:
     async def _query_at(self, address: Address) -> DiscoveredNodes:
         """Queries the broker at this address for its cluster's nodes. Raises PeerLost."""
         try:
-            discovered = await ask_for_nodes(partial(self._dial, address), self._query)
+            discovered = await ask_for_nodes(partial(self._dial, address), self._own_api_versions)
         except LeadsBackIndirectly as error:
             if address not in self._indirect_loops:
                 log(WARNING, "upstream leads back", cluster=self._settings.name, upstream=address, reason=error)

@@ -31,10 +31,10 @@ class Holder(Protocol):
 
 
 class _Waiter(NamedTuple):
-    """A frame that waits to be admitted. `granted`: set once it is."""
+    """A frame that waits to be admitted. `admitted`: set once the frame is."""
 
     size: int
-    granted: trio.Event
+    admitted: trio.Event
 
 
 class HeldBytes:
@@ -55,17 +55,17 @@ class HeldBytes:
         """Returns when the share may hold `size` bytes."""
         if not self._queue:
             if self._has_room(size):
-                self._grant(share, size)
+                self._admit(share, size)
                 return
             self._note_progress()
         waiter = self._queue[share] = _Waiter(size, trio.Event())
         try:
-            await self._until_granted(waiter)
+            await self._until_admitted(waiter)
         finally:
-            if not waiter.granted.is_set():
+            if not waiter.admitted.is_set():
                 del self._queue[share]
                 # the frames behind a cancelled one may be smaller
-                self._admit()
+                self._admit_waiting()
 
     def release(self, share: Share) -> None:
         """Gives back the bytes of a share."""
@@ -74,30 +74,30 @@ class HeldBytes:
         self._last_progress.pop(share, None)
         self._held -= share.size
         share.size = 0
-        self._admit()
+        self._admit_waiting()
 
     def _has_room(self, size: int) -> bool:
         return not self._held or self._held + size <= self._limit
 
-    def _grant(self, share: Share, size: int) -> None:
+    def _admit(self, share: Share, size: int) -> None:
         self._held += size
         share.size = size
         self._shares.add(share)
 
-    def _admit(self) -> None:
+    def _admit_waiting(self) -> None:
         """Admits waiting frames, the oldest first, as long as they fit."""
         while self._queue:
             share, waiter = next(iter(self._queue.items()))
             if not self._has_room(waiter.size):
                 return
             del self._queue[share]
-            self._grant(share, waiter.size)
-            waiter.granted.set()
+            self._admit(share, waiter.size)
+            waiter.admitted.set()
 
-    async def _until_granted(self, waiter: _Waiter) -> None:
-        while not waiter.granted.is_set():
+    async def _until_admitted(self, waiter: _Waiter) -> None:
+        while not waiter.admitted.is_set():
             with trio.move_on_at(self._check_at):
-                await waiter.granted.wait()
+                await waiter.admitted.wait()
             # the waiting task that wakes first checks the holders for all waiting tasks
             if self._check_at <= trio.current_time():
                 self._end_stalled()

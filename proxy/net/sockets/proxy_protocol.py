@@ -48,7 +48,7 @@ class ClientEndpoints(NamedTuple):
     """The two ends of a client's connection, as IP addresses with ports: a header's source and destination."""
 
     client: Address
-    listener: Address
+    destination: Address
 
 
 class HeaderReader:
@@ -97,9 +97,9 @@ def _read_line(line: bytes) -> ClientEndpoints | None:
     if match is None:
         raise Malformed("the line does not name two addresses and two ports")
     kind, *texts = (group.decode() for group in match.groups())
-    client, listener, *ports = texts
+    client, destination, *ports = texts
     try:
-        hosts = [(IPv4Address if kind == "TCP4" else IPv6Address)(text) for text in (client, listener)]
+        hosts = [(IPv4Address if kind == "TCP4" else IPv6Address)(text) for text in (client, destination)]
     except ValueError as error:
         raise Malformed(f"an address is not one of {kind}") from error
     if max(map(int, ports)) > 0xFFFF:
@@ -120,8 +120,8 @@ def _read_binary(header: bytes) -> ClientEndpoints | None:
         if family in _WITHOUT_IP_ADDRESSES:
             return None
         raise Malformed(f"unknown family {family:#x}")
-    client, listener, *ports = layout.unpack_from(header, _FIXED.size)
-    return ClientEndpoints(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
+    client, destination, *ports = layout.unpack_from(header, _FIXED.size)
+    return ClientEndpoints(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(destination)), ports[1]))
 
 
 def header(version: ProxyHeader, endpoints: ClientEndpoints | None) -> bytes:
@@ -134,27 +134,27 @@ def header(version: ProxyHeader, endpoints: ClientEndpoints | None) -> bytes:
 def _line_header(endpoints: ClientEndpoints | None) -> bytes:
     if endpoints is None:
         return b"PROXY UNKNOWN\r\n"
-    client, listener = _ip_addresses(endpoints)
+    client, destination = _ip_addresses(endpoints)
     family = f"TCP{client.version}"
-    return f"PROXY {family} {client} {listener} {endpoints.client.port} {endpoints.listener.port}\r\n".encode()
+    return f"PROXY {family} {client} {destination} {endpoints.client.port} {endpoints.destination.port}\r\n".encode()
 
 
 def _binary_header(endpoints: ClientEndpoints | None) -> bytes:
     if endpoints is None:
         return _FIXED.pack(SIGNATURE, _LOCAL, 0, 0)
-    client, listener = _ip_addresses(endpoints)
+    client, destination = _ip_addresses(endpoints)
     family = _TCP4 if client.version == 4 else _TCP6
     layout = _IP_LAYOUTS[family]
-    addresses = layout.pack(client.packed, listener.packed, endpoints.client.port, endpoints.listener.port)
+    addresses = layout.pack(client.packed, destination.packed, endpoints.client.port, endpoints.destination.port)
     return _FIXED.pack(SIGNATURE, _PROXY, family, layout.size) + addresses
 
 
 def _ip_addresses(endpoints: ClientEndpoints) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
     """Returns both IP addresses: as IPv6 if either is, and without the interface (`%eth0`) of a link-local one."""
-    client, listener = (ip_address(address.host.partition("%")[0]) for address in endpoints)
-    if client.version == listener.version:
-        return client, listener
-    return _as_ipv6(client), _as_ipv6(listener)
+    client, destination = (ip_address(address.host.partition("%")[0]) for address in endpoints)
+    if client.version == destination.version:
+        return client, destination
+    return _as_ipv6(client), _as_ipv6(destination)
 
 
 def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:

@@ -15,7 +15,7 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.mapping.nodes import Node, NodeMap
-from proxy.net.brokers.discovery import DiscoveryQuery
+from proxy.net.brokers.discovery import OwnApiVersions
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
@@ -98,9 +98,9 @@ class MirroredUpstreams(Upstreams):
         calls: Calls,
         nodes: Nodes,
         credentials: LiveCredentials | None = None,
-        query: DiscoveryQuery | None = None,
+        own_api_versions: OwnApiVersions | None = None,
     ) -> None:
-        super().__init__(settings, nodes, credentials, query)
+        super().__init__(settings, nodes, credentials, own_api_versions)
         self._calls = calls
 
     async def discover(self) -> bool:

@@ -72,7 +72,7 @@ class WorkerCluster:
         self.mirror = MirroredNodes(settings, parent, context.observer)
         upstreams = partial(MirroredUpstreams, settings, parent)
         parts = ClusterParts(
-            lambda _: self.mirror, upstreams, accept=self._accept, opened=count.opened, closed=count.closed
+            lambda _: self.mirror, upstreams, accept=self._accept, on_opened=count.opened, on_closed=count.closed
         )
         self.cluster = Cluster(settings, context, parts)
 

@@ -67,9 +67,9 @@ def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Itera
             if moved is None:
                 raise Malformed(fault.reason, offset=start + (at if fault.offset is None else fault.offset))
             data, start, at = moved, start + at, 0
-    behind = len(data) - at + sum(map(len, pieces))
-    if behind:
-        raise Malformed(f"{in_bytes(behind)} behind the last record", offset=start + at)
+    surplus = len(data) - at + sum(map(len, pieces))
+    if surplus:
+        raise Malformed(f"{in_bytes(surplus)} behind the last record", offset=start + at)
 
 
 def _moved(data: bytes, at: int, pieces: Iterator[bytes]) -> bytes | None:

@@ -432,7 +432,7 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
 
 
 @pytest.fixture
-async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientEndpoints | None, bytes]]]:
+async def header_reading_broker(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientEndpoints | None, bytes]]]:
     """A broker behind a program that reads headers: its address, the headers, and the bytes after them."""
     came: list[tuple[ClientEndpoints | None, bytes]] = []
 
@@ -452,8 +452,8 @@ async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientEndpo
 
 @BOTH
 @pytest.mark.parametrize("accepts", [False, True])
-async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHeader, behind):
-    address, came = behind
+async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHeader, header_reading_broker):
+    address, came = header_reading_broker
     async with proxying(settings(address, send_proxy=version, accept_proxy=accepts)) as proxy:
         client = await proxy.client()
         await client.say(*([header(ProxyHeader.ONE, ENDPOINTS)] if accepts else []), PING)
@@ -461,7 +461,7 @@ async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHe
         own = ClientEndpoints(Address(*client.stream.socket.getsockname()), proxy.listening)
     # the proxy's own query has no client
     assert {endpoints for endpoints, _ in came} == {None, ENDPOINTS if accepts else own}
-    assert {behind for endpoints, behind in came if endpoints} == {PING}
+    assert {after_header for endpoints, after_header in came if endpoints} == {PING}
 
 
 # the routes of frames

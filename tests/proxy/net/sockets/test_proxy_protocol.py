@@ -107,7 +107,7 @@ def test_ends_of_two_families_are_written_in_the_larger_one():
         found, _ = take(header(version, endpoints))
         assert found is not None
         assert IPv6Address(found.client.host).ipv4_mapped == IPv4Address("192.0.2.1")
-        assert found.listener == endpoints.listener
+        assert found.destination == endpoints.destination
 
 
 @pytest.mark.parametrize("version", OTHERS)
