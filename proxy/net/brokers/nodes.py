@@ -73,7 +73,8 @@ class Nodes:
         self._reserved = reserved
         self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
-        self._has_first_port: dict[int, bool] = {}
+        # the nodes whose listener did not get the port that it usually has
+        self._without_usual_port: set[int] = set()
         # node id -> port that the kernel picked, for the state file
         self._picked_ports: dict[int, int] = {}
         self._owner = Owner.of(settings)
@@ -216,8 +217,9 @@ class Nodes:
 
     def listeners(self) -> list[NodeListener]:
         """The nodes' listeners, for the metrics. Called in any thread."""
+        unusual = self._without_usual_port
         return [
-            NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), self._has_first_port[number])
+            NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), number not in unusual)
             for number, listener in list(self._listening.items())
         ]
 
@@ -273,7 +275,7 @@ class Nodes:
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
             # before the node gets the listener: raises if the id (a broker may claim any) has no advertised address
             self.own_listeners.add_names(self.advertised(node_id))
-            self._listening[node_id], self._has_first_port[node_id] = self._bootstrap, True
+            self._listening[node_id] = self._bootstrap
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
         return self._add_listener(node_id, self._bind(node_id, self._map, wanted.host))
@@ -283,8 +285,8 @@ class Nodes:
         wanted = self._map.wanted_listener(node_id)
         assert wanted is not None
         port = sock.getsockname()[1]
-        self._has_first_port[node_id] = wanted.ports[0] in (0, port)
-        if not self._has_first_port[node_id]:
+        if wanted.ports[0] not in (0, port):
+            self._without_usual_port.add(node_id)
             cluster = self._settings.name
             event = "node did not get its usual port"
             log(WARNING, event, cluster=cluster, node=node_id, usual=wanted.ports[0], port=port)

@@ -249,6 +249,27 @@ async def test_the_metric_shows_each_node_with_its_listener(make):
     }
 
 
+class ScrapedWhenWritten(dict[int, Address]):
+    """Reads the metric after each write, as a scrape in another thread may."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        super().__init__()
+        self._nodes = nodes
+        self.scraped: list[list[int]] = []
+
+    def __setitem__(self, node_id: int, listener: Address) -> None:
+        super().__setitem__(node_id, listener)
+        self.scraped.append([row.node_id for row in self._nodes.listeners()])
+
+
+@pytest.mark.parametrize("chosen", [settings, lambda: one_port()], ids=["ports", "names"])
+async def test_the_metric_is_whole_at_every_moment_of_a_new_listener(chosen, make):
+    nodes = make(chosen())
+    nodes._listening = ScrapedWhenWritten(nodes)
+    await nodes.ensure([ONE, TWO])
+    assert nodes._listening.scraped == [[1], [1, 2]]
+
+
 async def test_clients_are_told_the_advertised_host_and_the_listeners_port(make, listeners):
     nodes = make(settings(listen=Address("0.0.0.0", 0), advertise="proxy.example.org"))
     await nodes.ensure([ONE])
