@@ -38,9 +38,9 @@ class Conversation:
         routes: the treatment of each API and version; they also determine the dialect.
         limits: the longest frames that may pass.
         decides: True: the conversation decides which frames are login tokens. False: the caller does, with `follow`.
-        max_frames: the allowance of frames, after which a step is cut: `Step.rest` has the other bytes of its chunk. A
-            frame of which more than the head must be read counts as several. Plain frames are counted only when such a
-            frame or the allowance's end follows, so a step may hold almost twice as many.
+        max_frames: the allowance of plain frames, after which a step is cut: `Step.rest` has the chunk's other bytes. A
+            frame that is not plain counts as several. A run of plain frames is charged at its end, so a step may hold
+            almost twice the allowance.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Conversation:
         return step
 
     def _give_up(self, step: Step) -> None:
-        """Stops expecting responses to opaque requests: to those at the head of the queue, and to all later ones.
+        """Stops expecting responses to opaque requests: those at the head of the queue, and all that arrive later.
 
         From then on, a response that fits no request in flight passes, because it may be a late one. The dialect of 0.7
         has no correlation ids, so its requests are never given up.

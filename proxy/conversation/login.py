@@ -59,13 +59,13 @@ class Login:
         return self._in_tokens[direction]
 
     def begin(self, direction: Direction, offset: int, mechanism: str | None, step: Step) -> None:
-        """If `decides`: a direction's frames are tokens from `offset` on. `mechanism`: None without a handshake."""
+        """Decides that a direction's frames are tokens from `offset` on. Does nothing unless `decides`."""
         if self.decides:
             self._counts[direction] = 0
             self._decide(Verdict(direction, offset, True, mechanism, ended=False), step)
 
     def count_token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
-        """Counts a complete token; ends the login after the last. `next_offsets`: of each direction's next frame."""
+        """Counts a complete token; the last one ends the login. `next_offsets`: of each direction's next frame."""
         self._counts[direction] += 1
         if self.decides and direction is Direction.RESPONSE and self._is_last(size):
             self.end(next_offsets, step)
@@ -83,7 +83,7 @@ class Login:
 
     @property
     def open_ended(self) -> bool:
-        """True after a token of a mechanism without a fixed number of tokens: the next request ends the login."""
+        """True after a token of a mechanism without a fixed number of tokens: the next known request ends the login."""
         return self.mechanism not in SERVER_TOKENS and self._counts[Direction.REQUEST] > 0
 
     def _is_last(self, size: int) -> bool:

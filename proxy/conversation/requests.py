@@ -157,7 +157,7 @@ class RequestSide(Side):
         """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # even an unknown version: a secret may come next
+            # also after an unknown version, a secret may come next
             self.shared.login.pending = True
         if not route.known:
             return self._classify_opaque(step, at, size, exchange)
@@ -170,7 +170,7 @@ class RequestSide(Side):
         return True
 
     def _classify_opaque(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Notes why a request without a known route is opaque. False: more bytes are needed."""
+        """Notes why a request is opaque whose API or version the catalog lacks. False: more bytes are needed."""
         if len(step.data) - at < min(PLAUSIBLE_HEAD, 4 + size):
             return False
         known_api = exchange.route.api is not None
@@ -201,12 +201,11 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Queues a request that awaits a response. Marks one whose route says so, and one that may hold a secret.
+        """Takes one request. Returns the next frame's offset.
 
-        Returns the next frame's offset.
+        Queues the request if it awaits a response. Marks it if its route marks requests, or if it may hold a secret.
         """
         stop = at + 4 + size
-        # bytes that the recorder searches for secrets cost more of `frames_allowed`
         self._charge_search(step, exchange, at, stop)
         end = len(step.data)
         self.number += 1

@@ -41,8 +41,8 @@ class Route:
     Attributes:
         api: the API's name; None if the catalog lacks the API.
         known: True if the catalog has this version.
-        mark_request, mark_response: True if each step gets a `Mark` for every piece of such a frame: the recorder may
-            mask it, or the relay rewrite it.
+        mark_request, mark_response: True if each step with bytes of such a frame gets a `Mark`: the recorder may mask
+            the frame, or the relay rewrite it.
         search_request, search_response: True if the recorder searches such frames for secrets.
         answered_by_proxy: True if the proxy answers the request instead of the broker.
         refused: True if the request ends the connection.
@@ -72,7 +72,7 @@ class Routes:
         mark_request, mark_response: predicates of the versions whose frames are marked.
         search_request, search_response: predicates of the versions whose frames the recorder searches for secrets.
         answered_by_proxy: predicate of the requests that the proxy answers instead of forwarding them.
-        refused: predicate of the requests that end the connection, as at a broker.
+        refused: predicate of the requests that end the connection, as a broker would end it.
     """
 
     dialect = Dialect.KAFKA

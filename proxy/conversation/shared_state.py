@@ -19,9 +19,9 @@ class SharedState:
         in_flight: the requests that await a response, oldest first.
         own_answers_waiting: the number of requests in flight that have the proxy's own answer.
         spare: finished exchanges that may be reused.
-        broker_ignores_opaque: True once the broker left opaque requests unanswered: no response to any is expected.
+        broker_ignores_opaque: True once too many opaque requests went unanswered: no response to any is expected.
         next_frames: for each direction, the stream offset at which its next frame starts, as of its last step.
-        max_frames: the allowance of frames, in plain frames; see `Side.frames_allowed`.
+        max_frames: the allowance of plain frames; see `Side.frames_allowed`.
     """
 
     __slots__ = (

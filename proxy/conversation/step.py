@@ -73,6 +73,7 @@ class Step:
         chunk_at: the offset of the chunk in `data`: the number of bytes that had been held back.
         stop: the number of bytes of `data` that may be passed on. The bytes after them are `unclassified`.
         rest: the unread end of the chunk; feed it as the next chunk.
+        opaque: the reason for each opaque request in the step.
         cause: why the connection must end; None: it goes on.
     """
 
@@ -102,7 +103,7 @@ class Step:
         self.marks: list[Mark] = []
         # exchanges whose response is complete
         self.finished: list[Exchange] = []
-        # opaque requests that were given up: their responses are no longer awaited (`one_way`: were never awaited)
+        # opaque requests that were given up: their responses are no longer awaited
         self.unanswered: list[Exchange] = []
         # complete requests that await no response
         self.one_way: list[Exchange] = []
@@ -122,7 +123,7 @@ class Step:
         """The number of bytes at the end of `data` that may not be passed on.
 
         Without `cause`, they are held back, because more must be read before their frame may pass. With `cause`, they
-        are everything from the refused frame on.
+        begin with the frame that ends the connection.
         """
         return len(self.data) - self.stop
 

@@ -37,7 +37,7 @@ class Loaded:
     Args:
         proxy: the settings of the proxy.
         capture: the settings of the recorder; None: nothing is recorded.
-        effective: every key with its value, in the order of the reference page.
+        effective: every key with its value, section by section; a cluster's TLS sections precede its own.
         file: the settings file; None: there is none.
     """
 
@@ -67,7 +67,7 @@ class ReadResult(NamedTuple):
     """The result of reading all sources.
 
     Args:
-        error_lines: each once.
+        error_lines: a line for each error, without repetitions.
         loaded: the settings in effect; None if there is an error.
         cluster_tls: the TLS settings of each cluster; the files that they name have not been read.
     """
@@ -193,7 +193,7 @@ def _tls_in_use(side: Section | None) -> Any:
 
 
 def _is_given(source: Source, section: KeyPath, but: str = "") -> bool:
-    """True if a source has the section, even an empty one. Keys in its table `but` alone don't count."""
+    """True if a source has the section, even an empty one. Keys in the section's table `but` don't count."""
     names = source.names_in(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
 
@@ -208,7 +208,7 @@ def _capture(reader: SettingsReader, source: Source) -> Section | None:
 
 
 def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fault]:
-    """A fault for each pattern that no cluster's name can match."""
+    """A fault for each pattern of `capture.only.clusters` that matches no cluster's name."""
     names = source.clusters
     for pattern in capture.get("clusters") or ():
         if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):

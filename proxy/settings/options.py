@@ -1,4 +1,4 @@
-"""The flags of `kafka-wiretap proxy` as click's options: help, default and completion come from the keys they set.
+"""The flags of `kafka-wiretap proxy` as click's options. A flag's help, default and completion come from its key.
 
 A key is looked up when its flag is used or shown, so a proxy that doesn't record never imports the recorder's keys.
 """

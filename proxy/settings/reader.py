@@ -125,12 +125,10 @@ class SettingsReader:
         self._add(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[KeyPath]) -> None:
-        """Reports what no section has read. Call it after the last section.
+        """Reports the faults that no section reports. Call it after the last section.
 
         These are unknown names, wrong values that were overridden, values in place of tables, and tables in place of
-        values.
-
-        `tables`: the key paths of tables that are known even if no section was read below them.
+        values. `tables`: the key paths of tables that are known even if no section was read below them.
         """
         for place in tables:
             self._add_table(place)

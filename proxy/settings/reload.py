@@ -1,7 +1,7 @@
-"""Applies changed settings while the proxy runs, if that breaks no connection. Others wait for the next start.
+"""Decides which changed settings take effect while the proxy runs: those that break no connection.
 
-Used by the command line at SIGHUP. Certificates and other TLS settings change for new connections. TLS can't be
-switched on or off, because clients that know a port speak either TLS or plaintext to it.
+Used by the command line at SIGHUP. All other changes wait for the next start. Changed keys of TLS apply to new
+connections. TLS can't be switched on or off, because clients that know a port speak either TLS or plaintext to it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     """The settings `now`, with those changes of `new` that take effect at once.
 
     Args:
-        now: the settings in effect. Their state files stay in use, and so do the nodes' ports in these files.
-        new: the settings that were read again.
+        now: the settings in effect, with the state files that the proxy has claimed and the nodes' ports in them.
+        new: the settings that were read again. They lack both.
 
     Raises:
         BadSetting: the changes don't fit settings that stay.

@@ -107,7 +107,7 @@ def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath,
 
 def environment_source(environment: Mapping[str, str], clusters: list[str]) -> Source:
     """The environment's source. `clusters`: the names of the file's clusters; variables have `_` for their hyphens."""
-    # of two names with one spelling, the first wins
+    # if two names have one spelling, the first wins
     spelled = {_spelled(name): name for name in reversed(clusters)}
     given = {}
     for variable, text in environment.items():
@@ -134,7 +134,7 @@ def variable_of(place: KeyPath) -> str:
 
 
 def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
-    """The flags' source. The flags of a cluster set the only cluster of `below`, or `main` if it has none.
+    """The flags' source. A cluster's flags set the keys of the only cluster in `below`, or of `main` if it has none.
 
     `Source.error_lines` has a line for each wrong --node, and for each flag of a cluster if there are several clusters.
     """

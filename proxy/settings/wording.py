@@ -59,8 +59,8 @@ def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
 def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
     """The line for an unknown name that resembles a known one.
 
-    `given`: None for a table header, which has no value. `nearest`: the path of the known name.
-    `key`: its key, None if it is a table.
+    `given`: None for a table header, which has no value. `nearest`: the path of the known name; `key`: the key at this
+    path, None for a table.
     """
     if given is not None and given.source_kind is SourceKind.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
