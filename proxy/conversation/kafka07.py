@@ -61,7 +61,7 @@ class RequestSide07(RequestSide):
         if head is None:
             return at
         route = self.shared.routes.of(_DIALECT_BIT | head.number & 0xFFFF)
-        exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
+        exchange = Exchange(self.next_number, route, None, size, first_ns, at_ns)
         # `awaits_response` is None if the type is unknown, which counts as awaiting a response
         exchange.awaits = head.awaits_response is not False
         if not route.known:

@@ -79,7 +79,7 @@ class ResponseSide(Side):
             login.begin(self.direction, next_offset, login.mechanism, step)
         elif login.decides:
             # the compactor follows the proxy's verdict instead, and `begin` above does nothing there
-            login.end((self.shared.next_frames[Direction.REQUEST], next_offset), step)
+            login.end((self.shared.next_offsets[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
@@ -141,8 +141,7 @@ class ResponseSide(Side):
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
         """Takes a response that is not plain. Marks it if its route marks responses, or if it may hold a secret."""
         self._charge_search(step, exchange, at, stop)
-        may_hold_secret = exchange.opaque is not None and (self.shared.login.pending or exchange.is_unidentified)
-        marked = exchange.route.mark_response or may_hold_secret
+        marked = exchange.route.mark_response or (exchange.opaque is not None and self._must_mark_opaque(exchange))
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
         if stop > len(step.data):

@@ -29,7 +29,7 @@ class Side(ABC):
         open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
         without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
         frames_allowed: the rest of the allowance, in plain frames. Several steps may use it up: only cutting a step
-            (`Step.leave`) refills it.
+            (`Step.cut_at`) refills it.
     """
 
     direction: Direction
@@ -92,7 +92,7 @@ class Side(ABC):
         """Charges for a call of `_frames` or `_token` that left bytes. Cuts the step if the allowance is used up."""
         self.frames_allowed -= self.special_cost
         if self.frames_allowed <= 0 and at < len(step.data) and step.cause is None:
-            step.leave(at)
+            step.cut_at(at)
             self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Side(ABC):
         here = min(stop, len(step.data)) - begin
         self.frames_allowed -= here // SEARCHED_BYTES_PER_FRAME
         if here > affordable:
-            step.leave(begin + affordable)
+            step.cut_at(begin + affordable)
             self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Side(ABC):
         return self.offset + len(self.held)
 
     @property
-    def boundary(self) -> int:
+    def next_offset(self) -> int:
         """The stream offset of the next frame."""
         return self.offset + self.bytes_left
 
@@ -158,6 +158,10 @@ class Side(ABC):
         begin, end = step.offset + at, step.offset + stop
         piece_stop = step.offset + min(stop, len(step.data))
         step.marks.append(Mark(kind, exchange, begin, end, begin, piece_stop, self._may_hold_secret(kind)))
+
+    def _must_mark_opaque(self, exchange: Exchange) -> bool:
+        """True if the frames of this opaque exchange may hold a secret, or may be no Kafka frames."""
+        return self.shared.login.pending or exchange.is_unidentified
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
         """True if a frame of this kind, should it be unreadable, may be a secret: while a login may be under way."""
@@ -193,7 +197,7 @@ class Side(ABC):
             self.held_at = at_ns
         step.stop = at
         self.offset = step.offset + at
-        self.shared.next_frames[self.direction] = self.offset + self.bytes_left
+        self.shared.next_offsets[self.direction] = self.offset + self.bytes_left
 
     def _length(self, step: Step, at: int, shortest: int = 0) -> int:
         """The frame length at `data[at]`; -1 if no frame may have it, which ends the connection."""
@@ -242,4 +246,4 @@ class Side(ABC):
         self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.without_exchange = state["marked"], state["others"]
         self.open_exchange = open_exchange
-        self.shared.next_frames[self.direction] = self.boundary
+        self.shared.next_offsets[self.direction] = self.next_offset
