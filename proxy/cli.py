@@ -24,10 +24,10 @@ from proxy.command_line import end_as_other_tools, write_any_text
 from proxy.log import log, log_to_stderr
 from proxy.schema.errors import BadSetting
 from proxy.schema.toml import dotted
-from proxy.settings.load import Loaded, load
+from proxy.settings.load import LoadedSettings, load
 from proxy.settings.options import Flag, flags
-from proxy.settings.reload import Reloaded, reloaded, why_it_waits
-from proxy.settings.sources import CONFIG
+from proxy.settings.reload import ReloadOutcome, reloaded, why_it_waits
+from proxy.settings.sources import CONFIG_VARIABLE
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import echo, harmless
 
@@ -176,7 +176,7 @@ def _one_line(error: click.UsageError) -> str:
 CONFIG_FLAG = click.Option(
     ["--config"],
     type=click.Path(path_type=Path, dir_okay=False),
-    envvar=CONFIG,
+    envvar=CONFIG_VARIABLE,
     metavar="FILE",
     help="Settings in TOML: all of these, and more. What is said here wins.",
 )
@@ -217,7 +217,7 @@ def proxy(config: Path | None, **given: Any) -> None:
         raise SettingsError(*loaded.lines_of(error)) from error
 
 
-def _run_proxy(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> int:
+def _run_proxy(loaded: LoadedSettings, config: Path | None, given: dict[str, Any]) -> int:
     from proxy import net
 
     # first, so that faults of a state file are reported before a capture begins
@@ -247,7 +247,7 @@ def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: C
     return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release)
 
 
-def _reloading(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> Callable[[], ReloadedSettings]:
+def _reloading(loaded: LoadedSettings, config: Path | None, given: dict[str, Any]) -> Callable[[], ReloadedSettings]:
     """Returns the function that reads all settings again after a SIGHUP. Blocks. Changes that need a restart wait."""
     from proxy.net import Change, ReloadedSettings
 
@@ -262,7 +262,7 @@ def _reloading(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> Ca
         recording = wiring.share(new.capture, new.proxy.workers)
         return ReloadedSettings(new.proxy, recording, Change(apply, partial(put_into_effect, before)))
 
-    def put_into_effect(settings: Loaded) -> None:
+    def put_into_effect(settings: LoadedSettings) -> None:
         nonlocal loaded
         loaded = settings
         log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
@@ -270,7 +270,7 @@ def _reloading(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> Ca
     return reload
 
 
-def _log_changes(before: Loaded, again: Reloaded) -> None:
+def _log_changes(before: LoadedSettings, again: ReloadOutcome) -> None:
     values = {setting.place: setting.value for setting in before.effective}
     for setting in again.loaded.effective:
         if setting.place not in values or values[setting.place] != setting.value:

@@ -38,9 +38,9 @@ class Conversation:
         routes: the treatment of each API and version; they also determine the dialect.
         limits: the longest frames that may pass.
         decides: True: the conversation decides which frames are login tokens. False: the caller does, with `follow`.
-        max_frames: the allowance of frames, after which a step is cut: `Step.rest` has the other bytes of its chunk. A
-            frame of which more than the head must be read counts as several. Plain frames are counted only when such a
-            frame or the allowance's end follows, so a step may hold almost twice as many.
+        max_frames: the allowance of plain frames, after which a step is cut: `Step.rest` has the chunk's other bytes. A
+            frame that is not plain counts as several. A run of plain frames is charged at its end, so a step may hold
+            almost twice the allowance.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Conversation:
         return step
 
     def _give_up(self, step: Step) -> None:
-        """Stops expecting responses to opaque requests: to those at the head of the queue, and to all later ones.
+        """Stops expecting responses to opaque requests: those at the head of the queue, and all that arrive later.
 
         From then on, a response that fits no request in flight passes, because it may be a late one. The dialect of 0.7
         has no correlation ids, so its requests are never given up.
@@ -128,22 +128,22 @@ class Conversation:
         return [*self.in_flight] if arriving is None else [arriving, *self.in_flight]
 
     @property
-    def next_exchange(self) -> int:
+    def next_request_number(self) -> int:
         """The number of the next request."""
-        return self.requests_side.number
+        return self.requests_side.next_number
 
     @property
     def sequence(self) -> int:
         """The number of complete frames of both directions, which is the number of the next complete frame."""
         requests, responses = self.requests_side, self.responses_side
-        begun = requests.number + requests.without_exchange + responses.begun + responses.without_exchange
+        begun = requests.next_number + requests.without_exchange + responses.begun + responses.without_exchange
         return begun - bool(requests.bytes_left) - bool(responses.bytes_left)
 
     def state(self) -> dict[str, Any]:
         """The state as JSON values, with which `from_state` continues the conversation in another process."""
         return {
             "in_flight": [_saved(exchange) for exchange in self.in_flight],
-            "requests": self.requests_side.state() | {"number": self.requests_side.number},
+            "requests": self.requests_side.state() | {"number": self.requests_side.next_number},
             "request_open": _saved_open(self.requests_side.open_exchange),
             "responses": self.responses_side.state()
             | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
@@ -179,7 +179,7 @@ class Conversation:
         conversation.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
         conversation._shared.own_answers_waiting = sum(exchange.by_proxy for exchange in conversation.in_flight)
         requests, responses = state["requests"], state["responses"]
-        conversation.requests_side.number = requests["number"]
+        conversation.requests_side.next_number = requests["number"]
         conversation.requests_side.restore(requests, conversation._open_request(state["request_open"]))
         conversation.responses_side.begun = responses["begun"]
         conversation.responses_side.previous_last_ns = responses["previous_last_ns"]

@@ -16,9 +16,9 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# marks this dialect in `api_and_version`, above the 32 bits of later ones: metrics are kept by all of it
+# set in each `api_and_version` of this dialect, above Kafka's 32 bits: metrics keep a row for each such number
 _DIALECT_BIT = 1 << 33
-# what a frame takes of `Side.frames_allowed`; a plain one takes 1
+# the cost of each frame of this dialect, in plain frames of Kafka (`Side.frames_allowed`)
 FRAME_COST = 4
 
 
@@ -61,7 +61,7 @@ class RequestSide07(RequestSide):
         if head is None:
             return at
         route = self.shared.routes.of(_DIALECT_BIT | head.number & 0xFFFF)
-        exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
+        exchange = Exchange(self.next_number, route, None, size, first_ns, at_ns)
         # `awaits_response` is None if the type is unknown, which counts as awaiting a response
         exchange.awaits = head.awaits_response is not False
         if not route.known:

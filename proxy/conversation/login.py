@@ -42,7 +42,7 @@ class Login:
         # per direction: True if its frames are tokens now; verdicts on later frames; the number of the login's tokens
         self._in_tokens = [False, False]
         self._verdicts: tuple[deque[Verdict], deque[Verdict]] = (deque(), deque())
-        self._counts = [0, 0]
+        self._token_counts = [0, 0]
 
     def follow(self, verdict: Verdict) -> None:
         """Applies a verdict to its direction's frames, from its offset on."""
@@ -59,38 +59,41 @@ class Login:
         return self._in_tokens[direction]
 
     def begin(self, direction: Direction, offset: int, mechanism: str | None, step: Step) -> None:
-        """If `decides`: a direction's frames are tokens from `offset` on. `mechanism`: None without a handshake."""
+        """Decides that a direction's frames are tokens from `offset` on. Does nothing unless `decides`."""
         if self.decides:
-            self._counts[direction] = 0
+            self._token_counts[direction] = 0
             self._decide(Verdict(direction, offset, True, mechanism, ended=False), step)
 
     def count_token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
-        """Counts a complete token; ends the login after the last. `next_offsets`: of each direction's next frame."""
-        self._counts[direction] += 1
+        """Counts a complete token; the last one ends the login. `next_offsets`: of each direction's next frame."""
+        self._token_counts[direction] += 1
         if self.decides and direction is Direction.RESPONSE and self._is_last(size):
             self.end(next_offsets, step)
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
         """Decides that the login ends: both directions' frames have heads from these offsets on. Needs `decides`."""
-        self._counts = [0, 0]
+        self._token_counts = [0, 0]
         for direction in Direction:
             self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, ended=True), step)
 
     @property
     def token_owed(self) -> bool:
         """True if the server must still answer a token. False for GSSAPI and others: the last may get no answer."""
-        return self.mechanism in SERVER_TOKENS and self._counts[Direction.REQUEST] > self._counts[Direction.RESPONSE]
+        return (
+            self.mechanism in SERVER_TOKENS
+            and self._token_counts[Direction.REQUEST] > self._token_counts[Direction.RESPONSE]
+        )
 
     @property
     def open_ended(self) -> bool:
-        """True after a token of a mechanism without a fixed number of tokens: the next request ends the login."""
-        return self.mechanism not in SERVER_TOKENS and self._counts[Direction.REQUEST] > 0
+        """True after a token of a mechanism without a fixed number of tokens: the next known request ends the login."""
+        return self.mechanism not in SERVER_TOKENS and self._token_counts[Direction.REQUEST] > 0
 
     def _is_last(self, size: int) -> bool:
         total = SERVER_TOKENS.get(self.mechanism or "")
         if total is None or (self.mechanism == "OAUTHBEARER" and size):
             return False
-        return self._counts[Direction.RESPONSE] >= total
+        return self._token_counts[Direction.RESPONSE] >= total
 
     def _decide(self, verdict: Verdict, step: Step) -> None:
         self.follow(verdict)
@@ -102,13 +105,13 @@ class Login:
             "pending": self.pending,
             "mechanism": self.mechanism,
             "tokens": self._in_tokens,
-            "counts": self._counts,
+            "counts": self._token_counts,
             "switches": [[list(verdict) for verdict in verdicts] for verdicts in self._verdicts],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continues from a result of `state`."""
         self.pending, self.mechanism = state["pending"], state["mechanism"]
-        self._in_tokens, self._counts = list(state["tokens"]), list(state["counts"])
+        self._in_tokens, self._token_counts = list(state["tokens"]), list(state["counts"])
         for verdicts, saved in zip(self._verdicts, state["switches"], strict=True):
             verdicts.extend(Verdict(Direction(direction), *rest) for direction, *rest in saved)

@@ -37,12 +37,12 @@ class RequestSide(Side):
 
     direction = Direction.REQUEST
 
-    __slots__ = ("number",)
+    __slots__ = ("next_number",)
 
     def __init__(self, shared: SharedState) -> None:
         super().__init__(shared, shared.limits.request)
         # the number that the connection's next request gets
-        self.number = 0
+        self.next_number = 0
 
     def _resume_frame(self, step: Step, at_ns: int) -> int:
         exchange = self.open_exchange
@@ -71,8 +71,8 @@ class RequestSide(Side):
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
-        unpack, routes, known = REQUEST_HEAD.unpack_from, self.shared.routes, self.shared.routes.table
-        append, limit, number = self.shared.in_flight.append, self._limit, self.number
+        unpack, routes, remembered = REQUEST_HEAD.unpack_from, self.shared.routes, self.shared.routes.table
+        append, limit, number = self.shared.in_flight.append, self._limit, self.next_number
         # finished exchanges, to be reused
         spare = self.shared.spare
         exchange = None
@@ -81,7 +81,7 @@ class RequestSide(Side):
                 break
             size, api_and_version, correlation_id = unpack(data, at)
             try:
-                route = known[api_and_version]
+                route = remembered[api_and_version]
             except KeyError:
                 route = routes.of(api_and_version)
             if not (route.plain_request and SHORTEST_REQUEST <= size <= limit):
@@ -96,7 +96,7 @@ class RequestSide(Side):
             number += 1
             first_ns = at_ns
         if exchange is not None:
-            taken, self.number = number - self.number, number
+            taken, self.next_number = number - self.next_number, number
             self.shared.login.pending = False
             if at > end:
                 exchange.request_last_ns = NOT_ARRIVED
@@ -121,17 +121,17 @@ class RequestSide(Side):
             return at
         if self._begins_gssapi(step, at, size):
             self.shared.login.begin(self.direction, step.offset + at, None, step)
-            self.shared.login.begin(Direction.RESPONSE, self.shared.next_frames[Direction.RESPONSE], None, step)
+            self.shared.login.begin(Direction.RESPONSE, self.shared.next_offsets[Direction.RESPONSE], None, step)
             return self._token(step, at, first_ns, at_ns)
         if size < SHORTEST_REQUEST:
             # the frame is too short for a correlation id: no response is expected
-            step.opaque.append(OpaqueReason.UNREADABLE)
+            step.opaque_reasons.append(OpaqueReason.UNREADABLE)
             return self._take_without_exchange(step, at, size, FrameKind.BYTES)
         if have < 12:
             return at
         _, api_and_version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
         route = self.shared.routes.of(api_and_version)
-        exchange = Exchange(self.number, route, correlation_id, size, first_ns, at_ns)
+        exchange = Exchange(self.next_number, route, correlation_id, size, first_ns, at_ns)
         if route.refused:
             step.cause = Cause.UNSUPPORTED_VERSION
             return at
@@ -157,7 +157,7 @@ class RequestSide(Side):
         """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # even an unknown version: a secret may come next
+            # also after an unknown version, a secret may come next
             self.shared.login.pending = True
         if not route.known:
             return self._classify_opaque(step, at, size, exchange)
@@ -170,7 +170,7 @@ class RequestSide(Side):
         return True
 
     def _classify_opaque(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Notes why a request without a known route is opaque. False: more bytes are needed."""
+        """Notes why a request is opaque whose API or version the catalog lacks. False: more bytes are needed."""
         if len(step.data) - at < min(PLAUSIBLE_HEAD, 4 + size):
             return False
         known_api = exchange.route.api is not None
@@ -201,23 +201,21 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Queues a request that awaits a response. Marks one whose route says so, and one that may hold a secret.
+        """Takes one request. Returns the next frame's offset.
 
-        Returns the next frame's offset.
+        Queues the request if it awaits a response. Marks it if its route marks requests, or if it may hold a secret.
         """
         stop = at + 4 + size
-        # bytes that the recorder searches for secrets cost more of `frames_allowed`
         self._charge_search(step, exchange, at, stop)
         end = len(step.data)
-        self.number += 1
+        self.next_number += 1
         if exchange.opaque is not None:
-            step.opaque.append(exchange.opaque)
+            step.opaque_reasons.append(exchange.opaque)
             if self.shared.broker_ignores_opaque and exchange.may_go_unanswered:
                 exchange.awaits = False
         if exchange.awaits:
             self.shared.in_flight.append(exchange)
-        may_hold_secret = exchange.opaque is not None and (self.shared.login.pending or exchange.is_unidentified)
-        marked = exchange.route.mark_request or may_hold_secret
+        marked = exchange.route.mark_request or (exchange.opaque is not None and self._must_mark_opaque(exchange))
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)
         if exchange.route.answered_by_proxy:
@@ -243,7 +241,7 @@ class RequestSide(Side):
             if len(step.data) - at < PLAUSIBLE_HEAD:
                 return at
             if _is_known_request(step.data, at, size):
-                login.end((step.offset + at, self.shared.next_frames[Direction.RESPONSE]), step)
+                login.end((step.offset + at, self.shared.next_offsets[Direction.RESPONSE]), step)
                 return self._frames(step, at, first_ns, at_ns)
         return self._take_token(step, at, size)
 

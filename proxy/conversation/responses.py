@@ -1,9 +1,13 @@
 """The broker's direction: pairs each response with the oldest request in flight, whose correlation id must be equal.
 
-A broker may leave opaque requests unanswered. So if the correlation ids differ, the opaque requests before the
-response's own request are given up. A response that fits no request ends the connection, unless the broker has been
-found to ignore opaque requests: then it passes as a late response. In both cases, the opaque requests at the head of
-the queue are given up. The proxy's own answers are inserted in the order of the requests.
+A broker may leave opaque requests unanswered. A response that is not theirs gives them up:
+
+    in flight          response to    result
+    7 (opaque), 8      8              7 is given up, 8 is paired
+    7 (opaque), 8      9              7 is given up, and the connection ends; but if the broker has been found to ignore
+                                      opaque requests, the response passes as a late response to one of them
+
+The proxy's own answers are inserted in the order of the requests.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ class ResponseSide(Side):
 
     def __init__(self, shared: SharedState) -> None:
         super().__init__(shared, shared.limits.response)
-        # the number of the broker's responses whose head has arrived, and of the proxy's own answers
+        # the number of responses so far: the broker's whose heads have arrived, and the proxy's own answers
         self.begun = 0
         # the time of the newest complete response's last byte
         self.previous_last_ns = 0
@@ -75,7 +79,7 @@ class ResponseSide(Side):
             login.begin(self.direction, next_offset, login.mechanism, step)
         elif login.decides:
             # the compactor follows the proxy's verdict instead, and `begin` above does nothing there
-            login.end((self.shared.next_frames[Direction.REQUEST], next_offset), step)
+            login.end((self.shared.next_offsets[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
@@ -135,10 +139,9 @@ class ResponseSide(Side):
         return at
 
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
-        """Takes a response that is not plain. Marks one that its route marks, or that may hold a secret."""
+        """Takes a response that is not plain. Marks it if its route marks responses, or if it may hold a secret."""
         self._charge_search(step, exchange, at, stop)
-        may_hold_secret = exchange.opaque is not None and (self.shared.login.pending or exchange.is_unidentified)
-        marked = exchange.route.mark_response or may_hold_secret
+        marked = exchange.route.mark_response or (exchange.opaque is not None and self._must_mark_opaque(exchange))
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
         if stop > len(step.data):
@@ -163,9 +166,9 @@ class ResponseSide(Side):
     def _give_up_until(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
         """Gives up opaque requests at the head of the queue until the request with this correlation id is the oldest.
 
-        Returns True if it then is. If no request has this id, or one before it is not opaque, the opaque requests at
-        the head are given up all the same. Requests of LOGIN_APIS are not spared: a broker that answers a later request
-        has passed over them. Own answers that become due are inserted.
+        Returns False, after giving up the opaque requests at the head, if a request that is not opaque stands before
+        the wanted one, or no request has the id. Gives up opaque requests of LOGIN_APIS too: a broker that answers a
+        later request has passed over them. Inserts own answers that become due.
         """
         in_flight = self.shared.in_flight
         while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):

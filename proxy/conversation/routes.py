@@ -21,7 +21,7 @@ LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 # a peer may send any of 2**32 APIs and versions; only so many routes are remembered
 MAX_REMEMBERED = 4096
 
-ByVersion = Callable[[int, int], bool]
+VersionPredicate = Callable[[int, int], bool]
 
 
 def never(api_key: int, api_version: int) -> bool:
@@ -41,8 +41,8 @@ class Route:
     Attributes:
         api: the API's name; None if the catalog lacks the API.
         known: True if the catalog has this version.
-        mark_request, mark_response: True if each step gets a `Mark` for every piece of such a frame: the recorder may
-            mask it, or the relay rewrite it.
+        mark_request, mark_response: True if each step with bytes of such a frame gets a `Mark`: the recorder may mask
+            the frame, or the relay rewrite it.
         search_request, search_response: True if the recorder searches such frames for secrets.
         answered_by_proxy: True if the proxy answers the request instead of the broker.
         refused: True if the request ends the connection.
@@ -72,7 +72,7 @@ class Routes:
         mark_request, mark_response: predicates of the versions whose frames are marked.
         search_request, search_response: predicates of the versions whose frames the recorder searches for secrets.
         answered_by_proxy: predicate of the requests that the proxy answers instead of forwarding them.
-        refused: predicate of the requests that end the connection, as at a broker.
+        refused: predicate of the requests that end the connection, as a broker would end it.
     """
 
     dialect = Dialect.KAFKA
@@ -80,12 +80,12 @@ class Routes:
     def __init__(
         self,
         *,
-        mark_request: ByVersion = never,
-        mark_response: ByVersion = never,
-        search_request: ByVersion = never,
-        search_response: ByVersion = never,
-        answered_by_proxy: ByVersion = never,
-        refused: ByVersion = never,
+        mark_request: VersionPredicate = never,
+        mark_response: VersionPredicate = never,
+        search_request: VersionPredicate = never,
+        search_response: VersionPredicate = never,
+        answered_by_proxy: VersionPredicate = never,
+        refused: VersionPredicate = never,
     ) -> None:
         self.table: dict[int, Route] = {}
         self._mark_request = mark_request
@@ -101,8 +101,12 @@ class Routes:
         return cls(mark_request=always, mark_response=always)
 
     @classmethod
-    def to_record(
-        cls, *, rewritten: ByVersion = never, answered_by_proxy: ByVersion = never, refused: ByVersion = never
+    def marking_secrets(
+        cls,
+        *,
+        rewritten: VersionPredicate = never,
+        answered_by_proxy: VersionPredicate = never,
+        refused: VersionPredicate = never,
     ) -> Routes:
         """Routes that mark the frames that a recorder must look at: those with secrets, and SaslHandshakes.
 
@@ -131,16 +135,16 @@ class Routes:
     def _make(self, api_and_version: int) -> Route:
         key, version = unpack_api_and_version(api_and_version)
         known = apis.known(key, version)
-        marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
+        mark_request, mark_response = self._mark_request(key, version), self._mark_response(key, version)
         answered_by_proxy, refused = self._answered_by_proxy(key, version), self._refused(key, version)
         # of a Produce request, the acks must be read: with 0, no response comes
-        special = marked or answered_by_proxy or refused or not known or key in LOGIN_APIS or key == PRODUCE
+        special = mark_request or answered_by_proxy or refused or not known or key in LOGIN_APIS or key == PRODUCE
         return Route(
             api_key=key,
             api_version=version,
             api=apis.api_name(key),
             known=known,
-            mark_request=marked,
+            mark_request=mark_request,
             mark_response=mark_response,
             search_request=self._search_request(key, version),
             search_response=self._search_response(key, version),

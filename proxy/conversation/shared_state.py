@@ -19,9 +19,9 @@ class SharedState:
         in_flight: the requests that await a response, oldest first.
         own_answers_waiting: the number of requests in flight that have the proxy's own answer.
         spare: finished exchanges that may be reused.
-        broker_ignores_opaque: True once the broker left opaque requests unanswered: no response to any is expected.
-        next_frames: for each direction, the stream offset at which its next frame starts, as of its last step.
-        max_frames: the allowance of frames, in plain frames; see `Side.frames_allowed`.
+        broker_ignores_opaque: True once too many opaque requests went unanswered: no response to any is expected.
+        next_offsets: for each direction, the stream offset at which its next frame starts, as of its last step.
+        max_frames: the allowance of plain frames; see `Side.frames_allowed`.
     """
 
     __slots__ = (
@@ -30,7 +30,7 @@ class SharedState:
         "limits",
         "login",
         "max_frames",
-        "next_frames",
+        "next_offsets",
         "own_answers_waiting",
         "routes",
         "spare",
@@ -45,10 +45,10 @@ class SharedState:
         self.own_answers_waiting = 0
         self.spare: list[Exchange] = []
         self.broker_ignores_opaque = False
-        self.next_frames = [0, 0]
+        self.next_offsets = [0, 0]
 
     def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:
         """Counts a complete bare token of `size` bytes. `next_offset`: where its direction's next frame starts."""
-        requests, responses = self.next_frames
+        requests, responses = self.next_offsets
         offsets = (next_offset, responses) if direction is Direction.REQUEST else (requests, next_offset)
         self.login.count_token(direction, size, offsets, step)

@@ -13,8 +13,8 @@ from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# how many bytes of a searched frame cost as much as a whole plain frame. So few, because the search looks at each
-# value, and 8 bytes may hold two
+# this many bytes of a searched frame cost as much as a plain frame: the search looks at each value, and 8 bytes may
+# hold two values
 SEARCHED_BYTES_PER_FRAME = 8
 
 
@@ -23,17 +23,17 @@ class Side(ABC):
 
     Attributes:
         offset: the stream offset up to which all bytes are classified.
-        held: the bytes after `offset`, held back until all has arrived that must be read before their frame may pass:
-            mostly its head, but also a Produce up to its acks, or a whole SaslHandshake v0. `held_at`: their arrival.
-        bytes_left: the bytes to come of the *open frame*, in which the last chunk has ended; 0: there is none.
+        held: the bytes after `offset`: a frame's beginning, held back until it is long enough to classify the frame:
+            mostly its head, for a Produce all up to its acks. `held_at`: the time of its first byte.
+        bytes_left: the number of bytes to come of the *open frame*, in which the last chunk ended; 0: no frame is open.
         open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
         without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
-        frames_allowed: what is left of the allowance, in plain frames. Steps share it; it is refilled when a step is
-            cut (`Step.leave`).
+        frames_allowed: the rest of the allowance, in plain frames. Several steps may use it up: only cutting a step
+            (`Step.cut_at`) refills it.
     """
 
     direction: Direction
-    # the least cost of a frame outside the loop over plain frames, in plain frames
+    # the cost of a frame that is not plain, in plain frames, without that of a search
     special_cost = 16
 
     __slots__ = (
@@ -89,10 +89,10 @@ class Side(ABC):
         return step
 
     def _spend(self, step: Step, at: int) -> None:
-        """Charges `frames_allowed` for a frame that is not plain; if none is left, leaves the rest to the next step."""
+        """Charges for a call of `_frames` or `_token` that left bytes. Cuts the step if the allowance is used up."""
         self.frames_allowed -= self.special_cost
         if self.frames_allowed <= 0 and at < len(step.data) and step.cause is None:
-            step.leave(at)
+            step.cut_at(at)
             self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Side(ABC):
         here = min(stop, len(step.data)) - begin
         self.frames_allowed -= here // SEARCHED_BYTES_PER_FRAME
         if here > affordable:
-            step.leave(begin + affordable)
+            step.cut_at(begin + affordable)
             self.frames_allowed = self.shared.max_frames
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Side(ABC):
         return self.offset + len(self.held)
 
     @property
-    def boundary(self) -> int:
+    def next_offset(self) -> int:
         """The stream offset of the next frame."""
         return self.offset + self.bytes_left
 
@@ -158,6 +158,10 @@ class Side(ABC):
         begin, end = step.offset + at, step.offset + stop
         piece_stop = step.offset + min(stop, len(step.data))
         step.marks.append(Mark(kind, exchange, begin, end, begin, piece_stop, self._may_hold_secret(kind)))
+
+    def _must_mark_opaque(self, exchange: Exchange) -> bool:
+        """True if the frames of this opaque exchange may hold a secret, or may be no Kafka frames."""
+        return self.shared.login.pending or exchange.is_unidentified
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
         """True if a frame of this kind, should it be unreadable, may be a secret: while a login may be under way."""
@@ -193,7 +197,7 @@ class Side(ABC):
             self.held_at = at_ns
         step.stop = at
         self.offset = step.offset + at
-        self.shared.next_frames[self.direction] = self.offset + self.bytes_left
+        self.shared.next_offsets[self.direction] = self.offset + self.bytes_left
 
     def _length(self, step: Step, at: int, shortest: int = 0) -> int:
         """The frame length at `data[at]`; -1 if no frame may have it, which ends the connection."""
@@ -242,4 +246,4 @@ class Side(ABC):
         self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.without_exchange = state["marked"], state["others"]
         self.open_exchange = open_exchange
-        self.shared.next_frames[self.direction] = self.boundary
+        self.shared.next_offsets[self.direction] = self.next_offset

@@ -73,6 +73,7 @@ class Step:
         chunk_at: the offset of the chunk in `data`: the number of bytes that had been held back.
         stop: the number of bytes of `data` that may be passed on. The bytes after them are `unclassified`.
         rest: the unread end of the chunk; feed it as the next chunk.
+        opaque_reasons: one for each opaque request in the step.
         cause: why the connection must end; None: it goes on.
     """
 
@@ -85,7 +86,7 @@ class Step:
         "marks",
         "offset",
         "one_way",
-        "opaque",
+        "opaque_reasons",
         "rest",
         "stop",
         "to_answer",
@@ -102,18 +103,18 @@ class Step:
         self.marks: list[Mark] = []
         # exchanges whose response is complete
         self.finished: list[Exchange] = []
-        # opaque requests that were given up: their responses are no longer awaited (`one_way`: were never awaited)
+        # opaque requests that were given up: their responses are no longer awaited
         self.unanswered: list[Exchange] = []
         # complete requests that await no response
         self.one_way: list[Exchange] = []
         # complete requests that the proxy must answer
         self.to_answer: list[Exchange] = []
-        self.opaque: list[OpaqueReason] = []
+        self.opaque_reasons: list[OpaqueReason] = []
         self.verdicts: list[Verdict] = []
         self.edits: list[Edit] = []
         self.cause: Cause | None = None
 
-    def leave(self, at: int) -> None:
+    def cut_at(self, at: int) -> None:
         """Moves the bytes from `data[at]` on to `rest`, for the next step."""
         self.data, self.rest = self.data[:at], self.data[at:] + self.rest
 
@@ -122,7 +123,7 @@ class Step:
         """The number of bytes at the end of `data` that may not be passed on.
 
         Without `cause`, they are held back, because more must be read before their frame may pass. With `cause`, they
-        are everything from the refused frame on.
+        begin with the frame that ends the connection.
         """
         return len(self.data) - self.stop
 

@@ -40,5 +40,5 @@ class SplitResponses:
             return
         probe = error_probe(exchange.route.api_key, exchange.route.api_version)
         if probe is not None:
-            self._errors, self._end = probe.begin(), self._side.boundary
+            self._errors, self._end = probe.begin(), self._side.next_offset
             self._errors.feed(memoryview(step.data)[exchange.response_at :])

@@ -88,7 +88,7 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
     """Returns the routes of a dialect: for each API and version, how the proxy treats its frames (docs/proxy.md)."""
     if dialect is Dialect.KAFKA_07:
         return Routes07()
-    return Routes.to_record(
+    return Routes.marking_secrets(
         rewritten=is_rewritten,
         answered_by_proxy=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
         refused=_is_refused,

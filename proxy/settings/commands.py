@@ -9,11 +9,11 @@ import click
 from proxy.command_line import folded, width
 from proxy.schema.errors import BadSetting
 from proxy.settings.load import load, read
-from proxy.settings.sources import CONFIG
+from proxy.settings.sources import CONFIG_VARIABLE
 from proxy.terminal import echo, printable
 
 EXIT_WRONG = 2
-FILE = click.argument("file", required=False, type=click.Path(path_type=Path), envvar=CONFIG)
+FILE = click.argument("file", required=False, type=click.Path(path_type=Path), envvar=CONFIG_VARIABLE)
 
 
 @click.group(short_help="Check, show and explain settings, without running a proxy.")

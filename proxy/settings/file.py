@@ -1,8 +1,8 @@
 """Reads a settings file. Any file, of whatever type and contents, leads to settings or to an error of one line.
 
     a file, also behind symbolic links     read at the start, and again at SIGHUP
-    a pipe or a terminal                   read once, at the start, for example /dev/stdin or `<(...)`. Its contents
-                                           can't be read again, so SIGHUP is an error and does not wait for more
+    a pipe or a terminal                   read once, at the start, for example /dev/stdin or `<(...)`. At SIGHUP the
+                                           contents are gone, so the reader raises an error instead of waiting
 
 A file system that hangs blocks the reader. So the file is read in a thread at SIGHUP (`proxy.net.reloading`).
 """

@@ -20,7 +20,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
-from proxy.settings.reader import Effective, Section, SettingsReader
+from proxy.settings.reader import EffectiveValue, Section, SettingsReader
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
 from proxy.wire.dialects import Dialect
 
@@ -31,19 +31,19 @@ LOG, TLS, UPSTREAM = "log", "tls", "upstream"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """The settings in effect.
 
     Args:
         proxy: the settings of the proxy.
         capture: the settings of the recorder; None: nothing is recorded.
-        effective: every key with its value, in the order of the reference page.
+        effective: every key with its value, section by section; a cluster's TLS sections precede its own.
         file: the settings file; None: there is none.
     """
 
     proxy: ProxySettings
     capture: CaptureSettings | None
-    effective: tuple[Effective, ...]
+    effective: tuple[EffectiveValue, ...]
     file: Path | None
 
     def lines_of(self, error: BadSetting) -> list[str]:
@@ -67,13 +67,13 @@ class ReadResult(NamedTuple):
     """The result of reading all sources.
 
     Args:
-        error_lines: each once.
+        error_lines: a line for each error, without repetitions.
         loaded: the settings in effect; None if there is an error.
         cluster_tls: the TLS settings of each cluster; the files that they name have not been read.
     """
 
     error_lines: Sequence[str]
-    loaded: Loaded | None
+    loaded: LoadedSettings | None
     cluster_tls: Sequence[ClusterTls]
 
 
@@ -96,7 +96,7 @@ def load(
     environment: Mapping[str, str] = os.environ,
     *,
     again: bool = False,
-) -> Loaded:
+) -> LoadedSettings:
     """The settings in effect. Flags win over the environment, the environment over the file, the file over defaults.
 
     Args:
@@ -156,7 +156,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
 
 def _loaded(
     reader: SettingsReader, sections: _Sections, environment: Mapping[str, str], file: Path | None
-) -> Loaded | None:
+) -> LoadedSettings | None:
     """The settings in effect; None if the sections don't fit together. Call it only if no section has an error."""
     capture: CaptureSettings | None = sections.capture.value if sections.capture is not None else None
     folder = capture.folder if capture is not None else None
@@ -164,13 +164,13 @@ def _loaded(
         _with_state(cluster.value, folder, environment) for cluster in sections.clusters if cluster.value is not None
     )
     proxy = reader.construct(ProxySettings, {**sections.values, "clusters": clusters})
-    return None if proxy is None else Loaded(proxy, capture, _completed(reader.effective, proxy), file)
+    return None if proxy is None else LoadedSettings(proxy, capture, _completed(reader.effective, proxy), file)
 
 
 def _tls_sides(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
     """A cluster's name, and its TLS sections towards clients and brokers; None for a section that isn't given."""
     listener = upstream = None
-    if _is_given(source, (CLUSTERS, name, TLS), but=UPSTREAM):
+    if _is_given(source, (CLUSTERS, name, TLS), ignored=UPSTREAM):
         listener = reader.section(ListenerTls, (CLUSTERS, name, TLS))
     if _is_given(source, (CLUSTERS, name, TLS, UPSTREAM)):
         upstream = reader.section(UpstreamTls, (CLUSTERS, name, TLS, UPSTREAM))
@@ -192,10 +192,10 @@ def _tls_in_use(side: Section | None) -> Any:
     return settings if getattr(settings, "on", True) else None
 
 
-def _is_given(source: Source, section: KeyPath, but: str = "") -> bool:
-    """True if a source has the section, even an empty one. Keys in its table `but` alone don't count."""
+def _is_given(source: Source, section: KeyPath, ignored: str = "") -> bool:
+    """True if a source has the section, even an empty one. Keys in its table `ignored` don't count."""
     names = source.names_in(section)
-    return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
+    return bool({*names} - {ignored}) or (not names and (section in source.tables or section in source.given))
 
 
 def _capture(reader: SettingsReader, source: Source) -> Section | None:
@@ -208,7 +208,7 @@ def _capture(reader: SettingsReader, source: Source) -> Section | None:
 
 
 def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fault]:
-    """A fault for each pattern that no cluster's name can match."""
+    """A fault for each pattern of `capture.only.clusters` that matches no cluster's name."""
     names = source.clusters
     for pattern in capture.get("clusters") or ():
         if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):
@@ -233,7 +233,7 @@ def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapp
     return replace(cluster, state=state, state_is_default=True)
 
 
-def _completed(effective: list[Effective], proxy: ProxySettings) -> tuple[Effective, ...]:
+def _completed(effective: list[EffectiveValue], proxy: ProxySettings) -> tuple[EffectiveValue, ...]:
     """The effective keys, with the default state files."""
     states = {(CLUSTERS, cluster.name, "state"): cluster.state for cluster in proxy.clusters}
     return tuple(entry._replace(value=states[entry.place]) if entry.place in states else entry for entry in effective)

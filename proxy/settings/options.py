@@ -1,4 +1,4 @@
-"""The flags of `kafka-wiretap proxy` as click's options: help, default and completion come from the keys they set.
+"""The flags of `kafka-wiretap proxy` as click's options. A flag's help, default and completion come from its key.
 
 A key is looked up when its flag is used or shown, so a proxy that doesn't record never imports the recorder's keys.
 """
@@ -44,17 +44,17 @@ class Flag(click.Option):
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """The value. Raises BadParameter if it is none of the choices, or no path of the right type."""
         if value:
-            self._look_up()
+            self._fill_from_key()
         return super().type_cast_value(ctx, value)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The shell's completions."""
-        self._look_up()
+        self._fill_from_key()
         return super().shell_complete(ctx, incomplete)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The flag's row in `--help`."""
-        self._look_up()
+        self._fill_from_key()
         return super().get_help_record(ctx)
 
     @property
@@ -65,7 +65,7 @@ class Flag(click.Option):
             return keys_of(CaptureSettings)[self._place[1:]]
         return _FIELDS[self._place]
 
-    def _look_up(self) -> None:
+    def _fill_from_key(self) -> None:
         field = self._field
         kind = field.key.kind
         self.type = click.Choice(kind.choices) if kind.choices else _PATHS.get(kind.metavar, click.STRING)

@@ -22,7 +22,7 @@ from proxy.schema.keys import Key, KeyedField, keys_of
 from proxy.schema.kinds import Kind, cut
 from proxy.schema.toml import dotted, toml
 from proxy.settings import wording
-from proxy.settings.sources import Given, Source, SourceKind
+from proxy.settings.sources import GivenValue, Source, SourceKind
 
 # characters of an unknown name that are compared with the known names
 MAX_COMPARED = 64
@@ -30,7 +30,7 @@ MAX_COMPARED = 64
 LONGEST_LINE = 1000
 
 
-class Effective(NamedTuple):
+class EffectiveValue(NamedTuple):
     """A key and its value in effect; None: not set.
 
     `where`: the value's origin, such as "wiretap.toml" or "--listen".
@@ -74,7 +74,7 @@ class SettingsReader:
     """
 
     def __init__(self, source: Source, *, in_file: bool) -> None:
-        self.effective: list[Effective] = []
+        self.effective: list[EffectiveValue] = []
         self._source = source
         self._in_file = in_file
         # each once, in order
@@ -83,7 +83,7 @@ class SettingsReader:
         # the paths of known tables, and the known names in each
         self._tables: set[KeyPath] = {()}
         self._names: dict[KeyPath, set[str]] = {}
-        self._add(*source.error_lines)
+        self._add_lines(*source.error_lines)
 
     @property
     def error_lines(self) -> list[str]:
@@ -122,22 +122,20 @@ class SettingsReader:
 
     def report(self, *faults: Fault | str, cluster: str = MAIN) -> None:
         """Adds an error line for each fault. `cluster`: the one whose settings are at fault."""
-        self._add(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
+        self._add_lines(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[KeyPath]) -> None:
-        """Reports what no section has read. Call it after the last section.
+        """Reports the faults that no section reports. Call it after the last section.
 
         These are unknown names, wrong values that were overridden, values in place of tables, and tables in place of
-        values.
-
-        `tables`: the key paths of tables that are known even if no section was read below them.
+        values. `tables`: the key paths of tables that are known even if no section was read below them.
         """
         for place in tables:
             self._add_table(place)
         for place, given in self._source.given.items():
             if place in self._tables:
-                shown, raw = wording.named(place), wording.as_written(given.raw)
-                self._add(f"{shown} = {raw} stands where a table belongs; right would be [{shown}]")
+                shown, raw = wording.named(place), wording.as_toml(given.raw)
+                self._add_lines(f"{shown} = {raw} stands where a table belongs; right would be [{shown}]")
             elif place not in self._keys:
                 self._report_unknown(place, given)
         for place, given in self._source.overridden:
@@ -147,11 +145,11 @@ class SettingsReader:
         for place in sorted(self._source.tables):
             if place in self._keys:
                 right = f"{dotted(place)} = {toml(self._keys[place].example)}"
-                self._add(f"[{dotted(place)}] is a table where a value should stand; right would be {right}")
+                self._add_lines(f"[{dotted(place)}] is a table where a value should stand; right would be {right}")
             elif place not in self._tables:
                 self._report_unknown(place, None)
 
-    def _add(self, *lines: str) -> None:
+    def _add_lines(self, *lines: str) -> None:
         self._error_lines |= dict.fromkeys(cut(_one_line(line), LONGEST_LINE) for line in lines)
 
     def _read_keys(self, settings: type, place: KeyPath) -> _Values:
@@ -171,7 +169,7 @@ class SettingsReader:
         self._add_key(place, field.key)
         given = self._source.given.get(place)
         if given is None and not field.is_required:
-            self.effective.append(Effective(place, field.key, field.default, SourceKind.DEFAULT, ""))
+            self.effective.append(EffectiveValue(place, field.key, field.default, SourceKind.DEFAULT, ""))
             return
         try:
             values.valid[field.name] = self._read_value(field.key, place, given)
@@ -179,29 +177,29 @@ class SettingsReader:
             values.wrong_places.append(place)
             values.stand_ins[field.name] = _stand_in(field)
 
-    def _read_value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
+    def _read_value(self, key: Key, place: KeyPath, given: GivenValue | None) -> Any:
         """The value of a key. Raises InvalidValue, with its error line added, if the value is wrong or missing."""
         if given is None:
-            self._add(wording.missing(place, key, in_file=self._in_file))
+            self._add_lines(wording.missing(place, key, in_file=self._in_file))
             raise InvalidValue
         value = self._check(key, place, given)
-        self.effective.append(Effective(place, key, value, given.source_kind, given.where))
+        self.effective.append(EffectiveValue(place, key, value, given.source_kind, given.where))
         return value
 
-    def _check(self, key: Key, place: KeyPath, given: Given) -> Any:
+    def _check(self, key: Key, place: KeyPath, given: GivenValue) -> Any:
         """The value, read by the key's kind. Raises InvalidValue, with its error line added, if it is wrong."""
         try:
             return key.kind.read(given.raw)
         except InvalidValue as error:
-            self._add(wording.wrong_value(place, key, given, str(error)))
+            self._add_lines(wording.wrong_value(place, key, given, str(error)))
             raise
 
     def _read_table(
-        self, field: KeyedField, place: KeyPath, names: Kind, wrong_places: list[KeyPath]
+        self, field: KeyedField, place: KeyPath, name_kind: Kind, wrong_places: list[KeyPath]
     ) -> dict[Any, Any]:
         """The right entries of a table such as `nodes`: name -> value.
 
-        `names`: the kind of the names; `wrong_places`: a list to which the paths of wrong entries are added.
+        `name_kind`: the kind of the names; `wrong_places`: a list to which the paths of wrong entries are added.
         """
         entries: dict[Any, Any] = {}
         written: dict[Any, KeyPath] = {}
@@ -210,30 +208,30 @@ class SettingsReader:
             self._add_key(below, field.key)
             try:
                 given = self._source.given[below]
-                name_value = self._read_name(names, below, field.key)
+                name_value = self._read_name(name_kind, below, field.key)
                 self._check_distinct(written.setdefault(name_value, below), below)
                 entries[name_value] = self._read_value(field.key, below, given)
             except (InvalidValue, KeyError):
                 # KeyError: a table in place of a value, which `finish` refuses
                 wrong_places.append(below)
         if not entries:
-            self.effective.append(Effective(place, field.key, None, SourceKind.DEFAULT, ""))
+            self.effective.append(EffectiveValue(place, field.key, None, SourceKind.DEFAULT, ""))
         return entries
 
     def _check_distinct(self, first: KeyPath, place: KeyPath) -> None:
         """Raises InvalidValue, with its error line added, if two names have the same value ("1" and "01")."""
         if first != place:
             shown = wording.named(place)
-            self._add(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
+            self._add_lines(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
             raise InvalidValue
 
-    def _read_name(self, names: Kind, place: KeyPath, key: Key) -> Any:
+    def _read_name(self, name_kind: Kind, place: KeyPath, key: Key) -> Any:
         """The value of a name in a table, such as a node id. Raises InvalidValue, with its error line added."""
         try:
-            return names.read(place[-1])
+            return name_kind.read(place[-1])
         except InvalidValue as error:
             right = f"{dotted((*key.place, '1'))} = {toml(key.example)}"
-            self._add(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
+            self._add_lines(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
             raise
 
     def _add_key(self, place: KeyPath, key: Key) -> None:
@@ -245,7 +243,7 @@ class SettingsReader:
             self._tables.add(place)
             self._names.setdefault(place[:-1], set()).add(place[-1])
 
-    def _report_unknown(self, place: KeyPath, given: Given | None) -> None:
+    def _report_unknown(self, place: KeyPath, given: GivenValue | None) -> None:
         """Reports the outermost unknown name of a key path: an unknown table gets one line, whatever it contains."""
         size = next(size for size in range(1, len(place) + 1) if place[:size] not in self._tables)
         if place[:size] in self._keys:
@@ -253,10 +251,10 @@ class SettingsReader:
         names = tuple(sorted(self._names.get(place[: size - 1], ())))
         nearest = _nearest(place[size - 1], names)
         if nearest is None:
-            self._add(wording.unknown_without_suggestion(place[:size], given, names))
+            self._add_lines(wording.unknown_without_suggestion(place[:size], given, names))
         else:
             right = (*place[: size - 1], nearest)
-            self._add(wording.unknown(place[:size], given, right, self._keys.get(right)))
+            self._add_lines(wording.unknown(place[:size], given, right, self._keys.get(right)))
 
 
 def _one_line(line: str) -> str:

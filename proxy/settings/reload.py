@@ -1,7 +1,7 @@
-"""Applies changed settings while the proxy runs, if that breaks no connection. Others wait for the next start.
+"""Decides which changed settings take effect while the proxy runs: those that break no connection.
 
-Used by the command line at SIGHUP. Certificates and other TLS settings change for new connections. TLS can't be
-switched on or off, because clients that know a port speak either TLS or plaintext to it.
+Used by the command line at SIGHUP. All other changes wait for the next start. Changed keys of TLS apply to new
+connections. TLS can't be switched on or off, because clients that know a port speak either TLS or plaintext to it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from proxy.schema.addresses import Address
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.keys import keys_of
-from proxy.settings.load import TLS, UPSTREAM, Loaded
-from proxy.settings.reader import Effective
+from proxy.settings.load import TLS, UPSTREAM, LoadedSettings
+from proxy.settings.reader import EffectiveValue
 from proxy.settings.sources import SourceKind
 
 if TYPE_CHECKING:
@@ -35,31 +35,31 @@ SESSION_STAYS = "a session is recorded to its end as it began"
 READ_ONCE = "it is read once, at the start"
 
 
-class Reloaded(NamedTuple):
+class ReloadOutcome(NamedTuple):
     """The settings in effect now, and the keys whose changes wait for the next start."""
 
-    loaded: Loaded
+    loaded: LoadedSettings
     waiting: tuple[KeyPath, ...]
 
 
-def reloaded(now: Loaded, new: Loaded) -> Reloaded:
-    """The settings `now`, with those changes of `new` that take effect at once.
+def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
+    """The settings `current`, with those changes of `new` that take effect at once.
 
     Args:
-        now: the settings in effect. Their state files stay in use, and so do the nodes' ports in these files.
-        new: the settings that were read again.
+        current: the settings in effect, with the state files that the proxy has claimed and the nodes' ports in them.
+        new: the settings that were read again. They lack both.
 
     Raises:
         BadSetting: the changes don't fit settings that stay.
     """
-    before = {entry.place: entry for entry in now.effective}
+    before = {entry.place: entry for entry in current.effective}
     after = {entry.place: entry for entry in new.effective}
     changed = [place for place in {**before, **after} if _has_changed(before.get(place), after.get(place))]
-    sections = _lasting_tls_sections(now, new)
+    sections = _lasting_tls_sections(current, new)
     applied = {place for place in changed if _changes_at_once(place, before, after) or _tls_section(place) in sections}
     new_clusters = {cluster.name: cluster for cluster in new.proxy.clusters}
     proxy = replace(
-        now.proxy,
+        current.proxy,
         log=new.proxy.log,
         drain_seconds=new.proxy.drain_seconds,
         clusters=tuple(
@@ -69,25 +69,25 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
                 advertised={**cluster.advertised, **_added(ADVERTISED, cluster.name, applied, after)},
                 **_changed_tls(cluster, new_clusters, sections),
             )
-            for cluster in now.proxy.clusters
+            for cluster in current.proxy.clusters
         ),
     )
-    effective = [*(after[entry.place] if entry.place in applied else entry for entry in now.effective)]
+    effective = [*(after[entry.place] if entry.place in applied else entry for entry in current.effective)]
     effective += [after[place] for place in applied if place not in before]
-    return Reloaded(
-        Loaded(proxy, _selected(now, new), tuple(effective), now.file),
+    return ReloadOutcome(
+        LoadedSettings(proxy, _with_new_selection(current, new), tuple(effective), current.file),
         tuple(place for place in changed if place not in applied),
     )
 
 
-def _selected(now: Loaded, new: Loaded) -> CaptureSettings | None:
+def _with_new_selection(current: LoadedSettings, new: LoadedSettings) -> CaptureSettings | None:
     """The recorder's settings in effect, with the new selection of traffic."""
-    if now.capture is None or new.capture is None:
-        return now.capture
+    if current.capture is None or new.capture is None:
+        return current.capture
     from recorder.capture.session import CaptureSettings
 
     names = [field.name for place, field in keys_of(CaptureSettings).items() if _selects_traffic((CAPTURE, *place))]
-    return replace(now.capture, **{name: getattr(new.capture, name) for name in names})
+    return replace(current.capture, **{name: getattr(new.capture, name) for name in names})
 
 
 def _selects_traffic(place: KeyPath) -> bool:
@@ -108,10 +108,11 @@ def _tls_section(place: KeyPath) -> KeyPath:
     return place[:4] if place[3] == UPSTREAM else place[:3]
 
 
-def _lasting_tls_sections(now: Loaded, new: Loaded) -> set[KeyPath]:
-    """The paths of the TLS sections that both `now` and `new` have."""
+def _lasting_tls_sections(current: LoadedSettings, new: LoadedSettings) -> set[KeyPath]:
+    """The paths of the TLS sections that both `current` and `new` have."""
     before, after = (
-        {section for cluster in loaded.proxy.clusters for section in _configured_tls(cluster)} for loaded in (now, new)
+        {section for cluster in loaded.proxy.clusters for section in _configured_tls(cluster)}
+        for loaded in (current, new)
     )
     return before & after
 
@@ -135,14 +136,16 @@ def _changed_tls(
     return changed
 
 
-def _has_changed(before: Effective | None, after: Effective | None) -> bool:
+def _has_changed(before: EffectiveValue | None, after: EffectiveValue | None) -> bool:
     """True if the value has changed. A change from default to default does not count: it follows from another key."""
     entries = [entry for entry in (before, after) if entry is not None]
     values = [None if entry is None else entry.value for entry in (before, after)]
     return values[0] != values[1] and any(entry.source_kind is not SourceKind.DEFAULT for entry in entries)
 
 
-def _changes_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: dict[KeyPath, Effective]) -> bool:
+def _changes_at_once(
+    place: KeyPath, before: dict[KeyPath, EffectiveValue], after: dict[KeyPath, EffectiveValue]
+) -> bool:
     if _selects_traffic(place):
         # recording itself neither begins nor ends while the proxy runs
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
@@ -151,6 +154,6 @@ def _changes_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: di
     return place in AT_ONCE or (is_node and place not in before and (*place[:2], "listen") in before)
 
 
-def _added(table: str, cluster: str, applied: set[KeyPath], after: dict[KeyPath, Effective]) -> dict[int, Address]:
+def _added(table: str, cluster: str, applied: set[KeyPath], after: dict[KeyPath, EffectiveValue]) -> dict[int, Address]:
     """Node id -> address, for the entries of a cluster's table that take effect at once."""
     return {int(place[3]): after[place].value for place in applied if place[:3] == (CLUSTERS, cluster, table)}

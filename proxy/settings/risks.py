@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
-from proxy.settings.load import Loaded
+from proxy.settings.load import LoadedSettings
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
@@ -118,7 +118,7 @@ CAPTURE_RISKS = (
 )
 
 
-def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+def notes(loaded: LoadedSettings, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """A line for each cluster whose brokers need a Kerberos key for the proxy's host, if clients log in with GSSAPI.
 
     Nothing if this machine does not use Kerberos.
@@ -141,7 +141,7 @@ def _knows_kerberos(environment: Mapping[str, str]) -> bool:
     return any(os.path.exists(path) for path in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if path)
 
 
-def risks(loaded: Loaded) -> Iterator[str]:
+def risks(loaded: LoadedSettings) -> Iterator[str]:
     """A line for each risk that the settings take. It begins with the key."""
     yield from _lines(PROXY_RISKS, loaded.proxy, "")
     for cluster in loaded.proxy.clusters:

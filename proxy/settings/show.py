@@ -8,13 +8,13 @@ from itertools import groupby
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CLUSTERS
 from proxy.schema.toml import dotted, toml
-from proxy.settings.reader import Effective
+from proxy.settings.reader import EffectiveValue
 from proxy.settings.sources import SourceKind
 
 HIDDEN = "(hidden)"
 
 
-def listing(effective: Iterable[Effective]) -> Iterator[str]:
+def listing(effective: Iterable[EffectiveValue]) -> Iterator[str]:
     """A line for each key: its value, and the value's source, in aligned columns."""
     rows = [
         (f"{dotted(entry.place)}{': ' if entry.value is None else ' = '}{_value(entry)}", _origin(entry))
@@ -25,7 +25,7 @@ def listing(effective: Iterable[Effective]) -> Iterator[str]:
         yield f"{left:{width}}  {origin}"
 
 
-def as_file(effective: Iterable[Effective]) -> Iterator[str]:
+def as_file(effective: Iterable[EffectiveValue]) -> Iterator[str]:
     """The lines of a settings file with these values. Keys without a value, and secrets, are comments."""
     for table, entries in groupby(effective, key=_table):
         if table:
@@ -38,17 +38,17 @@ def as_file(effective: Iterable[Effective]) -> Iterator[str]:
             yield f"{shown}  # {_origin(entry)}"
 
 
-def _table(entry: Effective) -> KeyPath:
+def _table(entry: EffectiveValue) -> KeyPath:
     """The table under whose header a key is printed: the outermost one, so that a cluster's keys stay together."""
     return entry.place[: 2 if entry.place[0] == CLUSTERS else min(1, len(entry.place) - 1)]
 
 
-def _value(entry: Effective) -> str:
+def _value(entry: EffectiveValue) -> str:
     if entry.value is None:
         return entry.key.unset
     return HIDDEN if entry.key.secret else toml(entry.key.kind.written(entry.value))
 
 
-def _origin(entry: Effective) -> str:
+def _origin(entry: EffectiveValue) -> str:
     kind = entry.source_kind
     return kind.value if kind is SourceKind.DEFAULT else f"{kind.value} {entry.where}"

@@ -22,7 +22,7 @@ from proxy.terminal import printable
 
 PREFIX = "KAFKA_WIRETAP_"
 # the variable that names the settings file; it is no setting
-CONFIG = PREFIX + "CONFIG"
+CONFIG_VARIABLE = PREFIX + "CONFIG"
 # the number of names in the longest key path: clusters.main.tls.upstream.ca
 DEEPEST = 5
 # variables (without PREFIX) that Kubernetes sets in every pod if there is a service called kafka-wiretap
@@ -38,7 +38,7 @@ class SourceKind(Enum):
     FLAG = "flag"
 
 
-class Given(NamedTuple):
+class GivenValue(NamedTuple):
     """A raw value and its origin. `where`: the file's path, the variable's name, or the flag."""
 
     raw: Any
@@ -57,16 +57,16 @@ class Source:
         error_lines: one for each misused flag.
     """
 
-    given: dict[KeyPath, Given] = field(default_factory=dict)
+    given: dict[KeyPath, GivenValue] = field(default_factory=dict)
     tables: frozenset[KeyPath] = frozenset()
-    overridden: tuple[tuple[KeyPath, Given], ...] = ()
+    overridden: tuple[tuple[KeyPath, GivenValue], ...] = ()
     error_lines: tuple[str, ...] = ()
 
-    def over(self, other: Source) -> Source:
+    def over(self, weaker: Source) -> Source:
         """Both sources together. The values of this source win."""
-        overridden = ((place, given) for place, given in other.given.items() if place in self.given)
-        both = other.given | self.given, other.tables | self.tables
-        return Source(*both, (*other.overridden, *overridden), (*other.error_lines, *self.error_lines))
+        overridden = ((place, given) for place, given in weaker.given.items() if place in self.given)
+        both = weaker.given | self.given, weaker.tables | self.tables
+        return Source(*both, (*weaker.overridden, *overridden), (*weaker.error_lines, *self.error_lines))
 
     @property
     def clusters(self) -> list[str]:
@@ -90,7 +90,9 @@ class Source:
 def file_source(path: Path, *, again: bool = False) -> Source:
     """The source of a TOML file; see `read_file`."""
     leaves, shown = dict(_leaves((), read_file(path, again=again))), printable(path)
-    given = {place: Given(raw, SourceKind.FILE, shown) for place, raw in leaves.items() if not isinstance(raw, dict)}
+    given = {
+        place: GivenValue(raw, SourceKind.FILE, shown) for place, raw in leaves.items() if not isinstance(raw, dict)
+    }
     return Source(
         given, frozenset(place[:length] for place in leaves for length in range(1, len(place) + 1)) - {*given}
     )
@@ -107,13 +109,13 @@ def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath,
 
 def environment_source(environment: Mapping[str, str], clusters: list[str]) -> Source:
     """The environment's source. `clusters`: the names of the file's clusters; variables have `_` for their hyphens."""
-    # of two names with one spelling, the first wins
+    # if two names have one spelling, the first wins
     spelled = {_spelled(name): name for name in reversed(clusters)}
     given = {}
     for variable, text in environment.items():
         name = variable.removeprefix(PREFIX)
-        if name != variable and variable != CONFIG and not _KUBERNETES.fullmatch(name):
-            given[_place(name, spelled)] = Given(text, SourceKind.ENVIRONMENT, variable)
+        if name != variable and variable != CONFIG_VARIABLE and not _KUBERNETES.fullmatch(name):
+            given[_place(name, spelled)] = GivenValue(text, SourceKind.ENVIRONMENT, variable)
     return Source(given)
 
 
@@ -133,26 +135,26 @@ def variable_of(place: KeyPath) -> str:
     return PREFIX + "__".join(_spelled(part).upper() for part in place)
 
 
-def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
-    """The flags' source. The flags of a cluster set the only cluster of `below`, or `main` if it has none.
+def flag_source(flags: Mapping[str, Any], weaker: Source) -> Source:
+    """The flags' source. A cluster's flags set the keys of the only cluster in `weaker`, or of `main` if it has none.
 
     `Source.error_lines` has a line for each wrong --node, and for each flag of a cluster if there are several clusters.
     """
     used = {name: value for name, value in flags.items() if value not in (None, ())}
-    named = below.clusters
+    named = weaker.clusters
     error_lines = list(_ambiguous_flags(used, named)) if len(named) > 1 else []
     cluster = named[0] if named else MAIN
-    given: dict[KeyPath, Given] = {}
+    given: dict[KeyPath, GivenValue] = {}
     for name, value in used.items():
         place, flag = tuple(part or cluster for part in FLAGS[name]), flag_of(name)
         if None in FLAGS[name] and len(named) > 1:
             continue
         if name == "node":
             nodes, bad = _nodes(value)
-            given |= {(*place, number): Given(text, SourceKind.FLAG, flag) for number, text in nodes.items()}
+            given |= {(*place, number): GivenValue(text, SourceKind.FLAG, flag) for number, text in nodes.items()}
             error_lines += bad
         else:
-            given[place] = Given(value, SourceKind.FLAG, flag)
+            given[place] = GivenValue(value, SourceKind.FLAG, flag)
     return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), error_lines=tuple(error_lines))
 
 

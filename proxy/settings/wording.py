@@ -18,14 +18,14 @@ from proxy.schema.flags import as_flag, flag_at
 from proxy.schema.keys import Key
 from proxy.schema.kinds import MAX_SHOWN, cut, shown
 from proxy.schema.toml import dotted, plain, toml
-from proxy.settings.sources import Given, SourceKind, variable_of
+from proxy.settings.sources import GivenValue, SourceKind, variable_of
 from proxy.units import LARGEST_SIZE
 
 # characters of a name that a line shows
 MAX_NAMED = 160
 
 
-def as_written(raw: object) -> str:
+def as_toml(raw: object) -> str:
     """A raw value in TOML's notation, cut if it is long."""
     if not isinstance(raw, list):
         return _item(raw)
@@ -42,7 +42,7 @@ def named(place: KeyPath) -> str:
     return cut(dotted(place), MAX_NAMED)
 
 
-def wrong_value(place: KeyPath, key: Key, given: Given, reason: str) -> str:
+def wrong_value(place: KeyPath, key: Key, given: GivenValue, reason: str) -> str:
     """The line for a value that the key's kind can't read."""
     example = _example(place, key, given.source_kind, given.where)
     return f"{_as_given(place, key, given)} {reason}; right would be {example}"
@@ -56,11 +56,11 @@ def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
     return f"{flag} is missing; right would be {_example(place, key, SourceKind.FLAG, flag)}"
 
 
-def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
+def unknown(place: KeyPath, given: GivenValue | None, nearest: KeyPath, key: Key | None) -> str:
     """The line for an unknown name that resembles a known one.
 
-    `given`: None for a table header, which has no value. `nearest`: the path of the known name.
-    `key`: its key, None if it is a table.
+    `given`: None for a table header, which has no value. `nearest`: the path of the known name; `key`: the key at this
+    path, None for a table.
     """
     if given is not None and given.source_kind is SourceKind.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
@@ -69,14 +69,14 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
     return f"{named(place)} is no setting; right would be {right}"
 
 
-def unknown_without_suggestion(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
+def unknown_without_suggestion(place: KeyPath, given: GivenValue | None, names: Sequence[str]) -> str:
     """The line for an unknown name that resembles no known one. `names`: the known names."""
     by_environment = given is not None and given.source_kind is SourceKind.ENVIRONMENT
     name = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
     return f"{name} is no setting; right would be one of {', '.join(names)}"
 
 
-def _as_given(place: KeyPath, key: Key, given: Given) -> str:
+def _as_given(place: KeyPath, key: Key, given: GivenValue) -> str:
     raw = "(hidden)" if key.secret else given.raw
     if given.source_kind is SourceKind.FLAG:
         # --node sets an entry of a table, and names it: --node 1=host:port
@@ -85,7 +85,7 @@ def _as_given(place: KeyPath, key: Key, given: Given) -> str:
         )
     if given.source_kind is SourceKind.ENVIRONMENT:
         return f"{given.where}={shown(raw)}"
-    return f"{named(place)} = {as_written(raw)}"
+    return f"{named(place)} = {as_toml(raw)}"
 
 
 def _example(place: KeyPath, key: Key, source_kind: SourceKind, where: str) -> str:

@@ -222,7 +222,7 @@ class ConnectionState:
         conversation = self.conversation
         if conversation is None:
             return
-        open_request, next_exchange = conversation.requests_side.open_exchange, conversation.next_exchange
+        open_request, next_exchange = conversation.requests_side.open_exchange, conversation.next_request_number
         whole = [_end_of_whole_frames(side) for side in (conversation.requests_side, conversation.responses_side)]
         self.broken = {
             "reason": reason,

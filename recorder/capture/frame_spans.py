@@ -46,7 +46,7 @@ class ArrivingFrame(NamedTuple):
     def between_steps(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
         """The arriving frame of a conversation's direction. `kind`: its kind, which the conversation does not tell."""
         side = conversation.responses_side if direction else conversation.requests_side
-        return cls(kind, side.open_exchange, side.open_begin, side.bytes_left, conversation.next_exchange)
+        return cls(kind, side.open_exchange, side.open_begin, side.bytes_left, conversation.next_request_number)
 
     def span_in(self, step: Step) -> list[FrameSpan]:
         """The span of the arriving frame in the next step; none if no frame is arriving."""

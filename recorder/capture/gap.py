@@ -46,7 +46,7 @@ class Gap:
         self.reason = reason
         self.at_ns = at_ns
         # requests below this number may have been written before the gap
-        self._first = conversation.next_exchange
+        self._first = conversation.next_request_number
         self._early_requests: dict[int, tuple[str, int]] = {}
         # responses that were whole, but kept back, when the gap began
         self._early_responses: dict[int, tuple[str, int]] = {}

@@ -120,7 +120,7 @@ def test_chunks_that_make_a_difference_are_found(monkeypatch: pytest.MonkeyPatch
 
     def wrong(self: Conversation, chunk: bytes, at_ns: int) -> Step:
         step = feed(self, chunk, at_ns)
-        step.opaque += [conversations.Cause.IDLE] * (len(chunk) == 1)  # type: ignore[list-item]
+        step.opaque_reasons += [conversations.Cause.IDLE] * (len(chunk) == 1)  # type: ignore[list-item]
         return step
 
     monkeypatch.setattr(Conversation, "requests", wrong)

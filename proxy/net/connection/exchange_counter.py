@@ -37,8 +37,8 @@ class ExchangeCounter:
         if step.one_way:
             traffic.one_way(step.one_way)
             self.unsent_one_way = ()
-        if step.opaque:
-            traffic.opaque(step.opaque)
+        if step.opaque_reasons:
+            traffic.opaque(step.opaque_reasons)
 
     def response_sent(self, step: Step, at_ns: int) -> None:
         """Counts a chunk of responses, which arrived at `at_ns` and has just been sent to the client."""

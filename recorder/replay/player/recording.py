@@ -71,7 +71,7 @@ class Tape:
     def sends(self, data: bytes, origin: Origin | None = None) -> None:
         """A request, or a login's token, is about to be written."""
         if self._reads(data):
-            number, now = self._conversation.next_exchange, time.monotonic_ns()
+            number, now = self._conversation.next_request_number, time.monotonic_ns()
             self._arrived(Direction.REQUEST, data, now, self._conversation.requests(data, now))
             if origin is not None:
                 self._origins.add(self._number, number, origin)
@@ -118,7 +118,7 @@ class Recording:
         self._folder = folder
         self._tap = open_tap(folder, replace(RecordSettings(), cluster=MAIN, when_full=when_full))
         self._origins = Origins(folder, self._tap.session)
-        self._routes = Routes.to_record()
+        self._routes = Routes.marking_secrets()
         self._numbers = count()
         self._nodes: dict[int, str] = {}
         # bytes behind those that could not be read

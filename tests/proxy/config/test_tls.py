@@ -11,7 +11,7 @@ from proxy import cli
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import keys_of
-from proxy.settings.load import Loaded, load
+from proxy.settings.load import LoadedSettings, load
 from proxy.settings.risks import CLUSTER_TLS_RISKS, risks
 from proxy.settings.show import as_file, listing
 from tests.certificates import Authority
@@ -44,13 +44,13 @@ ca = "brokers.pem"
 """
 
 
-def loaded(tmp_path: Path, text: str, **environment: str) -> Loaded:
+def loaded(tmp_path: Path, text: str, **environment: str) -> LoadedSettings:
     (tmp_path / "wiretap.toml").write_text(BASIC + text)
     variables = {f"KAFKA_WIRETAP_CLUSTERS__MAIN__TLS__{name}": value for name, value in environment.items()}
     return load(tmp_path / "wiretap.toml", None, {"HOME": "/home/me"} | variables)
 
 
-def sides(found: Loaded) -> tuple[ListenerTls | None, UpstreamTls | None]:
+def sides(found: LoadedSettings) -> tuple[ListenerTls | None, UpstreamTls | None]:
     (cluster,) = found.proxy.clusters
     return cluster.tls, cluster.upstream_tls
 

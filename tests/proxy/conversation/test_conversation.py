@@ -117,7 +117,7 @@ def test_a_frame_that_is_not_plain_counts_as_several() -> None:
     for _ in range(3):
         step = talk.requests(left, 1)
         left = step.rest
-        assert (len(step.opaque), step.data) == (each, special * each)
+        assert (len(step.opaque_reasons), step.data) == (each, special * each)
     assert not left
 
 
@@ -284,7 +284,7 @@ def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Scri
     seen = after.finished()
     assert seen == straight.finished()[len(straight.finished()) - len(seen) :]
     assert after.talk.sequence == straight.talk.sequence
-    assert after.talk.next_exchange == straight.talk.next_exchange
+    assert after.talk.next_request_number == straight.talk.next_request_number
 
 
 def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:

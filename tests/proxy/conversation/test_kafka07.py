@@ -72,7 +72,7 @@ def test_however_it_is_cut_the_bytes_pass_unchanged_and_each_response_finds_its_
     assert run.finished() == expected(script)
     assert run.one_way() == [n for n, asked in enumerate(script.exchanges) if asked.response is None]
     assert not run.talk.in_flight
-    assert [(step.cause, step.marks, step.verdicts, step.opaque) for _, step in run.steps] == [
+    assert [(step.cause, step.marks, step.verdicts, step.opaque_reasons) for _, step in run.steps] == [
         (None, [], [], []) for _ in run.steps
     ]
 
@@ -106,7 +106,10 @@ def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Scri
     seen = after.feed(rest_of(after.talk.offsets, chunks)).finished()
     straight = Run(talk()).feed(chunks)
     assert seen == straight.finished()[len(straight.finished()) - len(seen) :]
-    assert (after.talk.sequence, after.talk.next_exchange) == (straight.talk.sequence, straight.talk.next_exchange)
+    assert (after.talk.sequence, after.talk.next_request_number) == (
+        straight.talk.sequence,
+        straight.talk.next_request_number,
+    )
 
 
 def test_produces_between_are_passed_over() -> None:
@@ -169,7 +172,7 @@ def test_a_type_that_0_7_does_not_have_passes_opaque_and_is_taken_to_be_answered
     one = talk()
     step = one.requests(request(FETCH) + request(number, b"?"), 10)
     assert step.outgoing() == [request(FETCH) + request(number, b"?")]
-    assert (step.opaque, step.one_way, step.cause) == ([OpaqueReason.UNKNOWN_API], [], None)
+    assert (step.opaque_reasons, step.one_way, step.cause) == ([OpaqueReason.UNKNOWN_API], [], None)
     unknown = one.in_flight[-1]
     assert (unknown.api_key, unknown.api, unknown.api_version) == (number, None, None)
     again = Conversation.from_state(ROUTES, json.loads(json.dumps(one.state())))

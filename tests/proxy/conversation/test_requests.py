@@ -52,7 +52,7 @@ def test_a_produce_request_without_acks_is_opaque_and_paired() -> None:
     frame = request(0, 9, 7, client_id=b"")[:-1]
     frame = framed(frame[4:])
     step = talk.requests(frame + request(HEARTBEAT, 3, 8), 10)
-    assert step.opaque == [OpaqueReason.UNREADABLE]
+    assert step.opaque_reasons == [OpaqueReason.UNREADABLE]
     assert [exchange.correlation_id for exchange in talk.in_flight] == [7, 8]
 
 
@@ -86,7 +86,7 @@ def test_what_would_name_brokers_in_an_unknown_way_is_refused() -> None:
 def test_what_is_not_known_passes_opaque_and_is_paired_by_order(frame: bytes, reason: OpaqueReason) -> None:
     talk = Conversation(Routes())
     step = talk.requests(frame, 10)
-    assert step.opaque == [reason]
+    assert step.opaque_reasons == [reason]
     assert b"".join(map(bytes, step.outgoing())) == frame
     assert [e.correlation_id for e in talk.responses(response(7), 20).finished] == [7]
 
@@ -96,7 +96,7 @@ def test_a_frame_too_short_for_a_head_passes_as_bytes(size: int) -> None:
     talk = Conversation(Routes())
     short = framed(b"x" * size)
     step = talk.requests(short + request(HEARTBEAT, 3, 1), 10)
-    assert step.opaque == [OpaqueReason.UNREADABLE]
+    assert step.opaque_reasons == [OpaqueReason.UNREADABLE]
     assert [(mark.kind, mark.end - mark.begin) for mark in step.marks] == [(FrameKind.BYTES, 4 + size)]
     assert b"".join(map(bytes, step.outgoing())) == short + request(HEARTBEAT, 3, 1)
     assert len(talk.in_flight) == 1
@@ -113,7 +113,7 @@ def test_unreadable_bytes_are_marked_until_a_request_shows_that_no_login_is_unde
 def test_a_produce_request_that_cannot_be_read_shows_nothing_about_a_login() -> None:
     talk = Conversation(Routes())
     step = talk.requests(request(0, 9, 1, b"\xff" * 20), 10)
-    assert step.opaque == [OpaqueReason.UNREADABLE]
+    assert step.opaque_reasons == [OpaqueReason.UNREADABLE]
     assert [mark.may_hold_secret for mark in step.marks] == [True]
 
 

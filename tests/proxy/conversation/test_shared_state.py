@@ -17,13 +17,13 @@ def within_login(mechanism: str) -> SharedState:
     state = SharedState(Routes.everything(), FrameLimits(), Login(decides=True))
     for direction in (CLIENT, BROKER):
         state.login.begin(direction, 0, mechanism, Step(b"", 0))
-    state.next_frames = [50, 30]
+    state.next_offsets = [50, 30]
     return state
 
 
 def test_at_first_nothing_is_in_flight_and_both_directions_are_at_their_start() -> None:
     state = SharedState(Routes.everything(), FrameLimits(), Login(decides=True))
-    assert (list(state.in_flight), state.own_answers_waiting, state.next_frames) == ([], 0, [0, 0])
+    assert (list(state.in_flight), state.own_answers_waiting, state.next_offsets) == ([], 0, [0, 0])
 
 
 def test_the_servers_last_token_ends_the_login_where_each_direction_goes_on() -> None:

@@ -32,7 +32,7 @@ def test_what_has_arrived_and_what_is_missing_add_up_to_the_next_boundary(cut: i
     expected = 0 if not into else 4 - into if into < 4 else len(FRAME) - into
     assert side.missing == expected
     if side.bytes_left:
-        assert side.boundary == cut + side.missing
+        assert side.next_offset == cut + side.missing
 
 
 @pytest.mark.parametrize("size", [-1, 1001, 2**31 - 1])
@@ -80,7 +80,7 @@ def test_a_token_is_no_exchange_and_is_counted_apart() -> None:
     talk = fed(handshake)
     talk.responses(response(1, bytes(6)), 20)
     talk.requests(framed(b"\0user\0secret"), 30)
-    assert (talk.requests_side.without_exchange, talk.next_exchange) == (1, 1)
+    assert (talk.requests_side.without_exchange, talk.next_request_number) == (1, 1)
 
 
 @given(cut=st.integers(12, len(FRAME) - 1), data=st.data())

@@ -18,7 +18,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting
 from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import dotted, plain, toml
-from proxy.settings.load import Loaded, load
+from proxy.settings.load import LoadedSettings, load
 from proxy.settings.sources import SourceKind, variable_of
 from recorder.capture.session import CaptureSettings, WhenFull
 
@@ -106,7 +106,7 @@ KEYS = [
 ]
 
 
-def loaded(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, **environment: str) -> Loaded:
+def loaded(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, **environment: str) -> LoadedSettings:
     path = tmp_path / "wiretap.toml"
     path.write_text(text)
     variables = {"KAFKA_WIRETAP_" + name: value for name, value in environment.items()}

@@ -10,7 +10,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Key
 from proxy.schema.kinds import INTEGER
 from proxy.settings.reader import SettingsReader
-from proxy.settings.sources import Given, Source, SourceKind
+from proxy.settings.sources import GivenValue, Source, SourceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Pond:
 
 def source(tables: tuple[str, ...] = (), **values: Any) -> Source:
     """`source(life__fish=3)` is a file with this value."""
-    given = {("pond", *name.split("__")): Given(raw, SourceKind.FILE, "f") for name, raw in values.items()}
+    given = {("pond", *name.split("__")): GivenValue(raw, SourceKind.FILE, "f") for name, raw in values.items()}
     above = {place[:size] for place in given for size in range(1, len(place))}
     return Source(given, frozenset(above | {tuple(table.split(".")) for table in tables}))
 
@@ -50,7 +50,7 @@ def test_what_is_not_given_is_the_default():
 
 
 def test_every_key_is_told_with_its_value_and_who_gave_it():
-    said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): Given("2", SourceKind.FLAG, "--fish")}
+    said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): GivenValue("2", SourceKind.FLAG, "--fish")}
     reader = SettingsReader(Source(said), in_file=True)
     reader.section(Pond, ("pond",))
     assert [(one.place, one.value, one.source_kind, one.where) for one in reader.effective] == [

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.settings.load import Loaded, load
+from proxy.settings.load import LoadedSettings, load
 from proxy.settings.reload import reloaded, why_it_waits
 from tests.certificates import Authority
 
@@ -22,7 +22,7 @@ node_count = 10
 
 @pytest.fixture
 def settings(tmp_path: Path):
-    def settings(text: str) -> Loaded:
+    def settings(text: str) -> LoadedSettings:
         (tmp_path / "wiretap.toml").write_text(text)
         return load(tmp_path / "wiretap.toml", {}, {"HOME": "/home/me"})
 

@@ -6,16 +6,18 @@ import pytest
 from proxy.schema.addresses import ADDRESS, HOST, Address
 from proxy.schema.keys import Key
 from proxy.settings.load import load
-from proxy.settings.reader import Effective
+from proxy.settings.reader import EffectiveValue
 from proxy.settings.show import as_file, listing
 from proxy.settings.sources import SourceKind
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "wiretap.toml"
-SECRET = Effective(("password",), Key(HOST, "password", "Secret.", "x", secret=True), "hunter2", SourceKind.FILE, "f")
-UNSET = Effective(
+SECRET = EffectiveValue(
+    ("password",), Key(HOST, "password", "Secret.", "x", secret=True), "hunter2", SourceKind.FILE, "f"
+)
+UNSET = EffectiveValue(
     ("metrics",), Key(ADDRESS, "metrics", "Page.", "a:1", unset="not served"), None, SourceKind.DEFAULT, ""
 )
-SET = Effective(
+SET = EffectiveValue(
     ("clusters", "a", "listen"), Key(ADDRESS, "listen", "L.", "a:1"), Address("a", 1), SourceKind.FLAG, "--listen"
 )
 

@@ -9,7 +9,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.keys import keys_of
 from proxy.settings.sources import (
     FLAGS,
-    Given,
+    GivenValue,
     Source,
     SourceKind,
     environment_source,
@@ -34,7 +34,7 @@ def test_a_file_says_values_and_tables(tmp_path):
     source = file_of(tmp_path, 'drain = 3\n[clusters.a.nodes]\n1 = "b:1"\n[capture]\n[log]\nlevel = "info"\n')
     assert raw(source) == {"drain": 3, "clusters.a.nodes.1": "b:1", "log.level": "info"}
     assert source.tables == {("clusters",), ("clusters", "a"), ("clusters", "a", "nodes"), ("capture",), ("log",)}
-    assert source.given["drain",] == Given(3, SourceKind.FILE, str(tmp_path / "wiretap.toml"))
+    assert source.given["drain",] == GivenValue(3, SourceKind.FILE, str(tmp_path / "wiretap.toml"))
 
 
 def test_lists_are_values_whatever_is_in_them(tmp_path):
@@ -56,7 +56,9 @@ def test_a_file_that_is_not_there_is_said(tmp_path):
 def test_variables_spell_places():
     source = environment_source({"KAFKA_WIRETAP_CLUSTERS__MAIN__NODE_PORTS": "19100", "HOME": "/"}, [])
     place = ("clusters", "main", "node_ports")
-    assert source.given == {place: Given("19100", SourceKind.ENVIRONMENT, "KAFKA_WIRETAP_CLUSTERS__MAIN__NODE_PORTS")}
+    assert source.given == {
+        place: GivenValue("19100", SourceKind.ENVIRONMENT, "KAFKA_WIRETAP_CLUSTERS__MAIN__NODE_PORTS")
+    }
     assert variable_of(place) == "KAFKA_WIRETAP_CLUSTERS__MAIN__NODE_PORTS"
 
 
@@ -86,8 +88,8 @@ def test_variables_that_kubernetes_makes_are_none_of_ours(name):
 
 
 def test_a_source_wins_over_another_one():
-    one = Source({("drain",): Given(1, SourceKind.FILE, "f")}, frozenset({("log",)}))
-    other = Source({("drain",): Given(2, SourceKind.FLAG, "--drain")}, frozenset({("capture",)}))
+    one = Source({("drain",): GivenValue(1, SourceKind.FILE, "f")}, frozenset({("log",)}))
+    other = Source({("drain",): GivenValue(2, SourceKind.FLAG, "--drain")}, frozenset({("capture",)}))
     both = other.over(one)
     assert raw(both) == {"drain": 2}
     assert both.tables == {("log",), ("capture",)}
