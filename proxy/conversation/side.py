@@ -40,6 +40,7 @@ class Side(ABC):
         "_kind",
         "_limit",
         "_marked",
+        "_open_may_hold_secret",
         "_up_to_max_frames",
         "bytes_left",
         "frames_allowed",
@@ -66,6 +67,7 @@ class Side(ABC):
         self.open_begin = 0
         self._kind = FrameKind.BYTES
         self._marked = False
+        self._open_may_hold_secret = False
         self.without_exchange = 0
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
@@ -157,7 +159,9 @@ class Side(ABC):
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop
         piece_stop = step.offset + min(stop, len(step.data))
-        step.marks.append(Mark(kind, exchange, begin, end, begin, piece_stop, self._may_hold_secret(kind)))
+        # the frame's first piece decides for all: a login that ends before the last piece unmasks none of it
+        self._open_may_hold_secret = self._may_hold_secret(kind)
+        step.marks.append(Mark(kind, exchange, begin, end, begin, piece_stop, self._open_may_hold_secret))
 
     def _must_mark_opaque(self, exchange: Exchange) -> bool:
         """True if the frames of this opaque exchange may hold a secret, or may be no Kafka frames."""
@@ -181,7 +185,7 @@ class Side(ABC):
         here = min(self.bytes_left, len(step.data))
         if self._marked:
             end = step.offset + self.bytes_left
-            piece = step.offset, step.offset + here, self._may_hold_secret(self._kind)
+            piece = step.offset, step.offset + here, self._open_may_hold_secret
             step.marks.append(Mark(self._kind, self.open_exchange, self.open_begin, end, *piece))
         self.bytes_left -= here
         return here
@@ -237,6 +241,7 @@ class Side(ABC):
             "begin": self.open_begin,
             "kind": self._kind.value,
             "marked": self._marked,
+            "may_hold_secret": self._open_may_hold_secret,
             "others": self.without_exchange,
         }
 
@@ -245,5 +250,7 @@ class Side(ABC):
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
         self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.without_exchange = state["marked"], state["others"]
+        # states of older versions lack the key
+        self._open_may_hold_secret = state.get("may_hold_secret", True)
         self.open_exchange = open_exchange
         self.shared.next_offsets[self.direction] = self.next_offset
