@@ -29,9 +29,9 @@ from proxy.net.brokers.discovery import OwnApiVersions
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.connection.ending import Ending, Event, State
 from proxy.net.connection.exchange_counter import ExchangeCounter
-from proxy.net.connection.in_flight import InFlight, PendingChunk, Wakeup
 from proxy.net.connection.recording import Recording
 from proxy.net.connection.rewriting import NotRewritable, Rewriting, end_before
+from proxy.net.connection.unsent import OwedResponses, PendingChunk, Wakeup
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
@@ -81,7 +81,7 @@ class Relay:
         self._recording = Recording(connection, context.observer, context.backpressure)
         self._exchange_counter = ExchangeCounter(context.traffic, conversation)
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
-        self._in_flight = InFlight(conversation)
+        self._owed = OwedResponses(conversation)
         self._ending = Ending()
         # the number of the proxy's own responses that have not been sent
         self._own_answers = 0
@@ -113,8 +113,13 @@ class Relay:
     def may_end_now(self) -> bool:
         """True if the connection can end without a loss: no response is owed, no chunk unsent, no request begun."""
         state = self._ending.state
-        waits = state is FINISHED or (self._client.is_waiting and self._in_flight.at_boundary)
-        return state is ENDED or (waits and self._in_flight.is_settled)
+        no_request_begun = state is FINISHED or (self._client.is_waiting and self._is_between_requests)
+        return state is ENDED or (no_request_begun and self._owed.is_settled)
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """True if no request has arrived in part."""
+        return not self._conversation.requests_side.missing
 
     @property
     def progress(self) -> int | None:
@@ -125,7 +130,7 @@ class Relay:
     @property
     def is_quiet(self) -> bool:
         """True if the connection is not ending, and no response is owed or being sent. A request may have begun."""
-        return self._ending.state is OPEN and self._in_flight.is_settled
+        return self._ending.state is OPEN and self._owed.is_settled
 
     def end_as_stalled(self) -> None:
         """Ends the connection: nothing moves on it, and other connections' frames wait for the bytes that it holds."""
@@ -133,7 +138,7 @@ class Relay:
 
     def end_as_idle(self) -> None:
         """Ends the connection: no byte has moved on it for as long as the settings allow."""
-        if self._in_flight.at_boundary:
+        if self._is_between_requests:
             self._begin_draining(Cause.IDLE)
         else:
             self._on(Event.CUT, Cause.IDLE)
@@ -196,7 +201,7 @@ class Relay:
         while limit := self._read_limit():
             taken: PendingChunk | Wakeup = await self._client.receive_until(self._take_request, limit)
             if taken is Wakeup.END_OF_STREAM:
-                await self._finish_client()
+                await self._handle_client_end()
                 return
             if taken is Wakeup.OWN_QUERY:
                 # the broker's address leads back to the proxy; a query that is passed on would come back again
@@ -205,7 +210,7 @@ class Relay:
                 return
             if taken is not Wakeup.STATE_CHANGED:
                 await self._finish_request(taken)
-        await self._in_flight.until_settled()
+        await self._owed.until_settled()
         self._on(Event.SETTLE)
 
     def _read_limit(self) -> int:
@@ -226,7 +231,7 @@ class Relay:
             self._client.put_back(step.rest)
             chunk = chunk[: -len(step.rest)]
         self._exchange_counter.unsent_one_way = step.one_way
-        waits = self._recording.arrived(Direction.REQUEST, chunk, at_ns, step)
+        awaits_recorder = self._recording.arrived(Direction.REQUEST, chunk, at_ns, step)
         if step.to_answer:
             self._answer(step.to_answer, at_ns)
         if step.unanswered:
@@ -234,23 +239,23 @@ class Relay:
             # a response of the proxy's own may have waited behind these exchanges
             self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
-        if not waits:
+        if not awaits_recorder:
             pieces = self._send_now(self._broker, pieces)
             continues = step.cause is None and not step.rest and self._ending.state is OPEN
             if not pieces and continues and not self._is_owed_too_much():
                 self._exchange_counter.request_sent(step, at_ns)
                 return None
-        return PendingChunk(step, pieces, chunk, at_ns, waits)
+        return PendingChunk(step, pieces, chunk, at_ns, awaits_recorder)
 
     async def _finish_request(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_request` could not pass on at once."""
         step = pending.step
-        if pending.waits:
+        if pending.awaits_recorder:
             await self._recording.until_recorder_ready()
         await self._broker.send(pending.pieces or ())
         self._exchange_counter.request_sent(step, pending.at_ns)
         while self._is_owed_too_much():
-            await self._in_flight.until_sent()
+            await self._owed.until_sent()
         if step.cause is not None:
             if step.cause is Cause.BAD_LENGTH and pending.chunk.startswith(HANDSHAKE) and not self._client.is_tls:
                 event = "client speaks TLS, and this port is for plaintext"
@@ -278,10 +283,10 @@ class Relay:
         """Ends the connection at a bad request, as a broker would: once the requests before it are answered."""
         self._on(Event.REFUSE, cause)
         with trio.move_on_after(self._context.settings.half_close_seconds):
-            await self._in_flight.until_settled()
+            await self._owed.until_settled()
         self._on(Event.SETTLE)
 
-    async def _finish_client(self) -> None:
+    async def _handle_client_end(self) -> None:
         """Handles the client's end of stream: sends it to the broker once no response is owed, or a wait times out."""
         self._ending.end_of_stream(Direction.REQUEST)
         self._cancel_if_ended()
@@ -290,9 +295,9 @@ class Relay:
         # an incomplete head: it will never be a request, but the client has sent its bytes
         if held := self._conversation.requests_side.held:
             await self._broker.send([held])
-        if self._client.half_closes:
+        if self._client.supports_half_close:
             with trio.move_on_after(seconds):
-                await self._in_flight.until_settled()
+                await self._owed.until_settled()
         # the broker now closes its side, which ends both tasks; a broker that hangs has `seconds` for it
         with trio.move_on_after(seconds):
             await self._broker.send_eof()
@@ -334,34 +339,34 @@ class Relay:
             return Wakeup.END_OF_STREAM
         at_ns = clock()
         if chunk is None:
-            step, waits = self._conversation.own_answers_due(at_ns), False
+            step, awaits_recorder = self._conversation.own_answers_due(at_ns), False
         else:
             step = self._conversation.responses(chunk, at_ns)
             if step.rest:
                 self._broker.put_back(step.rest)
                 chunk = chunk[: -len(step.rest)]
-            waits = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
+            awaits_recorder = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
         self._exchange_counter.unsent_finished = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
-        if (not step.marks or self._begin_rewriting(step)) and not waits:
+        if (not step.marks or self._begin_rewriting(step)) and not awaits_recorder:
             pieces = self._send_now(self._client, step.outgoing())
             if not pieces and step.cause is None and not step.rest:
                 self._response_passed(step, at_ns)
                 return None
-        self._in_flight.response_pending = True
-        return PendingChunk(step, pieces, chunk or b"", at_ns, waits)
+        self._owed.chunk_pending = True
+        return PendingChunk(step, pieces, chunk or b"", at_ns, awaits_recorder)
 
     async def _finish_response(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_response` could not pass on at once."""
         step = pending.step
-        if pending.waits:
+        if pending.awaits_recorder:
             await self._recording.until_recorder_ready()
         try:
             await self._rewriting.finish()
         except NotRewritable as error:
             self._cut_off(step, error)
         await self._client.send(step.outgoing() if pending.pieces is None else pending.pieces)
-        self._in_flight.response_pending = False
+        self._owed.chunk_pending = False
         self._response_passed(step, pending.at_ns)
         if step.cause is not None:
             self._on(Event.CUT, step.cause)
@@ -374,8 +379,8 @@ class Relay:
         self._exchange_counter.response_sent(step, at_ns)
         if self._recording.observer is None:
             self._conversation.reuse(step.finished)
-        if self._in_flight.sent is not None:
-            self._in_flight.sent.set()
+        if self._owed.more_sent is not None:
+            self._owed.more_sent.set()
 
     def _begin_rewriting(self, step: Step) -> bool:
         """True if the step's outgoing bytes are final. They end before any response that can't be rewritten."""

@@ -64,7 +64,7 @@ class Stream:
     __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "sent_slowly", "server_name")
 
     # whether a peer that has sent its end of stream may still receive
-    half_closes = True
+    supports_half_close = True
     is_tls = False
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
@@ -102,7 +102,7 @@ class Stream:
             PeerLost: the connection broke.
         """
         # not self.receive_until(): TlsStream's `receive_until` calls `receive`, which would never end
-        (chunk,) = await Stream.receive_until(self, _wrapped, max_bytes)
+        (chunk,) = await Stream.receive_until(self, _as_tuple, max_bytes)
         return chunk
 
     async def receive_until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
@@ -230,7 +230,7 @@ class Stream:
             self._socket.close()
 
 
-def _wrapped(chunk: bytes | None) -> tuple[bytes | None]:
+def _as_tuple(chunk: bytes | None) -> tuple[bytes | None]:
     # a bare None would make `receive_until` go on
     return (chunk,)
 

@@ -134,7 +134,7 @@ class TlsStream(Stream):
         "_tls",
     )
 
-    half_closes = False
+    supports_half_close = False
     is_tls = True
 
     def __init__(self, below: Stream, credentials: LiveCredentials, server_name: str | None = None) -> None:
@@ -142,7 +142,7 @@ class TlsStream(Stream):
         self._credentials = credentials
         self._broker_name = server_name
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = self._wrapped()
+        self._tls = self._new_tls_object()
         # the first bytes from the peer
         self._first_bytes = b""
         self._handshake_done = False
@@ -153,7 +153,7 @@ class TlsStream(Stream):
         # something is being sent, or a send was cancelled in the middle of a record
         self._mid_record = False
 
-    def _wrapped(self) -> ssl.SSLObject:
+    def _new_tls_object(self) -> ssl.SSLObject:
         return self._credentials.context.wrap_bio(
             self._incoming, self._outgoing, server_side=self._broker_name is None, server_hostname=self._broker_name
         )
@@ -167,7 +167,7 @@ class TlsStream(Stream):
         try:
             with trio.fail_after(seconds):
                 await self._credentials.refresh()
-                self._tls = self._wrapped()
+                self._tls = self._new_tls_object()
                 await self._shake_hands()
         except trio.TooSlowError as error:
             raise NoHandshake("no TLS handshake in time", self) from error

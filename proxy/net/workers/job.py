@@ -87,7 +87,7 @@ def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
     return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
-def load_job(text: str) -> Job:
+def load_settings(text: str) -> Job:
     """Returns the changed settings in a message's text, as a job whose number, slot and seed mean nothing."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import trio
 
 
-class Process:
+class WorkerProcess:
     """A worker's process. `job`: the bytes for its standard input."""
 
     def __init__(self, process: trio.Process, job: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from proxy.metrics import sums
 from proxy.net.workers.calls import Answer, Calls, Payload
-from proxy.net.workers.process import Process
+from proxy.net.workers.process import WorkerProcess
 
 
 class WorkerHandle:
@@ -24,7 +24,7 @@ class WorkerHandle:
     def __init__(self, number: int, calls: Calls) -> None:
         self.number = number
         self.calls = calls
-        self.process: Process | None = None
+        self.process: WorkerProcess | None = None
         self.has_spoken = self.joined = False
         self.clusters: Mapping[str, sums.Numbers] = {}
         self.recorder: Mapping[str, float] = {}

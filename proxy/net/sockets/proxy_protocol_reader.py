@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderReader, Malformed
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderParser, Malformed
 from proxy.net.sockets.streams import Stream
 
 
@@ -34,14 +34,14 @@ async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
 
 
 async def _read(client: Stream) -> ClientEndpoints | None:
-    reader, begun = HeaderReader(), False
-    while reader.missing:
+    parser, begun = HeaderParser(), False
+    while parser.missing:
         # not `client.receive`: a TLS stream would decrypt, and the header comes before TLS
-        piece = await Stream.receive(client, reader.missing)
+        piece = await Stream.receive(client, parser.missing)
         if not piece and not begun:
             raise NothingSent
         if not piece:
             raise NoHeader("it ends in its middle")
         begun = True
-        reader.feed(piece)
-    return reader.endpoints
+        parser.feed(piece)
+    return parser.endpoints
