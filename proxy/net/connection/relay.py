@@ -1,9 +1,8 @@
 """Passes the bytes of one client's connection in both directions.
 
 `Relay` runs two tasks: one reads the client and writes to the broker, the other reads the broker and writes to the
-client. So each direction waits for its own slow peer only, and each socket has one writer. Each chunk takes the same
-steps: the conversation parses it, it is reported to the observer, addresses in it are rewritten, it is sent, it is
-counted.
+client. So each direction waits for its own slow peer only, and each socket has one writer. A chunk passes through the
+same steps in both directions: parse (`Conversation`), report to the observer, rewrite addresses, send, count.
 
 A chunk that can be sent at once is passed on where it is read, mostly in the reactor, without waking a task
 (`_take_request`, `_take_response`). Any other chunk becomes a `PendingChunk`, which the task of its direction finishes.
@@ -151,7 +150,7 @@ class Relay:
             self._on(Event.CUT, Cause.DRAINED)
 
     def _begin_draining(self, cause: Cause) -> None:
-        """Lets the task that reads requests end the connection: another task could lose a request just read."""
+        """Leaves the end to the task that reads requests: any other task could lose a request that was just read."""
         self._on(Event.DRAIN, cause)
         self._client.wake()
 
@@ -192,7 +191,7 @@ class Relay:
         try:
             await self._pass_requests()
         except PeerLost as lost:
-            # if the broker is lost, its last responses may be unread: the other task passes them on, then ends
+            # a lost broker's last responses may be unread: `_pass_responses` passes them on, and ends the connection
             self._note_loss(lost)
             if lost.stream is self._client:
                 self._on(Event.PEER_GONE, self._loss_cause(lost))
@@ -220,7 +219,7 @@ class Relay:
         return min(self._conversation.requests_side.missing, RECEIVE_SIZE)
 
     def _take_request(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """Passes on a chunk. Returns None once it is sent, else what the task must handle. `chunk` None: a wake."""
+        """Passes on a chunk (None: a wake). Returns None once the chunk is sent, else the work left for the task."""
         if not chunk:
             return Wakeup.END_OF_STREAM if chunk is not None else Wakeup.STATE_CHANGED
         if chunk == self._discovery_frame:
@@ -263,13 +262,13 @@ class Relay:
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
-        """True if so many responses are owed that one must be sent before another request is read."""
+        """True if so many responses are owed that the next request must wait until one is sent."""
         if self._own_answers > MAX_OWN_ANSWERS:
             return True
         return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.must_await_oldest
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
-        """Answers requests in the broker's place. The other task sends these responses, each in its turn."""
+        """Answers requests in the broker's place. `_pass_responses` sends these responses, each in its turn."""
         for exchange in exchanges:
             correlation_id = exchange.correlation_id
             assert correlation_id is not None, "in the dialect of 0.7 the proxy answers nothing"
@@ -287,14 +286,15 @@ class Relay:
         self._on(Event.SETTLE)
 
     async def _handle_client_end(self) -> None:
-        """Handles the client's end of stream: sends it to the broker once no response is owed, or a wait times out."""
+        """Passes the client's end of stream on: over TLS at once, else once no response is owed or a wait times out."""
         self._ending.end_of_stream(Direction.REQUEST)
         self._cancel_if_ended()
         seconds = self._context.settings.half_close_seconds
         self._recording.half_closed(Direction.REQUEST)
-        # an incomplete head: it will never be a request, but the client has sent its bytes
+        # the incomplete head of a request: the client has sent these bytes, so the broker gets them
         if held := self._conversation.requests_side.held:
             await self._broker.send([held])
+        # over TLS the client takes no more responses
         if self._client.supports_half_close:
             with trio.move_on_after(seconds):
                 await self._owed.until_settled()

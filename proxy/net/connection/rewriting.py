@@ -1,4 +1,4 @@
-"""Rewrites responses that name brokers. Most are held whole; large ones with records stream, except their tail.
+"""Rewrites responses that name brokers. Most are held until whole; of large ones with records, only the tail is held.
 
 `proxy.rewrite` decides which bytes change, and into what. This module collects the response's bytes, and waits until
 the listeners of the named nodes are open: only then may the response leave. Most rewrites need not wait, and should
@@ -22,12 +22,12 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import API_VERSIONS
 
-# Fetch, ShareFetch and ShareAcknowledge responses above this stream: a consumer need not wait for 50 MB to be complete
+# bytes. Larger Fetch, ShareFetch and ShareAcknowledge responses stream: a consumer need not wait for all of 50 MB
 HOLD_WALKED_BELOW = 256 * 1024
 
 T = TypeVar("T")
 Wait = Callable[[], Awaitable[None]]
-# a generator that yields each `Wait`, is resumed once that was awaited, and returns its result
+# a generator that returns a T. It yields each `Wait`, and is resumed once that `Wait` was awaited
 MayWait = Generator[Wait, None, T]
 
 
@@ -73,7 +73,7 @@ def is_rewritten(api_key: int, api_version: int | None) -> bool:
 def make_rewriter(
     exchange: Exchange, nodes: Nodes, share: Share, hold_limit: int, *, hide_unknown: bool = False
 ) -> FrameRewriter:
-    """Returns a rewriter for this exchange's response, whose API and version `is_rewritten`.
+    """Returns a rewriter for an exchange's response. `is_rewritten` must be true of the exchange's API and version.
 
     Args:
         share: accounts for the bytes that are held.
@@ -184,7 +184,7 @@ def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | N
 
 
 class Rewriting:
-    """Rewrites one connection's responses, one at a time. `holder`: that connection, for which `held` counts bytes."""
+    """Rewrites one connection's responses, one at a time. `held` counts the bytes held for `holder`, the connection."""
 
     def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""What a relay still has to send: chunks that could not be passed on at once, and responses that are owed."""
+"""What a relay has not sent yet: chunks that could not be passed on at once, and responses that are owed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from proxy.conversation import Conversation, Step
 class PendingChunk(NamedTuple):
     """A chunk that could not be passed on at once.
 
-    pieces: the bytes that are still to be sent; None: the step's, once its rewriting is done.
-    awaits_recorder: the chunk must wait for the recorder.
+    pieces: the bytes that are still to be sent; None: `step.outgoing()`, once the step's rewriting is done.
+    awaits_recorder: the chunk must wait for a recorder that is full.
     """
 
     step: Step
@@ -36,10 +36,10 @@ class Wakeup(Enum):
 
 
 class OwedResponses:
-    """What one connection owes its client: responses to requests, and the rest of a response.
+    """The responses that one connection owes its client, including the rest of a response that is partly sent.
 
-    chunk_pending: a chunk of the broker has been read and has not been sent. The relay assigns it.
-    more_sent: the relay sets this event when more has been sent to the client; None until a task waits for that.
+    chunk_pending: a chunk of the broker has been read and has not been sent. Assigned by the relay.
+    more_sent: set by the relay when more has been sent to the client; None until a task waits for that.
     """
 
     __slots__ = ("_conversation", "chunk_pending", "more_sent")
@@ -51,7 +51,7 @@ class OwedResponses:
 
     @property
     def is_settled(self) -> bool:
-        """True if no response is owed or partly sent. An incomplete request has no response to wait for."""
+        """True if no response is owed or partly sent. An incomplete request is owed none."""
         conversation = self._conversation
         if self.chunk_pending or conversation.responses_side.bytes_left or conversation.login.token_owed:
             return False
@@ -64,6 +64,6 @@ class OwedResponses:
         await self.more_sent.wait()
 
     async def until_settled(self) -> None:
-        """Waits until nothing is owed to the client."""
+        """Waits until no response is owed."""
         while not self.is_settled:
             await self.until_sent()

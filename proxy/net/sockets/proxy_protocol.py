@@ -1,7 +1,7 @@
-"""The header in which a load balancer names the client that it connects for: PROXY protocol, versions 1 and 2.
+"""HAProxy's PROXY protocol, versions 1 and 2: a header in which a load balancer names the client it connects for.
 
-Parses a client's header and writes the header for a broker; knows no socket. `HeaderParser` must be fed no more bytes
-than surely belong to the header (`missing`): the bytes after it, of a TLS handshake or a request, stay in the socket.
+Parses a client's header and encodes the header for a broker; knows no socket. `HeaderParser` must be fed no more bytes
+than surely belong to the header (`missing`): the bytes of the TLS handshake or request after it stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
     version 2   signature, version and command, family, length, addresses, then TLVs, which are skipped
@@ -27,7 +27,7 @@ _SHORTEST_LINE = len(b"PROXY UNKNOWN\r\n")
 # version 2 with its command: LOCAL (a connection of the sender's own), PROXY (one for a client)
 _LOCAL, _PROXY = 0x20, 0x21
 _TCP4, _TCP6 = 0x11, 0x21
-# family without IP addresses (unspecified, UNIX sockets) -> bytes that its addresses take
+# family without IP addresses (unspecified, UNIX sockets) -> the size of its addresses in bytes
 _WITHOUT_IP_ADDRESSES = {0x00: 0, 0x31: 216, 0x32: 216}
 # UDP (0x12, 0x22) has the layouts of TCP
 _IP_LAYOUTS = {
@@ -52,7 +52,7 @@ class ClientEndpoints(NamedTuple):
 
 
 class HeaderParser:
-    """Reads one header. `endpoints`: None until the header is whole, and for a header that names no client."""
+    """Parses one header. `endpoints`: None until the header is whole, and for a header that names no client."""
 
     def __init__(self) -> None:
         self.endpoints: ClientEndpoints | None = None
@@ -125,7 +125,7 @@ def _parse_binary(header: bytes) -> ClientEndpoints | None:
 
 
 def encode_header(version: ProxyProtocolVersion, endpoints: ClientEndpoints | None) -> bytes:
-    """Returns the header to send to a broker first. `endpoints`: the client's; None: the header names no client."""
+    """Returns the header that a broker is sent first. `endpoints`: the client's; None: the header names no client."""
     if version is ProxyProtocolVersion.OFF:
         return b""
     return (_line_header if version is ProxyProtocolVersion.ONE else _binary_header)(endpoints)

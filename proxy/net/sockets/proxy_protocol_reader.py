@@ -1,4 +1,4 @@
-"""Reads the PROXY protocol's header from a client's connection. The header comes first, before a TLS handshake."""
+"""Reads the PROXY protocol's header from a client's socket. The header comes first, before a TLS handshake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NothingSent(Exception):
 
 
 async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
-    """Returns the client's endpoints in the header; None if it names none. Reads no byte after the header.
+    """Returns the client's endpoints; None if the header names no client. Reads no byte after the header.
 
     Raises:
         NoHeader: there is no whole header, or it did not come in time.

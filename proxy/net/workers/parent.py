@@ -1,8 +1,8 @@
 """The parent of workers: a proxy whose connections are in other processes. The command line calls `run_workers`.
 
-The parent binds every listener, and sends its socket to all workers. The socket listens before they accept, so no
-client is refused. A worker that names new nodes gets its answer once all workers accept on their listeners. A
-worker that hangs is waited for only briefly.
+The parent binds every listener, and sends its socket to all workers. The socket listens before the workers accept, so
+no client is refused. A worker that asks for new nodes gets an answer once all workers accept on the nodes' listeners.
+The parent waits only briefly for a worker that hangs.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ParentCluster:
             sock.close()
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
-        """Opens the nodes' listeners, and waits for the workers to accept on them, unless one hangs. Raises OSError."""
+        """Opens the nodes' listeners. Returns once all workers accept on them, or hang. Raises OSError."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
@@ -210,8 +210,7 @@ class Parent(Proxy):
         self._parent_clusters: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
         self._outdated_up_to = 0
-        # each reload takes two numbers: one for the settings it has read, and one for the old settings in case an undo
-        # restores them
+        # each reload takes two numbers: one for the new settings, one for the old settings in case of an undo
         self._settings_numbers = itertools.count(1)
         self._number_in_effect = 0
 
@@ -236,7 +235,7 @@ class Parent(Proxy):
         return WorkerProcess(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
 
     def _catch_up(self, worker: WorkerHandle) -> None:
-        """Brings a worker that joins up to date: sends it what earlier messages have told the others."""
+        """Brings a worker that joins up to date: sends it the newest settings, the node tables, and the listeners."""
         if worker.number <= self._outdated_up_to:
             worker.tell(self._settings_payload(self._in_effect, self._number_in_effect))
         for cluster in self._parent_clusters.values():
@@ -266,7 +265,7 @@ class Parent(Proxy):
     def _tell_workers(self, settings: tuple[ProxySettings, Any], number: int) -> None:
         """Has the workers take over settings.
 
-        A worker that has started but not joined yet may have older ones; `_catch_up` sends it these.
+        A worker that has started but not joined yet may have older settings; `_catch_up` sends it the newest.
         """
         self._number_in_effect, self._outdated_up_to = number, self._workers.newest
         self._workers.tell(self._settings_payload(settings, number))

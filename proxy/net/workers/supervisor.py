@@ -3,9 +3,9 @@
 A worker that ends loses its own connections only: the other workers go on accepting on the same sockets. A new worker
 takes its place after a pause, which grows while workers keep ending. The counts of the ended worker stay in the totals.
 
-A worker has *joined* once it has reported that it is ready for listeners. From then on it gets every order to all
-workers, and the parent waits until it has fulfilled them. The parent does not wait for a worker that has ended, and
-waits only briefly for a worker that hangs, because the other workers accept on the same ports.
+A worker has *joined* once it has reported that it is ready for listeners. From then on the worker gets every order to
+all workers, and the parent waits until each order is fulfilled. The parent does not wait for a worker that has ended,
+and waits only briefly for a worker that hangs, because the other workers accept on the same ports.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Supervisor:
         count: how many workers run.
         start: starts a worker's process.
         handle: answers a worker's request.
-        catch_up: sends a worker that joins the messages that the others have got before.
+        catch_up: brings a worker that joins up to date.
         vacate: called with a slot whose worker has ended.
         hung_seconds: a worker that is silent for so long is killed; `START_FACTOR` times as long if it has never sent a
             message.
@@ -151,7 +151,7 @@ class Supervisor:
         return answers
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
-        """Stops all workers as urgently as `stop` asks. `seconds`: the drain's. True: all ended and cut nothing off."""
+        """Stops all workers as urgently as `stop` asks. `seconds`: the drain's. True: all ended without an error."""
         self._stopping.set()
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(seconds + STUCK_SECONDS) as timeout:
@@ -164,7 +164,7 @@ class Supervisor:
     async def _tell_to_stop(self, stop: Stop, timeout: trio.CancelScope) -> None:
         """Orders all workers to stop whenever the stop becomes more urgent, and shortens `timeout` then.
 
-        Workers that have not joined get the order too: each may have begun to record.
+        Workers that have not joined get the order too, because they may have begun to record.
         """
         for event, urgency, seconds in (
             (stop.begun, Urgency.DRAIN, math.inf),
@@ -187,7 +187,7 @@ class Supervisor:
             log(ERROR, "worker does not end though it was killed; left behind", worker=worker.number)
 
     async def count(self) -> None:
-        """Has all workers send their counts. Returns when they have, or after COUNTS_SECONDS."""
+        """Has all workers send their counts. Returns once all counts are here, or after COUNTS_SECONDS."""
         await self._ask_all({"do": "count"}, COUNTS_SECONDS)
 
     async def _keep_running(self, slot: int) -> None:

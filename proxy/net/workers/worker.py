@@ -1,7 +1,7 @@
 """A worker: a proxy whose listeners come from the parent. `proxy/worker.py` calls `run_worker` in the worker's process.
 
-A worker drains when the parent orders it, when it gets a signal itself, and when the parent is gone. Without a parent
-it would learn of no new nodes, and would keep the ports from the next proxy.
+A worker drains when the parent orders it to, when it gets a signal itself, and when the parent is gone. Without a
+parent a worker would learn of no new nodes, and would keep the ports from the next proxy.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Worker(Proxy):
         return code
 
     async def _send_counts_regularly(self) -> None:
-        """Sends the counts regularly: the parent keeps them if this process is killed, and sees that it is alive."""
+        """Sends the counts regularly. They show that this worker lives; the parent keeps them if it is killed."""
         while True:
             self._parent.tell({"do": "counted", **await self._counts()})
             await trio.sleep(BEAT_SECONDS)
@@ -193,7 +193,7 @@ class Worker(Proxy):
             changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
             return {"wrong": error.lines}
-        # replaces earlier changes: the parent has given those up
+        # the parent has given earlier changes up
         self._prepared_changes = {payload["number"]: changes}
         return {"wrong": []}
 
