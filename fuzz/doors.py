@@ -19,11 +19,11 @@ from prometheus_client import CollectorRegistry
 
 from fuzz import corpus
 from fuzz.findings import must, same
-from proxy.config import ProxyHeader
+from proxy.config import ProxyProtocolVersion
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
-from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, header
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, encode_header
+from proxy.net.sockets.proxy_protocol_reader import HeaderParser
 from proxy.net.sockets.streams import Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address
@@ -41,7 +41,7 @@ def greeting(data: bytes) -> None:
     """The largest piece, then a PROXY header and what is behind it."""
     if not data:
         return
-    reader, at = HeaderReader(), 1
+    reader, at = HeaderParser(), 1
     with suppress(Malformed):
         while reader.missing and at < len(data):
             must(reader.missing > 0 and at + reader.missing <= 1 + MAX_HEADER, f"{reader.missing} bytes are awaited")
@@ -53,9 +53,9 @@ def greeting(data: bytes) -> None:
 
 
 def _written_again(endpoints: ClientEndpoints | None) -> None:
-    for version in (ProxyHeader.ONE, ProxyHeader.TWO):
-        again = HeaderReader()
-        again.feed(header(version, endpoints))
+    for version in (ProxyProtocolVersion.ONE, ProxyProtocolVersion.TWO):
+        again = HeaderParser()
+        again.feed(encode_header(version, endpoints))
         same((again.missing, again.endpoints), (0, endpoints), f"a header of version {version}")
 
 
@@ -161,8 +161,10 @@ def inputs() -> Iterator[corpus.Input]:
     endpoints = ClientEndpoints(Address("192.0.2.1", 56324), Address("198.51.100.1", 9092))
     six = ClientEndpoints(Address("2001:db8::1", 1), Address("2001:db8::2", 65535))
     for number, one in enumerate((None, endpoints, six)):
-        for version in (ProxyHeader.ONE, ProxyHeader.TWO):
-            yield corpus.Input("greeting", f"{version.value}-{number}", b"\xff" + header(version, one) + b"\0\0\0\x0c")
+        for version in (ProxyProtocolVersion.ONE, ProxyProtocolVersion.TWO):
+            yield corpus.Input(
+                "greeting", f"{version.value}-{number}", b"\xff" + encode_header(version, one) + b"\0\0\0\x0c"
+            )
     unix = SIGNATURE + b"\x21\x31\0\xd8" + b"/tmp/a".ljust(216, b"\0")
     yield corpus.Input("greeting", "unix", b"\7" + unix)
     names = (b"boot.proxy.test", b"b17.proxy.test", b"B2147483647.PROXY.TEST", b"b-1.proxy.test")

@@ -124,7 +124,7 @@ class Script:
 class Side:
     """One of the relay's streams."""
 
-    half_closes = True
+    supports_half_close = True
     is_tls = False
     sent_slowly = 0
 

@@ -14,7 +14,7 @@ places.py    the ports and files that clusters claim, and clashes between them
 whole.py     all settings of a proxy: its clusters and what they share
 """
 
-from proxy.config.cluster import ClusterSettings, Others, ProxyHeader
+from proxy.config.cluster import ClusterSettings, Others, ProxyProtocolVersion
 from proxy.config.log import Format, Level, LogSettings
 from proxy.config.mapping import MappingKind
 from proxy.config.places import default_state_file
@@ -29,7 +29,7 @@ __all__ = [
     "LogSettings",
     "MappingKind",
     "Others",
-    "ProxyHeader",
+    "ProxyProtocolVersion",
     "ProxySettings",
     "default_state_file",
 ]

@@ -26,7 +26,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
 
-class ProxyHeader(StrEnum):
+class ProxyProtocolVersion(StrEnum):
     """The version of the PROXY protocol's header that the proxy sends to brokers."""
 
     OFF = "off"
@@ -109,15 +109,15 @@ class ClusterSettings(Flow):
         float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to arrive.", "3s")
     ] = 5
     send_proxy: Annotated[
-        ProxyHeader,
+        ProxyProtocolVersion,
         Key(
-            choice(ProxyHeader),
+            choice(ProxyProtocolVersion),
             "proxy_protocol.send",
             "The header that the proxy sends to brokers first, with the client's address. The receiver must expect it: "
             "Kafka itself does not, but a load balancer in front of it may.",
             "v2",
         ),
-    ] = ProxyHeader.OFF
+    ] = ProxyProtocolVersion.OFF
     name: str = MAIN
     tls: ListenerTls | None = None
     upstream_tls: UpstreamTls | None = None

@@ -35,8 +35,8 @@ from proxy.net.limits.idle import end_idle
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
 from proxy.net.observer import Observer, OpenedConnection
-from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
 from proxy.net.sockets.proxy_protocol import ClientEndpoints
+from proxy.net.sockets.proxy_protocol_reader import NoHeader, NothingSent, read_header
 from proxy.net.sockets.streams import PeerLost, Stream, accepted
 from proxy.net.sockets.tls import (
     ClusterCredentials,

@@ -20,7 +20,7 @@ from typing import Any
 
 import trio
 
-from proxy.config.cluster import ProxyHeader
+from proxy.config.cluster import ProxyProtocolVersion
 from proxy.conversation import Cause
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
@@ -279,7 +279,7 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
     here = Address(*listener.socket.getsockname()[:2])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_accept, nursery, listener, here, sender)
-        async with proxying(settings(here, send_proxy=ProxyHeader.ONE), watcher=tap) as running:
+        async with proxying(settings(here, send_proxy=ProxyProtocolVersion.ONE), watcher=tap) as running:
             await running.nodes(*NODES)
             play = Stage(running, receiver)
             yield play

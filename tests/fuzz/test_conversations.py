@@ -13,7 +13,7 @@ from fuzz.findings import Finding
 from fuzz.plays import Options
 from proxy.conversation import Conversation, Direction, Step
 from proxy.net.connection import rewriting
-from proxy.net.connection.rewriting import HeldRewriter, Waiting
+from proxy.net.connection.rewriting import HeldRewriter, MayWait
 from recorder.capture import connection_recorder
 from tests.sweeps import mostly_long
 
@@ -94,7 +94,7 @@ def test_an_address_that_is_passed_on_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_rewrite_that_changes_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite = HeldRewriter._rewrite
 
-    def wrong(self: HeldRewriter, frame: memoryview) -> Waiting[bytes]:
+    def wrong(self: HeldRewriter, frame: memoryview) -> MayWait[bytes]:
         made = yield from rewrite(self, frame)
         return made[:8] + b"\1" + made[9:]
 

@@ -42,7 +42,7 @@ def test_mutations_pass_too(check: str) -> None:
 
 
 def test_a_header_that_wants_more_than_it_may_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_protocol.HeaderReader, "feed", lambda self, piece: setattr(self, "missing", 1 << 20))
+    monkeypatch.setattr(proxy_protocol.HeaderParser, "feed", lambda self, piece: setattr(self, "missing", 1 << 20))
     with pytest.raises(Finding, match="bytes are awaited"):
         run("greeting", b"\7PROXY TCP4")
 

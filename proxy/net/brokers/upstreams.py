@@ -26,7 +26,7 @@ from proxy.net.brokers.discovery import DiscoveredNodes, LeadsBackIndirectly, No
 from proxy.net.brokers.expiring_set import ExpiringSet
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
 from proxy.net.sockets.race import AllLost
 from proxy.net.sockets.streams import LeadsBack, PeerLost, Stream, dial
 from proxy.net.sockets.tls import LiveCredentials, towards_broker
@@ -288,7 +288,7 @@ class Upstreams:
             plain = await dial(
                 address,
                 settings.dial_seconds,
-                preamble=header(settings.send_proxy, endpoints),
+                preamble=encode_header(settings.send_proxy, endpoints),
                 keepalive=settings.keepalive_seconds,
                 is_own=self._nodes.own_listeners.are_reached_by,
             )

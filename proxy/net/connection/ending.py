@@ -2,14 +2,15 @@
 
 This table alone decides why and when a connection ends. `relay.py` reports events to it, and does what it decides.
 
-A connection rarely ends at once: each side closes on its own, and responses may be on their way between the two.
+A connection rarely ends at once: each peer closes on its own, and responses may still be on their way.
 
     OPEN        Requests and responses pass.
     DRAINING    The proxy ends the connection: the proxy stops, or nothing has moved for long. The relay reads on to the
                 end of the request that has begun, and no further.
     FINISHED    The client causes the end, by its end of stream or by a request that is not passed on. The relay reads
-                no more requests. It sends the end of stream to the broker once no response is owed, because a broker
-                that reads an end of stream drops the responses that it owes.
+                no more requests, and waits until no response is owed, within a time limit. Only then does it pass on
+                the client's end of stream, because a broker that reads an end of stream drops the responses that it
+                owes. A client that ends its TLS stream takes no more responses: the relay passes the end on at once.
     ENDED       Nothing passes any more.
 
 The machine holds a cause beside the state. In ENDED the cause is why the connection has ended. In DRAINING and FINISHED
@@ -17,9 +18,9 @@ it is why the connection will end, unless another event ends it first. Three rul
 
   * Once a connection has ended, only a fault of the proxy itself replaces the cause.
   * A client that finishes gives the cause, also while DRAINING. A peer that is gone later does not replace that cause.
-  * A failed send ends nothing. Bytes that the lost peer had sent before are still in the socket and are passed on:
-    a broker's last responses, a client's last requests (acks=0 needs no response). The connection ends when these
-    bytes are read up to the peer's end of stream; `note_loss` makes that end of stream count as a loss.
+  * A failed send ends nothing, except a send to a client that has finished. Bytes that the lost peer had sent before
+    are still in the socket, and are passed on: a broker's last responses, a client's last requests (acks=0 needs no
+    response). The connection ends at the peer's end of stream; `note_loss` makes that end of stream count as a loss.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Event(Enum):
     FINISH = auto()
     # a request is not passed on: the connection ends once the requests before it are answered
     REFUSE = auto()
-    # no response is owed any more, or the wait for responses has timed out
+    # no response is owed any more, or the relay has waited long enough: for responses, or for the broker to close
     SETTLE = auto()
     # one of the two peers is gone: the broker's end of stream, or a reset or a loss of either peer
     PEER_GONE = auto()
@@ -88,7 +89,7 @@ class Ending:
         self._losses: dict[Direction, Cause] = {}
 
     def on(self, event: Event, cause: Cause | None = None) -> None:
-        """Handles an event. `cause`: why the connection ends if this event ends it; unused with SETTLE."""
+        """Handles an event. `cause`: why the connection ends, if this event is the reason; unused with SETTLE."""
         self.state, is_new = _TABLE[self.state, event]
         if is_new:
             self.cause = cause

@@ -13,9 +13,9 @@ clock = time.monotonic_ns
 
 
 class ExchangeCounter:
-    """Counts an exchange once its last chunk is sent. `close` counts those whose chunk was not sent.
+    """Counts an exchange once its last chunk is sent. `close` counts the exchanges whose last chunk was not sent.
 
-    The relay sets both attributes before it sends a chunk. They are empty again once the chunk is sent.
+    While the relay sends a chunk, the attribute of its direction is set. Otherwise both attributes are empty.
 
     unsent_finished: exchanges whose response ends in the chunk for the client.
     unsent_one_way: exchanges without a response whose request ends in the chunk for the broker.

@@ -1,9 +1,8 @@
 """Passes the bytes of one client's connection in both directions.
 
 `Relay` runs two tasks: one reads the client and writes to the broker, the other reads the broker and writes to the
-client. So each direction waits for its own slow peer only, and each socket has one writer. Each chunk takes the same
-steps: the conversation parses it, it is reported to the observer, addresses in it are rewritten, it is sent, it is
-counted.
+client. So each direction waits for its own slow peer only, and each socket has one writer. A chunk passes through the
+same steps in both directions: parse (`Conversation`), report to the observer, rewrite addresses, send, count.
 
 A chunk that can be sent at once is passed on where it is read, mostly in the reactor, without waking a task
 (`_take_request`, `_take_response`). Any other chunk becomes a `PendingChunk`, which the task of its direction finishes.
@@ -29,9 +28,9 @@ from proxy.net.brokers.discovery import OwnApiVersions
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.connection.ending import Ending, Event, State
 from proxy.net.connection.exchange_counter import ExchangeCounter
-from proxy.net.connection.in_flight import InFlight, PendingChunk, Wakeup
 from proxy.net.connection.recording import Recording
 from proxy.net.connection.rewriting import NotRewritable, Rewriting, end_before
+from proxy.net.connection.unsent import OwedResponses, PendingChunk, Wakeup
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
@@ -81,7 +80,7 @@ class Relay:
         self._recording = Recording(connection, context.observer, context.backpressure)
         self._exchange_counter = ExchangeCounter(context.traffic, conversation)
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
-        self._in_flight = InFlight(conversation)
+        self._owed = OwedResponses(conversation)
         self._ending = Ending()
         # the number of the proxy's own responses that have not been sent
         self._own_answers = 0
@@ -113,8 +112,13 @@ class Relay:
     def may_end_now(self) -> bool:
         """True if the connection can end without a loss: no response is owed, no chunk unsent, no request begun."""
         state = self._ending.state
-        waits = state is FINISHED or (self._client.is_waiting and self._in_flight.at_boundary)
-        return state is ENDED or (waits and self._in_flight.is_settled)
+        no_request_begun = state is FINISHED or (self._client.is_waiting and self._is_between_requests)
+        return state is ENDED or (no_request_begun and self._owed.is_settled)
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """True if no request has arrived in part."""
+        return not self._conversation.requests_side.missing
 
     @property
     def progress(self) -> int | None:
@@ -125,7 +129,7 @@ class Relay:
     @property
     def is_quiet(self) -> bool:
         """True if the connection is not ending, and no response is owed or being sent. A request may have begun."""
-        return self._ending.state is OPEN and self._in_flight.is_settled
+        return self._ending.state is OPEN and self._owed.is_settled
 
     def end_as_stalled(self) -> None:
         """Ends the connection: nothing moves on it, and other connections' frames wait for the bytes that it holds."""
@@ -133,7 +137,7 @@ class Relay:
 
     def end_as_idle(self) -> None:
         """Ends the connection: no byte has moved on it for as long as the settings allow."""
-        if self._in_flight.at_boundary:
+        if self._is_between_requests:
             self._begin_draining(Cause.IDLE)
         else:
             self._on(Event.CUT, Cause.IDLE)
@@ -146,7 +150,7 @@ class Relay:
             self._on(Event.CUT, Cause.DRAINED)
 
     def _begin_draining(self, cause: Cause) -> None:
-        """Lets the task that reads requests end the connection: another task could lose a request just read."""
+        """Leaves the end to the task that reads requests: any other task could lose a request that was just read."""
         self._on(Event.DRAIN, cause)
         self._client.wake()
 
@@ -187,7 +191,7 @@ class Relay:
         try:
             await self._pass_requests()
         except PeerLost as lost:
-            # if the broker is lost, its last responses may be unread: the other task passes them on, then ends
+            # a lost broker's last responses may be unread: `_pass_responses` passes them on, and ends the connection
             self._note_loss(lost)
             if lost.stream is self._client:
                 self._on(Event.PEER_GONE, self._loss_cause(lost))
@@ -196,7 +200,7 @@ class Relay:
         while limit := self._read_limit():
             taken: PendingChunk | Wakeup = await self._client.receive_until(self._take_request, limit)
             if taken is Wakeup.END_OF_STREAM:
-                await self._finish_client()
+                await self._handle_client_end()
                 return
             if taken is Wakeup.OWN_QUERY:
                 # the broker's address leads back to the proxy; a query that is passed on would come back again
@@ -205,7 +209,7 @@ class Relay:
                 return
             if taken is not Wakeup.STATE_CHANGED:
                 await self._finish_request(taken)
-        await self._in_flight.until_settled()
+        await self._owed.until_settled()
         self._on(Event.SETTLE)
 
     def _read_limit(self) -> int:
@@ -215,7 +219,7 @@ class Relay:
         return min(self._conversation.requests_side.missing, RECEIVE_SIZE)
 
     def _take_request(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """Passes on a chunk. Returns None once it is sent, else what the task must handle. `chunk` None: a wake."""
+        """Passes on a chunk (None: a wake). Returns None once the chunk is sent, else the work left for the task."""
         if not chunk:
             return Wakeup.END_OF_STREAM if chunk is not None else Wakeup.STATE_CHANGED
         if chunk == self._discovery_frame:
@@ -226,7 +230,7 @@ class Relay:
             self._client.put_back(step.rest)
             chunk = chunk[: -len(step.rest)]
         self._exchange_counter.unsent_one_way = step.one_way
-        waits = self._recording.arrived(Direction.REQUEST, chunk, at_ns, step)
+        awaits_recorder = self._recording.arrived(Direction.REQUEST, chunk, at_ns, step)
         if step.to_answer:
             self._answer(step.to_answer, at_ns)
         if step.unanswered:
@@ -234,23 +238,23 @@ class Relay:
             # a response of the proxy's own may have waited behind these exchanges
             self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
-        if not waits:
+        if not awaits_recorder:
             pieces = self._send_now(self._broker, pieces)
             continues = step.cause is None and not step.rest and self._ending.state is OPEN
             if not pieces and continues and not self._is_owed_too_much():
                 self._exchange_counter.request_sent(step, at_ns)
                 return None
-        return PendingChunk(step, pieces, chunk, at_ns, waits)
+        return PendingChunk(step, pieces, chunk, at_ns, awaits_recorder)
 
     async def _finish_request(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_request` could not pass on at once."""
         step = pending.step
-        if pending.waits:
+        if pending.awaits_recorder:
             await self._recording.until_recorder_ready()
         await self._broker.send(pending.pieces or ())
         self._exchange_counter.request_sent(step, pending.at_ns)
         while self._is_owed_too_much():
-            await self._in_flight.until_sent()
+            await self._owed.until_sent()
         if step.cause is not None:
             if step.cause is Cause.BAD_LENGTH and pending.chunk.startswith(HANDSHAKE) and not self._client.is_tls:
                 event = "client speaks TLS, and this port is for plaintext"
@@ -258,13 +262,13 @@ class Relay:
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
-        """True if so many responses are owed that one must be sent before another request is read."""
+        """True if so many responses are owed that the next request must wait until one is sent."""
         if self._own_answers > MAX_OWN_ANSWERS:
             return True
         return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.must_await_oldest
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
-        """Answers requests in the broker's place. The other task sends these responses, each in its turn."""
+        """Answers requests in the broker's place. `_pass_responses` sends these responses, each in its turn."""
         for exchange in exchanges:
             correlation_id = exchange.correlation_id
             assert correlation_id is not None, "in the dialect of 0.7 the proxy answers nothing"
@@ -278,21 +282,22 @@ class Relay:
         """Ends the connection at a bad request, as a broker would: once the requests before it are answered."""
         self._on(Event.REFUSE, cause)
         with trio.move_on_after(self._context.settings.half_close_seconds):
-            await self._in_flight.until_settled()
+            await self._owed.until_settled()
         self._on(Event.SETTLE)
 
-    async def _finish_client(self) -> None:
-        """Handles the client's end of stream: sends it to the broker once no response is owed, or a wait times out."""
+    async def _handle_client_end(self) -> None:
+        """Passes the client's end of stream on: over TLS at once, else once no response is owed or a wait times out."""
         self._ending.end_of_stream(Direction.REQUEST)
         self._cancel_if_ended()
         seconds = self._context.settings.half_close_seconds
         self._recording.half_closed(Direction.REQUEST)
-        # an incomplete head: it will never be a request, but the client has sent its bytes
+        # the incomplete head of a request: the client has sent these bytes, so the broker gets them
         if held := self._conversation.requests_side.held:
             await self._broker.send([held])
-        if self._client.half_closes:
+        # over TLS the client takes no more responses
+        if self._client.supports_half_close:
             with trio.move_on_after(seconds):
-                await self._in_flight.until_settled()
+                await self._owed.until_settled()
         # the broker now closes its side, which ends both tasks; a broker that hangs has `seconds` for it
         with trio.move_on_after(seconds):
             await self._broker.send_eof()
@@ -334,34 +339,34 @@ class Relay:
             return Wakeup.END_OF_STREAM
         at_ns = clock()
         if chunk is None:
-            step, waits = self._conversation.own_answers_due(at_ns), False
+            step, awaits_recorder = self._conversation.own_answers_due(at_ns), False
         else:
             step = self._conversation.responses(chunk, at_ns)
             if step.rest:
                 self._broker.put_back(step.rest)
                 chunk = chunk[: -len(step.rest)]
-            waits = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
+            awaits_recorder = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
         self._exchange_counter.unsent_finished = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
-        if (not step.marks or self._begin_rewriting(step)) and not waits:
+        if (not step.marks or self._begin_rewriting(step)) and not awaits_recorder:
             pieces = self._send_now(self._client, step.outgoing())
             if not pieces and step.cause is None and not step.rest:
                 self._response_passed(step, at_ns)
                 return None
-        self._in_flight.response_pending = True
-        return PendingChunk(step, pieces, chunk or b"", at_ns, waits)
+        self._owed.chunk_pending = True
+        return PendingChunk(step, pieces, chunk or b"", at_ns, awaits_recorder)
 
     async def _finish_response(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_response` could not pass on at once."""
         step = pending.step
-        if pending.waits:
+        if pending.awaits_recorder:
             await self._recording.until_recorder_ready()
         try:
             await self._rewriting.finish()
         except NotRewritable as error:
             self._cut_off(step, error)
         await self._client.send(step.outgoing() if pending.pieces is None else pending.pieces)
-        self._in_flight.response_pending = False
+        self._owed.chunk_pending = False
         self._response_passed(step, pending.at_ns)
         if step.cause is not None:
             self._on(Event.CUT, step.cause)
@@ -374,8 +379,8 @@ class Relay:
         self._exchange_counter.response_sent(step, at_ns)
         if self._recording.observer is None:
             self._conversation.reuse(step.finished)
-        if self._in_flight.sent is not None:
-            self._in_flight.sent.set()
+        if self._owed.more_sent is not None:
+            self._owed.more_sent.set()
 
     def _begin_rewriting(self, step: Step) -> bool:
         """True if the step's outgoing bytes are final. They end before any response that can't be rewritten."""

@@ -1,8 +1,8 @@
-"""Rewrites responses that name brokers. Most are held whole; large ones with records stream, except their tail.
+"""Rewrites responses that name brokers. Most are held until whole; of large ones with records, only the tail is held.
 
 `proxy.rewrite` decides which bytes change, and into what. This module collects the response's bytes, and waits until
 the listeners of the named nodes are open: only then may the response leave. Most rewrites need not wait, and should
-not cost a task switch. So a rewrite is a generator (`Waiting`): it yields a function for each wait.
+not cost a task switch. So a rewrite is a generator (`MayWait`): it yields a function for each wait.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import API_VERSIONS
 
-# Fetch, ShareFetch and ShareAcknowledge responses above this stream: a consumer need not wait for 50 MB to be complete
+# bytes. Larger Fetch, ShareFetch and ShareAcknowledge responses stream: a consumer need not wait for all of 50 MB
 HOLD_WALKED_BELOW = 256 * 1024
 
 T = TypeVar("T")
 Wait = Callable[[], Awaitable[None]]
-# a generator that yields each `Wait`, is resumed once that was awaited, and returns its result
-Waiting = Generator[Wait, None, T]
+# a generator that returns a T. It yields each `Wait`, and is resumed once that `Wait` was awaited
+MayWait = Generator[Wait, None, T]
 
 
 class TooLarge(Exception):
@@ -57,7 +57,7 @@ class Replacement(NamedTuple):
 class FrameRewriter(Protocol):
     """Rewrites one response, piece by piece."""
 
-    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
+    def feed(self, piece: memoryview, *, last: bool) -> MayWait[Replacement]:
         """Takes the next piece of the frame; the first piece begins with the length.
 
         Raises:
@@ -70,10 +70,10 @@ def is_rewritten(api_key: int, api_version: int | None) -> bool:
     return api_version is not None and (api_key == API_VERSIONS or addresses.carries(api_key, api_version))
 
 
-def rewriter(
+def make_rewriter(
     exchange: Exchange, nodes: Nodes, share: Share, hold_limit: int, *, hide_unknown: bool = False
 ) -> FrameRewriter:
-    """Returns a rewriter for this exchange's response, whose API and version `is_rewritten`.
+    """Returns a rewriter for an exchange's response. `is_rewritten` must be true of the exchange's API and version.
 
     Args:
         share: accounts for the bytes that are held.
@@ -108,7 +108,7 @@ class HeldRewriter:
         self._share = share
         self._frame = bytearray()
 
-    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
+    def feed(self, piece: memoryview, *, last: bool) -> MayWait[Replacement]:
         if last and not self._frame:
             return Replacement(0, (yield from self._rewrite(piece[LENGTH.size :])))
         if not self._frame:
@@ -116,7 +116,7 @@ class HeldRewriter:
         self._frame += piece
         return Replacement(0, (yield from self._rewrite(memoryview(self._frame)[LENGTH.size :])) if last else b"")
 
-    def _rewrite(self, frame: memoryview) -> Waiting[bytes]:
+    def _rewrite(self, frame: memoryview) -> MayWait[bytes]:
         key, version = self._api
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
@@ -143,7 +143,7 @@ class WalkedRewriter:
         self._walk = catalog.walk_response(api_key, api_version, equal_length.tail_field(api_key))
         self._tail: bytearray | None = None
 
-    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
+    def feed(self, piece: memoryview, *, last: bool) -> MayWait[Replacement]:
         unchanged = (yield from self._walk_on(piece)) if self._tail is None else 0
         self._bytes_left -= len(piece)
         if self._tail is not None:
@@ -154,7 +154,7 @@ class WalkedRewriter:
             raise WireError("the frame ends before its fields do")
         return Replacement(unchanged, (yield from self._rewrite_tail(bytes(self._tail))))
 
-    def _walk_on(self, piece: memoryview) -> Waiting[int]:
+    def _walk_on(self, piece: memoryview) -> MayWait[int]:
         """Walks over a piece. Returns how many of its bytes are before the tail."""
         length = min(self._length_left, len(piece))
         self._length_left -= length
@@ -167,24 +167,24 @@ class WalkedRewriter:
         self._tail = bytearray()
         return length + stop
 
-    def _rewrite_tail(self, tail: bytes) -> Waiting[bytes]:
+    def _rewrite_tail(self, tail: bytes) -> MayWait[bytes]:
         key, version = self._api
         yield from _wait_for_listeners(self._nodes, equal_length.nodes_in_tail(key, version, tail))
         return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
 
 
-def _wait_for_share(share: Share, size: int) -> Waiting[None]:
+def _wait_for_share(share: Share, size: int) -> MayWait[None]:
     if size > COUNTED_ABOVE:
         yield partial(share.take, size)
 
 
-def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> Waiting[None]:
+def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> MayWait[None]:
     if nodes.needs_ensure(named, cluster_id):
         yield partial(nodes.ensure, named, cluster_id)
 
 
 class Rewriting:
-    """Rewrites one connection's responses, one at a time. `holder`: that connection, for which `held` counts bytes."""
+    """Rewrites one connection's responses, one at a time. `held` counts the bytes held for `holder`, the connection."""
 
     def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
         self._nodes = nodes
@@ -193,7 +193,7 @@ class Rewriting:
         self._settings = settings
         self._rewriter: FrameRewriter | None = None
         # the rewrite of the newest step, and the `Wait` that it yielded last (None: it is finished)
-        self._unfinished: Waiting[None] | None = None
+        self._unfinished: MayWait[None] | None = None
         self._wait: Wait | None = None
 
     @property
@@ -221,7 +221,7 @@ class Rewriting:
             else:
                 self._wait = next(self._unfinished, None)
 
-    def _add_edits(self, step: Step) -> Waiting[None]:
+    def _add_edits(self, step: Step) -> MayWait[None]:
         for mark in step.marks:
             exchange = mark.exchange
             if exchange is None or not _is_for_rewriting(mark, exchange):
@@ -234,11 +234,11 @@ class Rewriting:
             if start + replacement.unchanged < stop:
                 step.edits.append(Edit(start + replacement.unchanged, stop, replacement.changed))
 
-    def _replacement(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Waiting[Replacement]:
+    def _replacement(self, mark: Mark, exchange: Exchange, piece: memoryview) -> MayWait[Replacement]:
         if mark.first:
             self.release()
             limit, hide_unknown = self._settings.hold_limit, self._settings.hide_unknown
-            self._rewriter = rewriter(exchange, self._nodes, self._share, limit, hide_unknown=hide_unknown)
+            self._rewriter = make_rewriter(exchange, self._nodes, self._share, limit, hide_unknown=hide_unknown)
         assert self._rewriter is not None
         return (yield from self._rewriter.feed(piece, last=mark.last))
 

@@ -17,7 +17,7 @@ clock = time.monotonic
 MAX_SPIN_SECONDS = 0.0002
 # a hit earns 1 credit, so four busy polls out of five must be hits; the maximum lasts for four misses in a row
 MISS_COST, MAX_CREDIT = 4, 16
-# so many waits make up a pause of busy polling
+# the length of a pause of busy polling, in waits
 WAITS_WITHOUT_SPINNING = 64
 
 # (file descriptor, event mask), as `select.epoll.poll` returns them
@@ -25,7 +25,7 @@ Events = list[tuple[int, int]]
 
 
 class Polling:
-    """Waits for events with `poll`: `select.epoll.poll`, called with a timeout in seconds and the maximum of events.
+    """Waits for events. `poll`: `select.epoll.poll`, which takes a timeout in seconds and a maximum of events.
 
     busy: False turns busy polling off.
     """

@@ -1,7 +1,7 @@
-"""The header in which a load balancer names the client that it connects for: PROXY protocol, versions 1 and 2.
+"""HAProxy's PROXY protocol, versions 1 and 2: a header in which a load balancer names the client it connects for.
 
-Parses a client's header and writes the header for a broker; knows no socket. `HeaderReader` must be fed no more bytes
-than surely belong to the header (`missing`): the bytes after it, of a TLS handshake or a request, stay in the socket.
+Parses a client's header and encodes the header for a broker; knows no socket. `HeaderParser` must be fed no more bytes
+than surely belong to the header (`missing`): the bytes of the TLS handshake or request after it stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
     version 2   signature, version and command, family, length, addresses, then TLVs, which are skipped
@@ -16,7 +16,7 @@ import struct
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
-from proxy.config import ProxyHeader
+from proxy.config import ProxyProtocolVersion
 from proxy.schema.addresses import Address
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -27,7 +27,7 @@ _SHORTEST_LINE = len(b"PROXY UNKNOWN\r\n")
 # version 2 with its command: LOCAL (a connection of the sender's own), PROXY (one for a client)
 _LOCAL, _PROXY = 0x20, 0x21
 _TCP4, _TCP6 = 0x11, 0x21
-# family without IP addresses (unspecified, UNIX sockets) -> bytes that its addresses take
+# family without IP addresses (unspecified, UNIX sockets) -> the size of its addresses in bytes
 _WITHOUT_IP_ADDRESSES = {0x00: 0, 0x31: 216, 0x32: 216}
 # UDP (0x12, 0x22) has the layouts of TCP
 _IP_LAYOUTS = {
@@ -51,8 +51,8 @@ class ClientEndpoints(NamedTuple):
     destination: Address
 
 
-class HeaderReader:
-    """Reads one header. `endpoints`: None until the header is whole, and for a header that names no client."""
+class HeaderParser:
+    """Parses one header. `endpoints`: None until the header is whole, and for a header that names no client."""
 
     def __init__(self) -> None:
         self.endpoints: ClientEndpoints | None = None
@@ -77,7 +77,7 @@ class HeaderReader:
         # the rest of CR and LF is still to come
         self.missing = 0 if line.endswith(b"\r\n") else 1 if line.endswith(b"\r") else 2
         if not self.missing:
-            self.endpoints = _read_line(line)
+            self.endpoints = _parse_line(line)
         elif b"\n" in line or len(line) + self.missing > _LONGEST_LINE:
             raise Malformed("the line does not end where it must")
 
@@ -87,10 +87,10 @@ class HeaderReader:
             size += _FIXED.unpack_from(self._header)[3]
         self.missing = size - len(self._header)
         if not self.missing:
-            self.endpoints = _read_binary(self._header)
+            self.endpoints = _parse_binary(self._header)
 
 
-def _read_line(line: bytes) -> ClientEndpoints | None:
+def _parse_line(line: bytes) -> ClientEndpoints | None:
     if _UNKNOWN_LINE.fullmatch(line):
         return None
     match = _LINE.fullmatch(line)
@@ -107,7 +107,7 @@ def _read_line(line: bytes) -> ClientEndpoints | None:
     return ClientEndpoints(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
 
 
-def _read_binary(header: bytes) -> ClientEndpoints | None:
+def _parse_binary(header: bytes) -> ClientEndpoints | None:
     _, command, family, size = _FIXED.unpack_from(header)
     if command == _LOCAL:
         return None
@@ -124,11 +124,11 @@ def _read_binary(header: bytes) -> ClientEndpoints | None:
     return ClientEndpoints(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(destination)), ports[1]))
 
 
-def header(version: ProxyHeader, endpoints: ClientEndpoints | None) -> bytes:
-    """Returns the header to send to a broker first. `endpoints`: the client's; None: the header names no client."""
-    if version is ProxyHeader.OFF:
+def encode_header(version: ProxyProtocolVersion, endpoints: ClientEndpoints | None) -> bytes:
+    """Returns the header that a broker is sent first. `endpoints`: the client's; None: the header names no client."""
+    if version is ProxyProtocolVersion.OFF:
         return b""
-    return (_line_header if version is ProxyHeader.ONE else _binary_header)(endpoints)
+    return (_line_header if version is ProxyProtocolVersion.ONE else _binary_header)(endpoints)
 
 
 def _line_header(endpoints: ClientEndpoints | None) -> bytes:

@@ -101,7 +101,7 @@ class WatchedSocket:
 
     def end_read(self, result: outcome.Outcome[Any]) -> None:
         """Resumes the task that waits in `read`, if there is one."""
-        # there is none if `on_readable` has cancelled it
+        # no task waits if `on_readable` has cancelled it
         if self._reader is not None:
             task, self._reader, self.on_readable = self._reader, None, None
             self._resume(task, result)
@@ -142,7 +142,7 @@ class Reactor:
                     await trio.lowlevel.checkpoint()
 
     def _turn(self) -> bool:
-        """Handles events for a while. Returns False if no event came in BLOCK_SECONDS and no other task was ready."""
+        """Handles events for a while. Returns False after BLOCK_SECONDS without an event, if no other task is ready."""
         wait, watches = self.polling.wait, self._watches
         # trio's count lacks the tasks that run later in the same pass of its loop as this task
         others_ready = self.others_ready or trio.lowlevel.current_statistics().tasks_runnable > 0

@@ -1,7 +1,7 @@
 """A TCP connection as a stream of chunks, at the least cost that trio allows.
 
-Relays use a `Stream` for each side; `TlsStream` is its subclass. `accepted` makes one of a client's socket, `dial` one
-to a broker. Errors of the socket become `PeerLost`, so that no caller has to know about errno.
+A relay has two: `accepted` returns the client's `Stream`, `dial` the broker's. `TlsStream` is a subclass. Errors of
+the socket become `PeerLost`, so that no caller has to know about errno.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Stream:
 
     __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "sent_slowly", "server_name")
 
-    # whether a peer that has sent its end of stream may still receive
-    half_closes = True
+    # True: a peer that has sent its end of stream may still receive
+    supports_half_close = True
     is_tls = False
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
@@ -102,7 +102,7 @@ class Stream:
             PeerLost: the connection broke.
         """
         # not self.receive_until(): TlsStream's `receive_until` calls `receive`, which would never end
-        (chunk,) = await Stream.receive_until(self, _wrapped, max_bytes)
+        (chunk,) = await Stream.receive_until(self, _as_tuple, max_bytes)
         return chunk
 
     async def receive_until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
@@ -159,7 +159,7 @@ class Stream:
         return self._watch.on_readable is not None
 
     def wake(self) -> None:
-        """Lets the task that receives, now or next, get None instead of a chunk."""
+        """Makes the current call of `receive`, or else the next one, return None instead of a chunk."""
         self._woken = True
         self._watch.call_on_readable()
 
@@ -230,13 +230,13 @@ class Stream:
             self._socket.close()
 
 
-def _wrapped(chunk: bytes | None) -> tuple[bytes | None]:
+def _as_tuple(chunk: bytes | None) -> tuple[bytes | None]:
     # a bare None would make `receive_until` go on
     return (chunk,)
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
-    """Has the kernel probe a peer that is silent for `after` seconds. Without a reply for as long again, it is lost."""
+    """Has the kernel probe a peer that is silent for `after` seconds. Without a reply for as long, the peer is lost."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     _set_tcp_options(sock, TCP_KEEPIDLE=seconds, TCP_KEEPINTVL=max(1, seconds // PROBES), TCP_KEEPCNT=PROBES)
 

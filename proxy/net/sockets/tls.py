@@ -3,9 +3,9 @@
 OpenSSL works on memory here (`ssl.SSLObject`): `Stream` does all waiting, waking and cancelling.
 
 One task receives and one sends, as in every stream. So replies that OpenSSL makes while it decrypts (an alert, an
-answer to a key update) leave with the next bytes that are sent. No half-close over TLS: a peer that has sent
-close_notify receives nothing more, so bytes for it are dropped. The end of the TCP connection without close_notify
-counts as an end of stream: many clients just close their sockets, and frames have lengths of their own.
+answer to a key update) leave with the next bytes that are sent. There is no half-close over TLS: bytes for a peer that
+has ended its stream are dropped. The end of the TCP connection without close_notify counts as an end of stream too:
+many clients just close their sockets, and frames have lengths of their own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LiveCredentials:
         return self._credentials.context
 
     async def refresh(self) -> None:
-        """Returns when the files have been checked. Waits at most once for a disk that hangs."""
+        """Returns when the files have been checked, after CHECK_SECONDS at the latest. While a disk hangs: at once."""
         before = self._begun
         if self._hangs:
             return
@@ -134,7 +134,7 @@ class TlsStream(Stream):
         "_tls",
     )
 
-    half_closes = False
+    supports_half_close = False
     is_tls = True
 
     def __init__(self, below: Stream, credentials: LiveCredentials, server_name: str | None = None) -> None:
@@ -142,7 +142,7 @@ class TlsStream(Stream):
         self._credentials = credentials
         self._broker_name = server_name
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = self._wrapped()
+        self._tls = self._new_tls_object()
         # the first bytes from the peer
         self._first_bytes = b""
         self._handshake_done = False
@@ -153,7 +153,7 @@ class TlsStream(Stream):
         # something is being sent, or a send was cancelled in the middle of a record
         self._mid_record = False
 
-    def _wrapped(self) -> ssl.SSLObject:
+    def _new_tls_object(self) -> ssl.SSLObject:
         return self._credentials.context.wrap_bio(
             self._incoming, self._outgoing, server_side=self._broker_name is None, server_hostname=self._broker_name
         )
@@ -167,7 +167,7 @@ class TlsStream(Stream):
         try:
             with trio.fail_after(seconds):
                 await self._credentials.refresh()
-                self._tls = self._wrapped()
+                self._tls = self._new_tls_object()
                 await self._shake_hands()
         except trio.TooSlowError as error:
             raise NoHandshake("no TLS handshake in time", self) from error
@@ -322,12 +322,12 @@ class TlsStream(Stream):
 
 
 def towards_client(below: Stream, credentials: LiveCredentials | None) -> Stream:
-    """Returns a client's connection over TLS, before the handshake; `below` itself if there are no credentials."""
+    """Returns a client's stream over TLS, before the handshake; `below` itself if there are no credentials."""
     return below if credentials is None else TlsStream(below, credentials)
 
 
 async def towards_broker(below: Stream, credentials: LiveCredentials | None, name: str, seconds: float) -> Stream:
-    """Returns a broker's connection over TLS, after the handshake; `below` itself if there are no credentials.
+    """Returns a broker's stream over TLS, after the handshake; `below` itself if there are no credentials.
 
     Raises:
         NoHandshake: the handshake failed, or the certificate is not for `name`.

@@ -2,10 +2,10 @@
 
 The command line makes `StateClaims` before anything else starts. A claim has two conditions:
 
-  * The file is free. A flock on a lock file beside it shows that; the kernel releases the lock when the process ends,
-    even by a crash.
-  * The file names no owner, or this cluster as its owner: the bootstrap listener with its bootstrap servers. So a
-    restarted proxy finds its own file again, whatever other proxies run by then.
+  * The file is free: this proxy gets the flock on a lock file beside it. The kernel releases the lock when the process
+    ends, even by a crash.
+  * The file names no owner, or this cluster as its owner. An owner is a bootstrap listener with its bootstrap servers.
+    So a restarted proxy finds its own file again, whatever other proxies run by then.
 
 If a file that the user has named can't be claimed, that is an error. If a default name is taken, the name gets a
 number: `_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next.
@@ -113,7 +113,7 @@ def _claim_named(path: Path, cluster: ClusterSettings) -> _Claim:
 
 
 def _claim_default(path: Path, cluster: ClusterSettings) -> _Claim | None:
-    """Claims a file named like `path`: the cluster's own, else an ownerless one, else a new one. None: all failed."""
+    """Claims a file named like `path`: the cluster's own, else an ownerless one, else a new one. None: none is left."""
     owner = Owner.of(cluster)
     numbered = _numbered_paths(path)
     try:
@@ -181,7 +181,7 @@ def _read(path: Path) -> SavedState:
 
 
 def _locked(path: Path) -> int | None:
-    """Returns the descriptor of the locked lock file; None: it can't be locked, and the proxy does without."""
+    """Returns the descriptor of the locked lock file; None: it can't be locked, and the proxy works without a lock."""
     # if the folder can't be made, the first write logs the error
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The state file: the nodes that were seen, their brokers' addresses, and the ports that the kernel picked for them.
 
-The file holds no port that follows from the settings: it follows from them again at the next start. The cluster's id
-shows later whether another cluster answers. The file names its owner, so that no proxy takes over the nodes of another
+A port that follows from the settings is not in the file: it follows from them again at the next start. The cluster's
+id shows later if another cluster answers. The file names its owner, so that no proxy takes over the nodes of another
 listener or another cluster. It is JSON, and is replaced as a whole:
 {"format": 2, "listener": "127.0.0.1:19092", "upstream": ["broker-1:9092"], "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
  "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}}}

@@ -1,6 +1,6 @@
 """Writes the node table's state into the state file, in a thread. Only `close` waits for the disk.
 
-All changes during a write are written by the next one. A write that failed is tried again only after a further change.
+The next write covers all changes during a write. A failed write is tried again only after a further change.
 """
 
 from __future__ import annotations

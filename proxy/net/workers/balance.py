@@ -1,8 +1,8 @@
 """Spreads connections over the workers: a worker lets a worker with fewer connections accept first.
 
 Without this, the worker that wakes first accepts all waiting clients, again and again. The counts of connections are in
-memory that all processes share: one number for each slot, written by the slot's worker (and by the parent while there
-is none). A worker that has more connections than another waits a moment before it accepts, and compares again.
+memory that all processes share: one number for each slot, written by the slot's worker (by the parent while the slot
+has none). A worker that has more connections than another waits a moment before it accepts, and compares again.
 
 A worker that hangs must not keep clients from the others. So a worker that waits twice for the same smallest count
 waits half as long the second time, and so on until the smallest count changes.

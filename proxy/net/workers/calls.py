@@ -76,10 +76,10 @@ class Answer:
 
 
 class Calls:
-    """One side of a channel. Call `run` in a task of its own.
+    """Sends requests to the other process, and handles its requests. Call `run` in a task of its own.
 
     Args:
-        handle_now: handles a message at once, in the order of arrival. Returns False for messages that `handle` takes.
+        handle_now: handles a message at once, in the order of arrival. Returns False to leave a message to `handle`.
         handle: handles a message in a task of its own, and returns the answer.
     """
 
@@ -111,7 +111,11 @@ class Calls:
         await self._channel.all_sent()
 
     async def run(self) -> None:
-        """Receives until cancelled or the other side is gone. Raises ChannelBroken: a message can't be understood."""
+        """Receives until cancelled or the other side is gone.
+
+        Raises:
+            ExceptionGroup: of ChannelBroken.
+        """
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._channel.run)

@@ -1,8 +1,8 @@
 """Messages and open sockets between two processes of this machine, over a Unix socket.
 
 A message is a length (uint32) and a JSON object. Its sockets are passed with its first bytes (SCM_RIGHTS), and the
-object holds their number. So sockets arrive in the order of their messages, and no later than these. `calls.py` is the
-only user.
+object holds their number. So sockets arrive in the order of their messages, and no later than their message.
+`calls.py` tells requests and answers apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A worker's settings, pickled: on its standard input at its start, and in a message when they change.
 
-Limits that connections share (their number, their held bytes) are divided among the workers. With a common limit, each
+Limits that connections share (on their number, on held bytes) are divided among the workers. With a common limit, each
 new connection and each held frame would have to wait for the parent.
 """
 
@@ -87,8 +87,8 @@ def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
     return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
-def load_job(text: str) -> Job:
-    """Returns the changed settings in a message's text, as a job whose number, slot and seed mean nothing."""
+def load_settings(text: str) -> Job:
+    """Returns the changed settings in a message's text: a job of which only `settings` and `recording` count."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 
 

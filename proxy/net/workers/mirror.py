@@ -1,8 +1,8 @@
 """A worker's copy of the parent's node table, and its connections to the brokers.
 
-A response that names nodes passes at once if the parent has confirmed the nodes and the cluster id since its newest
-table. Any other response waits for the parent's answer. The parent answers once every worker accepts on the nodes'
-listeners, or hangs.
+A response that names nodes passes at once if the parent has confirmed these nodes and the cluster id after sending its
+newest table. Any other response waits for the parent's answer. The parent answers once every worker accepts on the
+nodes' listeners, and waits only briefly for a worker that hangs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The parent of workers: a proxy whose connections are in other processes. The command line calls `run_workers`.
 
-The parent binds every listener, and sends its socket to all workers. The socket listens before they accept, so no
-client is refused. A worker that names new nodes gets its answer once all workers accept on their listeners. A
-worker that hangs is waited for only briefly.
+The parent binds every listener, and sends its socket to all workers. The socket listens before the workers accept, so
+no client is refused. A worker that asks for new nodes gets an answer once all workers accept on the nodes' listeners.
+The parent waits only briefly for a worker that hangs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Payload
 from proxy.net.workers.channel import ChannelMessage
 from proxy.net.workers.job import Job, dump_settings
-from proxy.net.workers.process import Process
+from proxy.net.workers.process import WorkerProcess
 from proxy.net.workers.supervisor import Supervisor
 from proxy.net.workers.worker_handle import WorkerHandle
 from proxy.schema.addresses import Address
@@ -165,7 +165,7 @@ class ParentCluster:
             sock.close()
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
-        """Opens the nodes' listeners, and waits for the workers to accept on them, unless one hangs. Raises OSError."""
+        """Opens the nodes' listeners. Returns once all workers accept on them, or hang. Raises OSError."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
@@ -207,11 +207,10 @@ class Parent(Proxy):
         self._workers = Supervisor(
             settings.workers, self._start, self._handle, self._catch_up, self._counts.vacate, settings.hung_seconds
         )
-        self._parents: dict[str, ParentCluster] = {}
+        self._parent_clusters: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
         self._outdated_up_to = 0
-        # each reload takes two numbers: one for the settings it has read, and one for the old settings in case an undo
-        # restores them
+        # each reload takes two numbers: one for the new settings, one for the old settings in case of an undo
         self._settings_numbers = itertools.count(1)
         self._number_in_effect = 0
 
@@ -220,10 +219,10 @@ class Parent(Proxy):
         parent = ParentCluster(
             settings, context, reserved, self._workers, descriptors_per_listener=1 + self._settings.workers
         )
-        self._parents[settings.name] = parent
+        self._parent_clusters[settings.name] = parent
         return parent.cluster
 
-    async def _start(self, number: int, slot: int, sock: socket.socket) -> Process:
+    async def _start(self, number: int, slot: int, sock: socket.socket) -> WorkerProcess:
         files = [sock.fileno(), self._counts.descriptor]
         process = await open_process(
             [*self._command, *map(str, files)],
@@ -233,13 +232,13 @@ class Parent(Proxy):
             # a Ctrl-C at the terminal must reach the parent only, which stops the workers
             start_new_session=True,
         )
-        return Process(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
+        return WorkerProcess(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
 
     def _catch_up(self, worker: WorkerHandle) -> None:
-        """Brings a worker that joins up to date: sends it what earlier messages have told the others."""
+        """Brings a worker that joins up to date: sends it the newest settings, the node tables, and the listeners."""
         if worker.number <= self._outdated_up_to:
             worker.tell(self._settings_payload(self._in_effect, self._number_in_effect))
-        for cluster in self._parents.values():
+        for cluster in self._parent_clusters.values():
             cluster.catch_up(worker)
 
     async def _changes_to(
@@ -266,7 +265,7 @@ class Parent(Proxy):
     def _tell_workers(self, settings: tuple[ProxySettings, Any], number: int) -> None:
         """Has the workers take over settings.
 
-        A worker that has started but not joined yet may have older ones; `_catch_up` sends it these.
+        A worker that has started but not joined yet may have older settings; `_catch_up` sends it the newest.
         """
         self._number_in_effect, self._outdated_up_to = number, self._workers.newest
         self._workers.tell(self._settings_payload(settings, number))
@@ -278,7 +277,7 @@ class Parent(Proxy):
     async def _handle(self, message: ChannelMessage) -> Payload | None:
         """Answers a worker's request; see `Handler`."""
         payload = message.payload
-        parent = self._parents[payload["cluster"]]
+        parent = self._parent_clusters[payload["cluster"]]
         match payload["do"]:
             case "ensure":
                 return await parent.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
@@ -296,7 +295,7 @@ class Parent(Proxy):
             waiting.cancel_scope.cancel()
 
     async def _drain(self) -> int:
-        for cluster in self._parents.values():
+        for cluster in self._parent_clusters.values():
             cluster.close_listeners()
         clean = await self._workers.stop(self._settings.drain_seconds, self._stop)
         return EXIT_CLEAN if clean else EXIT_CUT_OFF

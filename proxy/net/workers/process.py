@@ -7,7 +7,7 @@ from contextlib import suppress
 import trio
 
 
-class Process:
+class WorkerProcess:
     """A worker's process. `job`: the bytes for its standard input."""
 
     def __init__(self, process: trio.Process, job: bytes) -> None:
@@ -15,9 +15,9 @@ class Process:
         self._job = job
 
     async def send_job(self) -> None:
-        """Writes the job to standard input. Returns once it is written, or the process has ended.
+        """Writes the job to standard input. Returns once the job is written, or the process has ended.
 
-        A job that is larger than a pipe can't be written to a process that hangs.
+        Does not return while the process hangs, if the job is larger than a pipe.
         """
         stdin = self._process.stdin
         assert stdin is not None

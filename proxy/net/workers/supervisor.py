@@ -3,9 +3,9 @@
 A worker that ends loses its own connections only: the other workers go on accepting on the same sockets. A new worker
 takes its place after a pause, which grows while workers keep ending. The counts of the ended worker stay in the totals.
 
-A worker has *joined* once it has reported that it is ready for listeners. From then on it gets every order to all
-workers, and the parent waits until it has fulfilled them. The parent does not wait for a worker that has ended, and
-waits only briefly for a worker that hangs, because the other workers accept on the same ports.
+A worker has *joined* once it has reported that it is ready for listeners. From then on the worker gets every order to
+all workers, and the parent waits until each order is fulfilled. The parent does not wait for a worker that has ended,
+and waits only briefly for a worker that hangs, because the other workers accept on the same ports.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proxy.log import log
 from proxy.net.stopping import HURRIED_SECONDS, RECORDER_SECONDS, Stop, Urgency
 from proxy.net.workers.calls import Answer, Calls, Handler, Payload, ProcessGone
 from proxy.net.workers.channel import ChannelBroken, ChannelMessage, channel_pair
-from proxy.net.workers.process import Process
+from proxy.net.workers.process import WorkerProcess
 from proxy.net.workers.totals import Totals
 from proxy.net.workers.worker_handle import WorkerHandle
 
@@ -52,7 +52,7 @@ BEAT_SECONDS = 1.0
 CHANNEL_END_SECONDS = 1.0
 
 # starts a worker's process, with the worker's number, its slot, and its end of the channel. Raises OSError
-Start = Callable[[int, int, socket.socket], Awaitable[Process]]
+Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
 
 
 class Supervisor:
@@ -62,10 +62,10 @@ class Supervisor:
         count: how many workers run.
         start: starts a worker's process.
         handle: answers a worker's request.
-        catch_up: sends a worker that joins the messages that the others have got before.
+        catch_up: brings a worker that joins up to date.
         vacate: called with a slot whose worker has ended.
-        silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never sent
-            a message.
+        hung_seconds: a worker that is silent for so long is killed; `START_FACTOR` times as long if it has never sent a
+            message.
 
     newest: the number of the worker that was started last.
     totals: the living workers, and the counts of all.
@@ -79,7 +79,7 @@ class Supervisor:
         handle: Handler,
         catch_up: Callable[[WorkerHandle], None],
         vacate: Callable[[int], None],
-        silence: float,
+        hung_seconds: float,
     ) -> None:
         self.totals = Totals()
         self.ends = 0
@@ -89,12 +89,12 @@ class Supervisor:
         self._handle = handle
         self._catch_up = catch_up
         self._vacate = vacate
-        self._silence = silence
+        self._hung_seconds = hung_seconds
         self._numbers = itertools.count(1)
         self._stopping = trio.Event()
         # the last order to stop, for workers that start during a stop; None before the first
         self._stop_order: Payload | None = None
-        self._ended = trio.Event()
+        self._all_ended = trio.Event()
         # numbers of the first workers that have neither joined nor ended
         self._starting = set(range(1, count + 1))
         self._all_started = trio.Event()
@@ -117,7 +117,7 @@ class Supervisor:
         async with trio.open_nursery() as nursery:
             for slot in range(self._count):
                 nursery.start_soon(self._keep_running, slot)
-        self._ended.set()
+        self._all_ended.set()
 
     async def all_started(self) -> None:
         """Returns once each of the first workers has joined, or has ended."""
@@ -151,12 +151,12 @@ class Supervisor:
         return answers
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
-        """Stops all workers as urgently as `stop` asks. `seconds`: the drain's. True: all ended and cut nothing off."""
+        """Stops all workers as urgently as `stop` asks. `seconds`: the drain's. True: all ended without an error."""
         self._stopping.set()
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(seconds + STUCK_SECONDS) as timeout:
                 nursery.start_soon(self._tell_to_stop, stop, timeout)
-                await self._ended.wait()
+                await self._all_ended.wait()
             nursery.cancel_scope.cancel()
         await self._kill_the_rest()
         return not self.totals.living and not any(self._exit_codes)
@@ -164,7 +164,7 @@ class Supervisor:
     async def _tell_to_stop(self, stop: Stop, timeout: trio.CancelScope) -> None:
         """Orders all workers to stop whenever the stop becomes more urgent, and shortens `timeout` then.
 
-        Workers that have not joined get the order too: each may have begun to record.
+        Workers that have not joined get the order too, because they may have begun to record.
         """
         for event, urgency, seconds in (
             (stop.begun, Urgency.DRAIN, math.inf),
@@ -182,12 +182,12 @@ class Supervisor:
             log(ERROR, "worker does not end; killed", worker=worker.number)
             worker.kill()
         with trio.move_on_after(CHANNEL_END_SECONDS + KILLED_SECONDS):
-            await self._ended.wait()
+            await self._all_ended.wait()
         for worker in self.totals.living:
             log(ERROR, "worker does not end though it was killed; left behind", worker=worker.number)
 
     async def count(self) -> None:
-        """Has all workers send their counts. Returns when they have, or after COUNTS_SECONDS."""
+        """Has all workers send their counts. Returns once all counts are here, or after COUNTS_SECONDS."""
         await self._ask_all({"do": "count"}, COUNTS_SECONDS)
 
     async def _keep_running(self, slot: int) -> None:
@@ -234,7 +234,7 @@ class Supervisor:
             self._exit_codes.append(code)
         return f"exit code {code}"
 
-    async def _run_process(self, worker: WorkerHandle, process: Process) -> int:
+    async def _run_process(self, worker: WorkerHandle, process: WorkerProcess) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._receive, worker)
             # in a task: a worker that hangs may never read its job, and `_watch` must notice it
@@ -254,7 +254,7 @@ class Supervisor:
         worker.kill()
 
     def _max_silence(self, worker: WorkerHandle) -> float:
-        return self._silence if worker.has_spoken else self._silence * START_FACTOR
+        return self._hung_seconds if worker.has_spoken else self._hung_seconds * START_FACTOR
 
     async def _receive(self, worker: WorkerHandle) -> None:
         async with trio.open_nursery() as watching:

@@ -1,4 +1,4 @@
-"""The counts of all workers together, for the parent's admin page: those of living workers, and those of ended ones.
+"""The sums of all workers' counts, of the living and of the ended, for the parent's admin page.
 
 The page is made in threads, while workers begin and end in the event loop. So all counts are in one `_Snapshot`, which
 is replaced and never changed. Each sum thus counts a worker once: as living or as ended.

@@ -1,7 +1,7 @@
 """A worker: a proxy whose listeners come from the parent. `proxy/worker.py` calls `run_worker` in the worker's process.
 
-A worker drains when the parent orders it, when it gets a signal itself, and when the parent is gone. Without a parent
-it would learn of no new nodes, and would keep the ports from the next proxy.
+A worker drains when the parent orders it to, when it gets a signal itself, and when the parent is gone. Without a
+parent a worker would learn of no new nodes, and would keep the ports from the next proxy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from proxy.net.stopping import Urgency
 from proxy.net.workers.balance import ConnectionCounts, OwnCount
 from proxy.net.workers.calls import Calls, Payload
 from proxy.net.workers.channel import Channel, ChannelMessage
-from proxy.net.workers.job import Job, load_job
+from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.mirror import MirroredNodes, MirroredUpstreams
 from proxy.net.workers.supervisor import BEAT_SECONDS
 from proxy.schema.addresses import Address
@@ -110,7 +110,7 @@ class Worker(Proxy):
         self._first_connection = job.first_connection
         self._discovery_seed = job.seed
         self._parent = Calls(Channel(sock), self._handle_now, self._handle_request)
-        self._mirrored: dict[str, WorkerCluster] = {}
+        self._worker_clusters: dict[str, WorkerCluster] = {}
         # number of settings -> changes to them that this worker has prepared
         self._prepared_changes: dict[int, list[Change]] = {}
         self._number_in_effect = 0
@@ -131,7 +131,7 @@ class Worker(Proxy):
         return code
 
     async def _send_counts_regularly(self) -> None:
-        """Sends the counts regularly: the parent keeps them if this process is killed, and sees that it is alive."""
+        """Sends the counts regularly. They show that this worker lives; the parent keeps them if it is killed."""
         while True:
             self._parent.tell({"do": "counted", **await self._counts()})
             await trio.sleep(BEAT_SECONDS)
@@ -144,8 +144,10 @@ class Worker(Proxy):
         self._ask_to_stop(Urgency.DRAIN)
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
-        mirrored = self._mirrored[settings.name] = WorkerCluster(settings, context, self._parent, self._count)
-        return mirrored.cluster
+        worker_cluster = self._worker_clusters[settings.name] = WorkerCluster(
+            settings, context, self._parent, self._count
+        )
+        return worker_cluster.cluster
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         await self._start_children(connections)
@@ -161,14 +163,14 @@ class Worker(Proxy):
             case "stop":
                 self._ask_to_stop(Urgency(payload["urgency"]))
             case "accept":
-                cluster = self._mirrored[payload["cluster"]]
+                cluster = self._worker_clusters[payload["cluster"]]
                 cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["advertised"]))
             case "settings" if payload["number"] in self._prepared_changes:
                 self._commit(payload["number"], self._prepared_changes.pop(payload["number"]))
             case "forget":
                 drop(self._prepared_changes.pop(payload["number"], []))
             case "nodes":
-                self._mirrored[payload["cluster"]].mirror.replace_table(payload["table"])
+                self._worker_clusters[payload["cluster"]].mirror.replace_table(payload["table"])
             case _:
                 return False
         return True
@@ -188,17 +190,17 @@ class Worker(Proxy):
     async def _handle_prepare(self, payload: Payload) -> Payload:
         """Prepares settings that the parent has read. The answer holds the reasons if that fails."""
         try:
-            changes = await self._prepare_job(load_job(payload["settings"]))
+            changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
             return {"wrong": error.lines}
-        # replaces earlier changes: the parent has given those up
+        # the parent has given earlier changes up
         self._prepared_changes = {payload["number"]: changes}
         return {"wrong": []}
 
     async def _handle_settings(self, payload: Payload) -> None:
         """Takes over settings that this worker has not prepared. Stops the worker if it can't."""
         try:
-            changes = await self._prepare_job(load_job(payload["settings"]))
+            changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
             self._stop_for_replacement(error)
         else:

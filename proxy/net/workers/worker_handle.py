@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from proxy.metrics import sums
 from proxy.net.workers.calls import Answer, Calls, Payload
-from proxy.net.workers.process import Process
+from proxy.net.workers.process import WorkerProcess
 
 
 class WorkerHandle:
@@ -18,13 +18,13 @@ class WorkerHandle:
     joined: the worker has reported that it is ready for listeners.
     clusters: the traffic that the worker has counted so far, by cluster.
     recorder: its recorder's counters so far.
-    silent: seconds since the last sign of life, in which the parent itself was running.
+    silent: seconds since the worker joined or sent counts. Time in which the parent did not run does not count.
     """
 
     def __init__(self, number: int, calls: Calls) -> None:
         self.number = number
         self.calls = calls
-        self.process: Process | None = None
+        self.process: WorkerProcess | None = None
         self.has_spoken = self.joined = False
         self.clusters: Mapping[str, sums.Numbers] = {}
         self.recorder: Mapping[str, float] = {}
@@ -42,7 +42,7 @@ class WorkerHandle:
             await answer.settled()
 
     def counted(self, payload: Payload) -> None:
-        """Takes over the counts that the worker has sent. A counter never decreases."""
+        """Takes over the counts that the worker has sent. A counter of the recorder never decreases."""
         self.clusters = payload["clusters"]
         before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
         self.recorder = {name: max(value, before.get(name, value)) for name, value in payload["recorder"].items()}

@@ -13,14 +13,14 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
-from proxy.config import Others, ProxyHeader
+from proxy.config import Others, ProxyProtocolVersion
 from proxy.conversation import Cause, Direction
 from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.cluster import LINGER_AT_CLIENT, routes
-from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
+from proxy.net.sockets.proxy_protocol_reader import HeaderParser
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
@@ -291,7 +291,7 @@ async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their
 
 CLIENT = Address("192.0.2.7", 50123)
 ENDPOINTS = ClientEndpoints(CLIENT, Address("198.51.100.1", 9092))
-BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
+BOTH = pytest.mark.parametrize("version", [ProxyProtocolVersion.ONE, ProxyProtocolVersion.TWO])
 
 
 def opened(proxy: Running) -> list[Any]:
@@ -299,11 +299,11 @@ def opened(proxy: Running) -> list[Any]:
 
 
 @BOTH
-async def test_the_client_is_who_the_header_names(version: ProxyHeader, broker: Broker, caplog):
+async def test_the_client_is_who_the_header_names(version: ProxyProtocolVersion, broker: Broker, caplog):
     caplog.set_level(logging.DEBUG)
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         client = await proxy.client()
-        await client.say(header(version, ENDPOINTS), PING)
+        await client.say(encode_header(version, ENDPOINTS), PING)
         await client.hears(PONG)
         assert [facts.client for facts in opened(proxy)] == [str(CLIENT)]
         client.close()
@@ -313,10 +313,12 @@ async def test_the_client_is_who_the_header_names(version: ProxyHeader, broker: 
 
 
 @BOTH
-async def test_a_balancers_own_connection_is_served_under_its_own_address(version: ProxyHeader, broker: Broker):
+async def test_a_balancers_own_connection_is_served_under_its_own_address(
+    version: ProxyProtocolVersion, broker: Broker
+):
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         client = await proxy.client()
-        await client.say(header(version, None), PING)
+        await client.say(encode_header(version, None), PING)
         await client.hears(PONG)
         (facts,) = opened(proxy)
         assert facts.client == f"{HOST}:{client.stream.socket.getsockname()[1]}"
@@ -326,7 +328,7 @@ async def test_the_nodes_listeners_expect_a_header_too(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         await proxy.nodes(1)
         client = await proxy.client(1)
-        await client.say(header(ProxyHeader.TWO, ENDPOINTS), PING)
+        await client.say(encode_header(ProxyProtocolVersion.TWO, ENDPOINTS), PING)
         await client.hears(PONG)
 
 
@@ -355,7 +357,7 @@ async def _end_of(client: Peer) -> bytes:
 async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=0.05)) as proxy:
         client = await proxy.client()
-        await client.say(header(ProxyHeader.TWO, ENDPOINTS)[:-1])
+        await client.say(encode_header(ProxyProtocolVersion.TWO, ENDPOINTS)[:-1])
         # on a busy machine, the time is over before the bytes have arrived
         assert await _end_of(client) == b""
         await ended(proxy, Cause.BAD_PROXY_HEADER)
@@ -368,12 +370,12 @@ STRANGERS = {"accept_proxy": True, "trusted": NETWORKS.read(["192.0.2.0/24"])}
 async def test_a_header_is_believed_from_a_balancer_that_is_trusted(broker: Broker):
     async with proxying(settings(broker.address, **TRUSTED)) as proxy:
         client = await proxy.client()
-        await client.say(header(ProxyHeader.TWO, ENDPOINTS), PING)
+        await client.say(encode_header(ProxyProtocolVersion.TWO, ENDPOINTS), PING)
         await client.hears(PONG)
         assert [facts.client for facts in opened(proxy)] == [str(CLIENT)]
 
 
-@pytest.mark.parametrize("said", [b"", PING, header(ProxyHeader.TWO, ENDPOINTS)])
+@pytest.mark.parametrize("said", [b"", PING, encode_header(ProxyProtocolVersion.TWO, ENDPOINTS)])
 async def test_who_is_no_such_balancer_is_refused_whatever_it_says(said: bytes, broker: Broker, caplog):
     async with proxying(settings(broker.address, **STRANGERS, header_seconds=3600)) as proxy:
         for _ in range(3):
@@ -392,13 +394,13 @@ async def test_or_it_speaks_without_a_header_where_that_is_said(broker: Broker):
         await ping(client)
         assert [facts.client for facts in opened(proxy)] == [f"{HOST}:{client.stream.socket.getsockname()[1]}"]
         liar = await proxy.client()
-        await liar.say(header(ProxyHeader.ONE, ENDPOINTS), PING)
+        await liar.say(encode_header(ProxyProtocolVersion.ONE, ENDPOINTS), PING)
         assert await _end_of(liar) == b""
         await ended(proxy, Cause.BAD_LENGTH)
         client.close()
 
 
-@pytest.mark.parametrize("said", [b"", header(ProxyHeader.TWO, ENDPOINTS)[:-1]])
+@pytest.mark.parametrize("said", [b"", encode_header(ProxyProtocolVersion.TWO, ENDPOINTS)[:-1]])
 async def test_who_waits_for_a_header_keeps_no_stop_waiting(said: bytes, broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=3600), drain_seconds=3600) as proxy:
         client = await proxy.client()
@@ -424,7 +426,9 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
     async with proxying(settings(broker.address, accept_proxy=True, address_limit=1)) as proxy:
         one, two, one_again = [await proxy.client() for _ in range(3)]
         for client, number in ((one, 1), (two, 2), (one_again, 1)):
-            await client.say(header(ProxyHeader.TWO, ClientEndpoints(Address(f"192.0.2.{number}", 1), CLIENT)))
+            await client.say(
+                encode_header(ProxyProtocolVersion.TWO, ClientEndpoints(Address(f"192.0.2.{number}", 1), CLIENT))
+            )
             if client is not one_again:
                 await ping(client)
         await one_again.hears_the_end()
@@ -437,7 +441,7 @@ async def header_reading_broker(nursery: trio.Nursery) -> tuple[Address, list[tu
     came: list[tuple[ClientEndpoints | None, bytes]] = []
 
     async def serve(stream: trio.SocketStream) -> None:
-        reader = HeaderReader()
+        reader = HeaderParser()
         while reader.missing:
             reader.feed(await stream.receive_some(reader.missing))
         came.append((reader.endpoints, await stream.receive_some()))
@@ -452,11 +456,11 @@ async def header_reading_broker(nursery: trio.Nursery) -> tuple[Address, list[tu
 
 @BOTH
 @pytest.mark.parametrize("accepts", [False, True])
-async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHeader, header_reading_broker):
+async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyProtocolVersion, header_reading_broker):
     address, came = header_reading_broker
     async with proxying(settings(address, send_proxy=version, accept_proxy=accepts)) as proxy:
         client = await proxy.client()
-        await client.say(*([header(ProxyHeader.ONE, ENDPOINTS)] if accepts else []), PING)
+        await client.say(*([encode_header(ProxyProtocolVersion.ONE, ENDPOINTS)] if accepts else []), PING)
         await client.hears_the_end()
         own = ClientEndpoints(Address(*client.stream.socket.getsockname()), proxy.listening)
     # the proxy's own query has no client

@@ -11,12 +11,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import MappingKind, ProxyHeader
+from proxy.config import MappingKind, ProxyProtocolVersion
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
 from proxy.net.reloading import ReloadedSettings
-from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
+from proxy.net.sockets.proxy_protocol_reader import HeaderParser
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
@@ -458,7 +458,7 @@ async def test_other_mappings_take_any_name(plain, wild):
 # behind a balancer
 
 
-@pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
+@pytest.mark.parametrize("version", [ProxyProtocolVersion.ONE, ProxyProtocolVersion.TWO])
 async def test_a_balancers_header_comes_before_tls(plain, signed, version):
     endpoints = ClientEndpoints(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
     chosen = settings(plain.address, tls=ListenerTls(signed.proxy), accept_proxy=True)
@@ -466,7 +466,7 @@ async def test_a_balancers_header_comes_before_tls(plain, signed, version):
         sock = (await proxy.client()).stream
         # the header and the first bytes of TLS in one packet
         client = TlsPeer(sock, client_context(signed.ca), asks_for=HOST)
-        held = HeldBack(sock, header(version, endpoints))
+        held = HeldBack(sock, encode_header(version, endpoints))
         client.stream.transport_stream = held
         await ping(client)
         (facts,) = (event[1] for event in proxy.watcher.seen("opened"))
@@ -511,7 +511,7 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
         """A balancer that ends TLS and reads headers."""
 
         async def _connection(self, stream: trio.SocketStream) -> None:
-            reader = HeaderReader()
+            reader = HeaderParser()
             while reader.missing:
                 reader.feed(await stream.receive_some(reader.missing))
             came.append(reader.endpoints)
@@ -519,7 +519,7 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
 
     broker = Behind(broker_context(signed.broker, signed.ca))
     await broker.start(nursery)
-    chosen = settings(broker.address, upstream_tls=shown(signed), send_proxy=ProxyHeader.TWO)
+    chosen = settings(broker.address, upstream_tls=shown(signed), send_proxy=ProxyProtocolVersion.TWO)
     async with proxying(chosen) as proxy:
         await proxy.nodes(1)
         client = await proxy.client()

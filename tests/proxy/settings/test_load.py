@@ -12,7 +12,16 @@ import pytest
 
 import proxy
 import recorder
-from proxy.config import ClusterSettings, Format, Level, LogSettings, MappingKind, Others, ProxyHeader, ProxySettings
+from proxy.config import (
+    ClusterSettings,
+    Format,
+    Level,
+    LogSettings,
+    MappingKind,
+    Others,
+    ProxyProtocolVersion,
+    ProxySettings,
+)
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting
@@ -149,7 +158,7 @@ def test_a_file_says_everything(tmp_path):
                 address_limit=5,
                 accept_proxy=True,
                 header_seconds=6,
-                send_proxy=ProxyHeader.TWO,
+                send_proxy=ProxyProtocolVersion.TWO,
                 trusted=(ip_network("10.0.0.0/8"),),
                 others=Others.PLAIN,
             ),

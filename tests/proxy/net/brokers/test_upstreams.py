@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
-from proxy.config.cluster import ProxyHeader
+from proxy.config.cluster import ProxyProtocolVersion
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
@@ -323,7 +323,7 @@ async def test_a_name_of_the_proxys_own_is_never_dialled(make):
 @SPELLINGS
 async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make, host, autojump_clock, caplog):
     with bind(Address(HOST, 0)) as sock:
-        upstreams, nodes = make(Address(host, sock.getsockname()[1]), send_proxy=ProxyHeader.TWO)
+        upstreams, nodes = make(Address(host, sock.getsockname()[1]), send_proxy=ProxyProtocolVersion.TWO)
         nodes.own_listeners.add(sock)
         for _ in range(3):
             assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN

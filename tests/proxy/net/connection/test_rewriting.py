@@ -11,7 +11,14 @@ from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
-from proxy.net.connection.rewriting import HeldRewriter, Replacement, TooLarge, WalkedRewriter, is_rewritten, rewriter
+from proxy.net.connection.rewriting import (
+    HeldRewriter,
+    Replacement,
+    TooLarge,
+    WalkedRewriter,
+    is_rewritten,
+    make_rewriter,
+)
 from proxy.net.limits.held_bytes import COUNTED_ABOVE, HeldBytes, Share
 from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
@@ -107,7 +114,7 @@ def test_anything_else_is_not(case):
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
 async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share, listeners):
     frame = framed(response(*case, values(*case, [NODE])))
-    subject = rewriter(exchange(*case, frame), nodes, share, LIMIT)
+    subject = make_rewriter(exchange(*case, frame), nodes, share, LIMIT)
     assert isinstance(subject, HeldRewriter)
     pieces = cut(frame, size)
     for piece in pieces[:-1]:
@@ -122,7 +129,7 @@ async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share,
 async def test_a_walked_answer_is_the_same_however_it_is_cut(case, size, nodes, share, listeners, monkeypatch):
     monkeypatch.setattr(rewriting, "HOLD_WALKED_BELOW", 10)
     frame = framed(response(*case, values(*case, [NODE])))
-    subject = rewriter(exchange(*case, frame), nodes, share, LIMIT)
+    subject = make_rewriter(exchange(*case, frame), nodes, share, LIMIT)
     assert isinstance(subject, WalkedRewriter)
     out = await feed(subject, cut(frame, size))
     assert len(out) == len(frame)
@@ -131,7 +138,7 @@ async def test_a_walked_answer_is_the_same_however_it_is_cut(case, size, nodes, 
 
 async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, share, listeners):
     frame = fetched([NODE], random.Random(0).randbytes(300 * 1024))
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
+    subject = make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for at in range(0, 300 * 1024, 4096):
         passed = await fed(subject, memoryview(frame)[at : at + 4096], last=False)
         assert passed == (4096, b"")
@@ -142,14 +149,14 @@ async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, share, listeners):
 
 async def test_a_large_fetch_answer_that_names_nobody_stays_as_it_is(nodes, share):
     frame = fetched([], bytes(300 * 1024))
-    assert await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 50_000)) == frame
+    assert await feed(make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 50_000)) == frame
 
 
 @pytest.mark.parametrize("advertised", ["a", "x" * 200])
 async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listeners, share):
     nodes = Nodes(settings(advertise=advertised), listeners.serve, SavedState(), None)
     frame = fetched([NODE], bytes(300 * 1024))
-    out = await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
+    out = await feed(make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
     assert len(out) == len(frame)
     assert b"up-7.invalid" not in out
     hosts = [node["host"] for node in read(FETCH, 16, out[4:])["node_endpoints"]]
@@ -164,18 +171,18 @@ async def test_up_to_256_kib_are_held(size, way, nodes, share):
     frame = framed(frame[4:])
     made = exchange(FETCH, 16, frame)
     made.response_size = size
-    assert type(rewriter(made, nodes, share, LIMIT)) is way
+    assert type(make_rewriter(made, nodes, share, LIMIT)) is way
 
 
 async def test_an_answer_over_the_hold_limit_is_too_large(nodes, share):
     frame = framed(response(METADATA, 12, values(METADATA, 12, [NODE])))
     with pytest.raises(TooLarge, match=f"{len(frame) - 4} bytes .* limit is 10"):
-        rewriter(exchange(METADATA, 12, frame), nodes, share, 10)
+        make_rewriter(exchange(METADATA, 12, frame), nodes, share, 10)
 
 
 async def test_a_tail_over_the_hold_limit_is_too_large_before_it_has_come(nodes, share):
     frame = fetched([NODE] * 100, bytes(300 * 1024))
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, share, 100)
+    subject = make_rewriter(exchange(FETCH, 16, frame), nodes, share, 100)
     with pytest.raises(TooLarge):
         await fed(subject, memoryview(frame)[:-1000], last=False)
 
@@ -185,14 +192,14 @@ async def test_an_answer_that_ends_amid_its_brokers_cannot_be_read(case, nodes, 
     whole = response(*case, values(*case, [NODE]))
     frame = framed(whole[: whole.index(b"invalid")])
     with pytest.raises(WireError):
-        await feed(rewriter(exchange(*case, frame), nodes, share, LIMIT), [frame])
+        await feed(make_rewriter(exchange(*case, frame), nodes, share, LIMIT), [frame])
 
 
 @pytest.mark.parametrize("missing", [1, 5, 20, 40, 400])
 async def test_a_large_answer_that_ends_too_early_cannot_be_read(missing, nodes, share):
     frame = framed(fetched([NODE], bytes(300 * 1024))[4:-missing])
     with pytest.raises(WireError):
-        await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
+        await feed(make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
 
 
 async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
@@ -201,7 +208,7 @@ async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
     size = len(frame) - 4
     held = HeldBytes(size, 30)
     share = share_of(held)
-    subject = rewriter(exchange(METADATA, 12, frame), nodes, share, LIMIT)
+    subject = make_rewriter(exchange(METADATA, 12, frame), nodes, share, LIMIT)
     await fed(subject, memoryview(frame)[:1000], last=False)
     assert held._held == size
     share.release()
@@ -216,7 +223,7 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     tail = len(frame) - len(fetched([], records)) + 1
     held = HeldBytes(len(frame), 30)
     share = share_of(held)
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
+    subject = make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for piece in cut(frame[:-1], size):
         await fed(subject, memoryview(piece), last=False)
     assert held._held == tail > COUNTED_ABOVE
@@ -227,6 +234,6 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
 async def test_api_versions_is_reduced(nodes, share):
     offers = {"api_keys": [{"api_key": METADATA, "min_version": 0, "max_version": 99}]}
     frame = framed(response(API_VERSIONS, 3, offers))
-    out = await feed(rewriter(exchange(API_VERSIONS, 3, frame), nodes, share, LIMIT), cut(frame, 3))
+    out = await feed(make_rewriter(exchange(API_VERSIONS, 3, frame), nodes, share, LIMIT), cut(frame, 3))
     (offer,) = read(API_VERSIONS, 3, out[4:])["api_keys"]
     assert offer["max_version"] == apis.versions(METADATA)[-1]

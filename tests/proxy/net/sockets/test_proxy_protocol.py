@@ -14,12 +14,12 @@ from proxyprotocol.result import ProxyResultIPv4, ProxyResultIPv6, ProxyResultLo
 from proxyprotocol.v1 import ProxyProtocolV1
 from proxyprotocol.v2 import ProxyProtocolV2
 
-from proxy.config import ProxyHeader
-from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, header
+from proxy.config import ProxyProtocolVersion
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, encode_header
+from proxy.net.sockets.proxy_protocol_reader import HeaderParser
 from proxy.schema.addresses import Address
 
-OTHERS = {ProxyHeader.ONE: ProxyProtocolV1(), ProxyHeader.TWO: ProxyProtocolV2()}
+OTHERS = {ProxyProtocolVersion.ONE: ProxyProtocolV1(), ProxyProtocolVersion.TWO: ProxyProtocolV2()}
 VERSIONS = st.sampled_from([*OTHERS])
 PORTS = st.integers(0, 0xFFFF)
 FOUR = st.builds(Address, st.ip_addresses(v=4).map(str), PORTS)
@@ -31,22 +31,22 @@ BEHIND = b"\x16\x03\x01 or a request"
 
 def take(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
     """Returns a header's content, and the bytes after it, if each read gets all that it asks for."""
-    reader = HeaderReader()
-    while reader.missing:
-        piece, stream = stream[: reader.missing], stream[reader.missing :]
+    parser = HeaderParser()
+    while parser.missing:
+        piece, stream = stream[: parser.missing], stream[parser.missing :]
         if not piece:
             raise EOFError
-        reader.feed(piece)
-    return reader.endpoints, stream
+        parser.feed(piece)
+    return parser.endpoints, stream
 
 
 def take_slowly(stream: bytes) -> tuple[ClientEndpoints | None, bytes]:
     """Like `take`, but byte by byte."""
-    reader = HeaderReader()
+    parser = HeaderParser()
     for at in range(len(stream)):
-        reader.feed(stream[at : at + 1])
-        if not reader.missing:
-            return reader.endpoints, stream[at + 1 :]
+        parser.feed(stream[at : at + 1])
+        if not parser.missing:
+            return parser.endpoints, stream[at + 1 :]
     raise EOFError
 
 
@@ -58,21 +58,21 @@ def binary(command: int, family: int, rest: bytes = b"") -> bytes:
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
-def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyHeader, endpoints: ClientEndpoints):
+def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
     for way in (take, take_slowly):
-        assert way(header(version, endpoints) + BEHIND) == (endpoints, BEHIND)
+        assert way(encode_header(version, endpoints) + BEHIND) == (endpoints, BEHIND)
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
-def test_another_implementation_reads_what_was_written(version: ProxyHeader, endpoints: ClientEndpoints):
-    found = OTHERS[version].unpack(header(version, endpoints))
+def test_another_implementation_reads_what_was_written(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
+    found = OTHERS[version].unpack(encode_header(version, endpoints))
     assert is_ipv4(found) or is_ipv6(found)
     ends = [Address(str(host), port) for host, port in (found.source, found.dest)]
     assert ends == [*endpoints]
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
-def test_what_another_implementation_writes_is_read(version: ProxyHeader, endpoints: ClientEndpoints):
+def test_what_another_implementation_writes_is_read(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
     client, listener = ((address.host, address.port) for address in endpoints)
     if ":" in endpoints.client.host:
         theirs = ProxyResultIPv6(
@@ -87,33 +87,38 @@ def test_what_another_implementation_writes_is_read(version: ProxyHeader, endpoi
 
 
 @pytest.mark.parametrize("version", OTHERS)
-def test_a_connection_of_the_proxys_own_names_nobody(version: ProxyHeader):
+def test_a_connection_of_the_proxys_own_names_nobody(version: ProxyProtocolVersion):
     for way in (take, take_slowly):
-        assert way(header(version, None) + BEHIND) == (None, BEHIND)
+        assert way(encode_header(version, None) + BEHIND) == (None, BEHIND)
 
 
 def test_another_implementation_knows_a_connection_of_the_proxys_own():
-    assert isinstance(OTHERS[ProxyHeader.TWO].unpack(header(ProxyHeader.TWO, None)), ProxyResultLocal)
-    assert not OTHERS[ProxyHeader.ONE].unpack(header(ProxyHeader.ONE, None)).source
+    assert isinstance(
+        OTHERS[ProxyProtocolVersion.TWO].unpack(encode_header(ProxyProtocolVersion.TWO, None)), ProxyResultLocal
+    )
+    assert not OTHERS[ProxyProtocolVersion.ONE].unpack(encode_header(ProxyProtocolVersion.ONE, None)).source
 
 
 def test_nothing_is_written_unless_told():
-    assert header(ProxyHeader.OFF, ClientEndpoints(Address("192.0.2.1", 1), Address("192.0.2.2", 2))) == b""
+    assert (
+        encode_header(ProxyProtocolVersion.OFF, ClientEndpoints(Address("192.0.2.1", 1), Address("192.0.2.2", 2)))
+        == b""
+    )
 
 
 def test_ends_of_two_families_are_written_in_the_larger_one():
     endpoints = ClientEndpoints(Address("192.0.2.1", 1), Address("2001:db8::1", 2))
     for version in OTHERS:
-        found, _ = take(header(version, endpoints))
+        found, _ = take(encode_header(version, endpoints))
         assert found is not None
         assert IPv6Address(found.client.host).ipv4_mapped == IPv4Address("192.0.2.1")
         assert found.destination == endpoints.destination
 
 
 @pytest.mark.parametrize("version", OTHERS)
-def test_the_interface_of_a_link_local_address_is_left_out(version: ProxyHeader):
+def test_the_interface_of_a_link_local_address_is_left_out(version: ProxyProtocolVersion):
     endpoints = ClientEndpoints(Address("fe80::1%eth0", 1), Address("fe80::2%eth0", 2))
-    assert take(header(version, endpoints))[0] == ClientEndpoints(Address("fe80::1", 1), Address("fe80::2", 2))
+    assert take(encode_header(version, endpoints))[0] == ClientEndpoints(Address("fe80::1", 1), Address("fe80::2", 2))
 
 
 # lines: sections 2.1 of the specification
@@ -188,7 +193,7 @@ def test_107_bytes_are_not_too_long(line: bytes):
 
 def test_a_line_is_known_to_be_wrong_before_its_end_has_come():
     with pytest.raises(Malformed):
-        HeaderReader().feed(b"G")
+        HeaderParser().feed(b"G")
 
 
 # the binary form: section 2.2
@@ -272,7 +277,7 @@ def test_a_line_that_is_read_is_one_for_another_implementation(text: str):
         endpoints, rest = take(line)
     except (Malformed, EOFError):
         return
-    found = OTHERS[ProxyHeader.ONE].unpack_line(line[: len(line) - len(rest)])
+    found = OTHERS[ProxyProtocolVersion.ONE].unpack_line(line[: len(line) - len(rest)])
     assert endpoints == ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))
 
 
@@ -283,7 +288,7 @@ def test_a_binary_header_that_is_read_is_one_for_another_implementation(stream: 
     except (Malformed, EOFError):
         return
     try:
-        found = OTHERS[ProxyHeader.TWO].unpack(stream[: len(stream) - len(rest)])
+        found = OTHERS[ProxyProtocolVersion.TWO].unpack(stream[: len(stream) - len(rest)])
     except (ProxyProtocolSyntaxError, ProxyProtocolIncompleteError):
         pytest.fail("the other one does not read it")
     except ValueError:

@@ -16,7 +16,7 @@ from proxy.net.brokers.nodes import bind
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.stopping import Stop, Urgency
 from proxy.net.workers import parent as parents
-from proxy.net.workers.job import Job, load_job
+from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.parent import Parent
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -307,7 +307,7 @@ async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_th
     for worker in running.workers:
         (asked,), (told,) = worker.was_told("prepare"), worker.was_told("settings")
         assert asked | {"do": "settings", "request": ...} == told | {"request": ...}
-        job = load_job(told["settings"])
+        job = load_settings(told["settings"])
         assert (job.settings.drain_seconds, job.recording) == (77, "what is kept")
         assert accepts_for(worker) == [None, 1, 9]
         assert node_of(worker, 9)[0] == ""
@@ -377,7 +377,7 @@ async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(
     for worker in running.workers:
         first, second = worker.was_told("settings")
         assert first["number"] < second["number"]
-        assert [load_job(one["settings"]).settings.drain_seconds for one in (first, second)] == [77, 10]
+        assert [load_settings(one["settings"]).settings.drain_seconds for one in (first, second)] == [77, 10]
     assert running.parent._settings.drain_seconds == 10
     assert "settings stay as they are: a fault" in caplog.text
 
@@ -390,7 +390,7 @@ async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_
     running.workers[2].join()
     await wait_all_tasks_blocked(0.02)
     (said,) = running.workers[2].was_told("settings")
-    assert load_job(said["settings"]).settings.drain_seconds == 77
+    assert load_settings(said["settings"]).settings.drain_seconds == 77
     assert said["number"] == running.workers[1].was_told("settings")[0]["number"]
     # the next worker starts with them
     running.parent.joins = True

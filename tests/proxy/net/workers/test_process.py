@@ -5,16 +5,16 @@ import sys
 
 import trio
 
-from proxy.net.workers.process import Process
+from proxy.net.workers.process import WorkerProcess
 
 # larger than a pipe
 JOB = b"x" * 1_000_000
 PATIENCE = 60
 
 
-async def started(program: str) -> Process:
+async def started(program: str) -> WorkerProcess:
     command = [sys.executable, "-c", program]
-    return Process(await trio.lowlevel.open_process(command, stdin=subprocess.PIPE), JOB)
+    return WorkerProcess(await trio.lowlevel.open_process(command, stdin=subprocess.PIPE), JOB)
 
 
 async def test_it_reads_its_job_to_the_end():

@@ -1,4 +1,4 @@
-"""What a relay still has to send: chunks that could not be passed on at once, and responses that are owed."""
+"""What a relay has not sent yet: chunks that could not be passed on at once, and responses that are owed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from proxy.conversation import Conversation, Step
 class PendingChunk(NamedTuple):
     """A chunk that could not be passed on at once.
 
-    pieces: the bytes that are still to be sent; None: the step's, once its rewriting is done.
-    waits: the chunk must wait for the recorder.
+    pieces: the bytes that are still to be sent; None: `step.outgoing()`, once the step's rewriting is done.
+    awaits_recorder: the chunk must wait for a recorder that is full.
     """
 
     step: Step
     pieces: Sequence[bytes | memoryview] | None
     chunk: bytes
     at_ns: int
-    waits: bool
+    awaits_recorder: bool
 
 
 class Wakeup(Enum):
@@ -35,40 +35,35 @@ class Wakeup(Enum):
     OWN_QUERY = auto()
 
 
-class InFlight:
-    """What one connection owes its client: responses to requests, and the rest of a response.
+class OwedResponses:
+    """The responses that one connection owes its client, including the rest of a response that is partly sent.
 
-    response_pending: a chunk of the broker has been read and has not been sent. The relay assigns it.
-    sent: the relay sets this event when more has been sent to the client; None until a task waits for that.
+    chunk_pending: a chunk of the broker has been read and has not been sent. Assigned by the relay.
+    more_sent: set by the relay when more has been sent to the client; None until a task waits for that.
     """
 
-    __slots__ = ("_conversation", "response_pending", "sent")
+    __slots__ = ("_conversation", "chunk_pending", "more_sent")
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self.response_pending = False
-        self.sent: trio.Event | None = None
-
-    @property
-    def at_boundary(self) -> bool:
-        """True if no request has arrived in part."""
-        return not self._conversation.requests_side.missing
+        self.chunk_pending = False
+        self.more_sent: trio.Event | None = None
 
     @property
     def is_settled(self) -> bool:
-        """True if no response is owed or partly sent. An incomplete request has no response to wait for."""
+        """True if no response is owed or partly sent. An incomplete request is owed none."""
         conversation = self._conversation
-        if self.response_pending or conversation.responses_side.bytes_left or conversation.login.token_owed:
+        if self.chunk_pending or conversation.responses_side.bytes_left or conversation.login.token_owed:
             return False
         owed = conversation.in_flight
         return not owed or (len(owed) == 1 and owed[0] is conversation.requests_side.open_exchange)
 
     async def until_sent(self) -> None:
         """Waits until more has been sent to the client."""
-        self.sent = trio.Event()
-        await self.sent.wait()
+        self.more_sent = trio.Event()
+        await self.more_sent.wait()
 
     async def until_settled(self) -> None:
-        """Waits until nothing is owed to the client."""
+        """Waits until no response is owed."""
         while not self.is_settled:
             await self.until_sent()

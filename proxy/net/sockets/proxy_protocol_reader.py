@@ -1,10 +1,10 @@
-"""Reads the PROXY protocol's header from a client's connection. The header comes first, before a TLS handshake."""
+"""Reads the PROXY protocol's header from a client's socket. The header comes first, before a TLS handshake."""
 
 from __future__ import annotations
 
 import trio
 
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderReader, Malformed
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderParser, Malformed
 from proxy.net.sockets.streams import Stream
 
 
@@ -17,7 +17,7 @@ class NothingSent(Exception):
 
 
 async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
-    """Returns the client's endpoints in the header; None if it names none. Reads no byte after the header.
+    """Returns the client's endpoints; None if the header names no client. Reads no byte after the header.
 
     Raises:
         NoHeader: there is no whole header, or it did not come in time.
@@ -34,14 +34,14 @@ async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
 
 
 async def _read(client: Stream) -> ClientEndpoints | None:
-    reader, begun = HeaderReader(), False
-    while reader.missing:
+    parser, begun = HeaderParser(), False
+    while parser.missing:
         # not `client.receive`: a TLS stream would decrypt, and the header comes before TLS
-        piece = await Stream.receive(client, reader.missing)
+        piece = await Stream.receive(client, parser.missing)
         if not piece and not begun:
             raise NothingSent
         if not piece:
             raise NoHeader("it ends in its middle")
         begun = True
-        reader.feed(piece)
-    return reader.endpoints
+        parser.feed(piece)
+    return parser.endpoints

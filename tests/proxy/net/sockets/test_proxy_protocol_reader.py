@@ -6,15 +6,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from proxy.config import ProxyHeader
-from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, header
+from proxy.config import ProxyProtocolVersion
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
+from proxy.net.sockets.proxy_protocol_reader import NoHeader, NothingSent, read_header
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import Peer, connected
 
 ENDPOINTS = ClientEndpoints(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
-BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
+BOTH = pytest.mark.parametrize("version", [ProxyProtocolVersion.ONE, ProxyProtocolVersion.TWO])
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def ends() -> AsyncIterator[tuple[Stream, Peer]]:
 @BOTH
 async def test_a_header_is_read_and_what_stands_behind_it_is_left(version, ends):
     client, balancer = ends
-    await balancer.say(header(version, ENDPOINTS), b"the first request")
+    await balancer.say(encode_header(version, ENDPOINTS), b"the first request")
     assert await read_header(client, 5) == ENDPOINTS
     assert await client.receive() == b"the first request"
 
@@ -39,7 +39,7 @@ async def test_a_header_may_come_byte_by_byte(version, ends, nursery):
     client, balancer = ends
 
     async def speak() -> None:
-        for byte in header(version, ENDPOINTS):
+        for byte in encode_header(version, ENDPOINTS):
             await balancer.say(bytes([byte]))
             await trio.sleep(0)
 
@@ -57,7 +57,7 @@ async def test_what_is_no_header_is_said_so(ends):
 @BOTH
 async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(version, ends, autojump_clock: MockClock):
     client, balancer = ends
-    await balancer.say(header(version, ENDPOINTS)[:-1])
+    await balancer.say(encode_header(version, ENDPOINTS)[:-1])
     with pytest.raises(NoHeader, match="not come in time"):
         await read_header(client, 5)
     assert trio.current_time() == pytest.approx(5)
