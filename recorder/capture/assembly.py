@@ -27,7 +27,7 @@ from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
-from recorder.capture.closed_connections import ClosedConnections, MissedConnections
+from recorder.capture.closed_connections import MissedConnections, ReaderTotals
 from recorder.capture.connection_recorder import UNREADABLE
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError, decoded
@@ -66,7 +66,7 @@ class Assembly:
         # number of an open connection -> its state; connections whose opening is lost are in `unknown`
         self.connections: dict[int, ConnectionState] = {}
         self.unknown = UnknownConnections()
-        self.clock_ns = 0
+        self.clock_offset_ns = 0
         self.last_mono_ns = 0
         # `begun`: the session has its `started` event; `ended`: the log was closed in order
         self.begun = self.ended = False
@@ -76,7 +76,7 @@ class Assembly:
         self.rows: RowMaker
         self.events: Events
         self._streams = Streams()
-        self._closed_connections = ClosedConnections()
+        self._reader_totals = ReaderTotals()
         self._actions: Mapping[int, Action] = {
             EntryKind.OPENED: self._opened,
             EntryKind.BYTES: self._streams.arrived,
@@ -98,11 +98,11 @@ class Assembly:
             EntryKind.END: self._end,
         }
 
-    def begin_range(self, sink: RowSink, clock_ns: int) -> None:
-        """Directs all further rows to `sink`. `clock_ns`: wall clock minus monotonic clock."""
-        self.clock_ns = clock_ns
-        self.rows = self._streams.rows = RowMaker(sink, clock_ns)
-        self.events = Events(sink, clock_ns)
+    def begin_range(self, sink: RowSink, clock_offset_ns: int) -> None:
+        """Directs all further rows to `sink`. `clock_offset_ns`: wall clock minus monotonic clock."""
+        self.clock_offset_ns = clock_offset_ns
+        self.rows = self._streams.rows = RowMaker(sink, clock_offset_ns)
+        self.events = Events(sink, clock_offset_ns)
         self.invalid_bytes = 0
         for conn in self.connections.values():
             self.rows.update_shared_values(conn)
@@ -142,7 +142,7 @@ class Assembly:
             if len(self.connections) + len(self.unknown) >= MAX_OPEN:
                 raise InvalidEntryError("more connections than any proxy has")
             self.unknown.add(
-                connection, 0, self._streams.damaged_since_ns, is_new=self._closed_connections.totals is not None
+                connection, 0, self._streams.damaged_since_ns, is_new=self._reader_totals.totals is not None
             )
         conn = self.connections[connection] = self.unknown.pop_state(connection)
         conn.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
@@ -168,7 +168,7 @@ class Assembly:
         self.connections.clear()
         self.unknown.clear()
         self.begun = True
-        self._closed_connections.totals = None
+        self._reader_totals.totals = None
 
     def finish(self) -> None:
         """Ends the session and all connections that are still open."""
@@ -272,8 +272,8 @@ class Assembly:
 
     def _closed(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
-        if "offsets" in fields and "sequence" in fields and self._closed_connections.totals is not None:
-            self._closed_connections.totals.add_closed(fields["sequence"], fields["offsets"])
+        if "offsets" in fields and "sequence" in fields and self._reader_totals.totals is not None:
+            self._reader_totals.totals.add_closed(fields["sequence"], fields["offsets"])
         del self.connections[entry.connection]
         self._close(conn, entry.mono_ns, fields["cause"], fields)
 
@@ -293,14 +293,14 @@ class Assembly:
 
     def _connections_unlogged(self, entry: Entry) -> None:
         fields = decoded(entry)
-        if self._closed_connections.totals is not None:
-            self._closed_connections.totals.add_unlogged(fields)
+        if self._reader_totals.totals is not None:
+            self._reader_totals.totals.add_unlogged(fields)
         missed = MissedConnections(fields["connections"], fields["frames"], fields["bytes"])
         self.events.connections_lost(entry.mono_ns, fields["reason"], missed)
 
     def _clock(self, entry: Entry) -> None:
-        self.events.clock(entry.mono_ns, entry.offset - self.clock_ns)
-        self.clock_ns = self.events.clock_ns = entry.offset
+        self.events.clock(entry.mono_ns, entry.offset - self.clock_offset_ns)
+        self.clock_offset_ns = self.events.clock_offset_ns = entry.offset
         self.rows.set_clock(entry.offset)
 
     def _node(self, entry: Entry) -> None:
@@ -317,8 +317,8 @@ class Assembly:
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
         # before `missed` replaces the totals: if they are lost, an unknown connection may have rows already
-        is_new = self._closed_connections.totals is not None
-        self._close_unseen(ended, self._closed_connections.missed(fields["closed"]), entry.mono_ns)
+        is_new = self._reader_totals.totals is not None
+        self._close_unseen(ended, self._reader_totals.adopt(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
             self._stays_open(connection, number, is_new=is_new)
 
@@ -367,11 +367,11 @@ class Assembly:
 
     def state(self, blob: bytearray) -> dict[str, Any]:
         """The state after this range as JSON values; bytes of unfinished frames are appended to `blob`."""
-        totals = self._closed_connections.totals
+        totals = self._reader_totals.totals
         # made one by one: a ConnectionState takes much more memory than an unknown connection
         connections = chain(self.connections.values(), map(self.unknown.state_of, self.unknown))
         return {
-            "clock_ns": self.clock_ns,
+            "clock_ns": self.clock_offset_ns,
             "last_mono_ns": self.last_mono_ns,
             "since_ns": self._streams.damaged_since_ns,
             "begun": self.begun,
@@ -383,10 +383,10 @@ class Assembly:
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
         """Restores the result of `state`. `blob`: the bytes that `state` appended. Raises ValueError."""
-        self.clock_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
+        self.clock_offset_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
         self.begun, self.ended = state["begun"], state["ended"]
         self._streams.damaged_since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
-        self._closed_connections.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
+        self._reader_totals.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
         for saved in state["tracks"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):

@@ -29,13 +29,13 @@ class MissedConnections(NamedTuple):
         return MissedConnections(connections, max(frames, 0), max(self.bytes - sum(sizes), 0))
 
 
-class ClosedConnections:
+class ReaderTotals:
     """The reader's `totals` of closed connections; None while they are lost, until the next inventory replaces them."""
 
     def __init__(self) -> None:
         self.totals: ClosedTotals | None = ClosedTotals()
 
-    def missed(self, writer_totals: dict[str, int]) -> MissedConnections | None:
+    def adopt(self, writer_totals: dict[str, int]) -> MissedConnections | None:
         """The connections that the reader has missed; None if its totals are lost. Replaces them by the writer's."""
         before, self.totals = self.totals, ClosedTotals(**writer_totals)
         if before is None:

@@ -211,7 +211,7 @@ class Compaction:
         unread = [number for number in segments(self._session) if number > before.segment]
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
-        self._assembly.begin_range(files, self._assembly.clock_ns or self._session_began_ns())
+        self._assembly.begin_range(files, self._assembly.clock_offset_ns or self._session_began_ns())
         self._add_losses_before(before)
         if unread:
             whole = len(unread) == segment - before.segment

@@ -48,7 +48,7 @@ class Summary:
         busy: the sessions that another process is compacting.
         live: the sessions that are still written.
         frames, bytes: the number of frames in published rows, and their bytes.
-        others: the sessions of other users, which were left alone.
+        of_other_users: the sessions of other users, which were left alone.
         failed: the sessions that are left as they are, each with the reason.
         damaged: the compacted sessions of which parts of the log are lost, each with those parts.
         stuck: the folders of finished sessions that can't be removed, each with the reason.
@@ -59,7 +59,7 @@ class Summary:
     live: tuple[str, ...] = ()
     frames: int = 0
     bytes: int = 0
-    others: tuple[str, ...] = ()
+    of_other_users: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     stuck: tuple[tuple[str, str], ...] = ()
@@ -135,31 +135,31 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
 
     `only_own`: True: leave the sessions of other users alone.
     """
-    done: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    others, failed, damaged = [], [], []
+    by_outcome: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    of_other_users, failed, damaged = [], [], []
     frames = size = 0
     for session in sessions.sessions(folder):
         try:
             if only_own and not sessions.is_own(folder, session):
-                others.append(session)
+                of_other_users.append(session)
                 continue
             compacted = compact_session(folder, session)
         except Exception as error:
             failed.append((session, reason(error)))
             continue
-        done[compacted.finished].append(session)
+        by_outcome[compacted.finished].append(session)
         frames += compacted.frames
         size += compacted.bytes
         if compacted.lost_parts:
             damaged.append((session, ", ".join(compacted.lost_parts)))
     stuck = sessions.remove_all_hidden(folder, only_own=only_own)
     return Summary(
-        sessions=tuple(done[True]),
-        busy=tuple(done[None]),
-        live=tuple(done[False]),
+        sessions=tuple(by_outcome[True]),
+        busy=tuple(by_outcome[None]),
+        live=tuple(by_outcome[False]),
         frames=frames,
         bytes=size,
-        others=tuple(others),
+        of_other_users=tuple(of_other_users),
         failed=tuple(failed),
         damaged=tuple(damaged),
         stuck=tuple((path, error.strerror or str(error)) for path, error in stuck.items()),
@@ -176,11 +176,11 @@ def reason(error: Exception) -> str:
 
 def idle_for(folder: Path, session: str) -> Callable[[], None]:
     """The `idle` function of a `Compaction`: compacts a session that an earlier proxy left, or waits."""
-    left = [name for name in sessions.sessions(folder) if name != session]
+    leftovers = [name for name in sessions.sessions(folder) if name != session]
 
     def idle() -> None:
-        if left:
-            _compact_leftover(folder, left.pop(0))
+        if leftovers:
+            _compact_leftover(folder, leftovers.pop(0))
         else:
             time.sleep(IDLE_SECONDS)
 

@@ -52,8 +52,8 @@ class ConnectionRecorder:
         "_leftover_kinds",
         "_masked_until",
         "_searches",
-        "_secret",
         "_unframed_from",
+        "_waiting_marks",
         "checkpoint_segment",
         "cluster_and_listener",
         "connection",
@@ -92,7 +92,7 @@ class ConnectionRecorder:
         # the following lists have a value for each direction. The stream offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
         # the mark of the frame at the barrier, if that frame is searched for secrets
-        self._secret: list[Mark | None] = [None, None]
+        self._waiting_marks: list[Mark | None] = [None, None]
         # the end of a frame that is masked whole
         self._masked_until = [-1, -1]
         # the search in the frame that is arriving
@@ -138,7 +138,7 @@ class ConnectionRecorder:
         if chunk:
             self._backlog.add(PendingEntry(EntryKind.BYTES, direction, offset, at_ns, chunk))
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
-        self._secret[direction] = None
+        self._waiting_marks[direction] = None
         if step.cause is not None:
             self._leftover_kinds[direction] = UNREADABLE.get(step.cause, EntryKind.UNFRAMED)
         if direction is Direction.REQUEST:
@@ -155,7 +155,7 @@ class ConnectionRecorder:
             self._barrier[direction] = min(self._barrier[direction], self.frame_filter.undecided)
         self._backlog.join(direction, self._barrier[direction])
         items = self._release()
-        if self._backlog and any(self._secret):
+        if self._backlog and any(self._waiting_marks):
             # a frame with secrets holds up the whole connection; unclassified bytes hold up only their direction
             self.ended_unwritten += step.finished + step.one_way
             if self._backlog.cost > MAX_KEPT:
@@ -184,16 +184,16 @@ class ConnectionRecorder:
             items += pending.items(self.connection)
         return items
 
-    def give_up(self) -> tuple[int, int]:
+    def drop_kept_back(self) -> tuple[int, int]:
         """Drops all kept-back bytes, for a gap. Returns the stream offset after the written bytes, per direction."""
         arrived = self.conversation.offsets
-        self._barrier, self._secret, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
+        self._barrier, self._waiting_marks, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
         self._searches = [None, None]
         requests, responses = self._backlog.clear()
         return arrived[0] if requests is None else requests, arrived[1] if responses is None else responses
 
-    def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
+    def skip_gap(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
         """The part of a chunk after the last gap's end: its stream offset, and its bytes."""
         until = self.resume_at[direction]
         if offset + len(chunk) < until:
@@ -257,7 +257,7 @@ class ConnectionRecorder:
             if len(search) > MAX_SECRETS:
                 raise WireError("there are too many secrets to mask one by one")
             if not mark.last:
-                self._barrier[direction], self._secret[direction] = mark.begin, mark
+                self._barrier[direction], self._waiting_marks[direction] = mark.begin, mark
                 return
             secrets = [(mark.begin + start, mark.begin + stop) for start, stop in search.found()]
         except WireError as error:
@@ -311,13 +311,13 @@ class ConnectionRecorder:
     def _give_up_waiting(self) -> None:
         """Masks the waiting frames whole, instead of searching them for secrets until their ends come."""
         for direction in Direction:
-            mark = self._secret[direction]
+            mark = self._waiting_marks[direction]
             if mark is not None:
                 self._mask_whole(mark, direction, redaction.HEADS[mark.kind])
-                self._barrier[direction], self._secret[direction] = NOWHERE, None
+                self._barrier[direction], self._waiting_marks[direction] = NOWHERE, None
 
     def _release(self) -> list[Item]:
-        holds_all = [secret is not None for secret in self._secret]
+        holds_all = [mark is not None for mark in self._waiting_marks]
         released = self._backlog.release(self._barrier, holds_all)
         return [item for pending in released for item in self._items(pending)]
 

@@ -42,13 +42,13 @@ class DirectFile:
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: that of the file, opened with O_DIRECT; `close` closes it. Raises OSError."""
         self._descriptor = descriptor
-        self._gathered = -1
+        self._buffer_file = -1
         try:
             # the buffer is a memory file: its pages are aligned, as O_DIRECT requires, and `pwritev` gathers the pieces
             # in it without the interpreter's lock
-            self._gathered = os.memfd_create("blocks", os.MFD_CLOEXEC)
-            os.ftruncate(self._gathered, BUFFER + BLOCK)
-            self._buffer = memoryview(mmap.mmap(self._gathered, BUFFER + BLOCK))
+            self._buffer_file = os.memfd_create("blocks", os.MFD_CLOEXEC)
+            os.ftruncate(self._buffer_file, BUFFER + BLOCK)
+            self._buffer = memoryview(mmap.mmap(self._buffer_file, BUFFER + BLOCK))
         except OSError:
             self.close()
             raise
@@ -67,7 +67,7 @@ class DirectFile:
         at, filled, written = end - len(begun), len(begun), 0
         self._buffer[:filled] = begun
         for portion in _portions(pieces, min(BUFFER, max_bytes) - filled):
-            _write(self._gathered, portion, filled)
+            _write(self._buffer_file, portion, filled)
             filled += sum(map(len, portion))
             whole = filled - filled % BLOCK
             _write(self._descriptor, [self._buffer[:whole]], at)
@@ -86,10 +86,10 @@ class DirectFile:
 
     def close(self) -> None:
         """Closes the file; a second call does nothing. The buffer's memory is freed with this object."""
-        for descriptor in (self._descriptor, self._gathered):
+        for descriptor in (self._descriptor, self._buffer_file):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._descriptor = self._gathered = -1
+        self._descriptor = self._buffer_file = -1
 
 
 def _write(descriptor: int, pieces: Sequence[bytes | memoryview], at: int) -> None:

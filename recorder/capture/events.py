@@ -22,11 +22,11 @@ MAX_NAMED = 1000
 
 
 class Events:
-    """Adds rows of events to `sink`. `clock_ns`: wall clock minus monotonic clock."""
+    """Adds rows of events to `sink`. `clock_offset_ns`: wall clock minus monotonic clock."""
 
-    def __init__(self, sink: RowSink, clock_ns: int) -> None:
+    def __init__(self, sink: RowSink, clock_offset_ns: int) -> None:
         self.sink = sink
-        self.clock_ns = clock_ns
+        self.clock_offset_ns = clock_offset_ns
 
     def session(self, cause: str, mono_ns: int, detail: dict[str, Any]) -> None:
         """Adds the beginning or the end of the session. `cause`: "started", ENDED or DIED."""
@@ -129,7 +129,7 @@ class Events:
         size: int | None = None,
         cluster: str | None = None,
     ) -> None:
-        rows = self.sink.events(mono_ns + self.clock_ns)
+        rows = self.sink.events(mono_ns + self.clock_offset_ns)
         connection = None
         if conn is not None:
             connection, cluster = conn.connection, conn.opening.get("cluster")
@@ -137,7 +137,7 @@ class Events:
             kind,
             connection,
             mono_ns,
-            self.clock_ns,
+            self.clock_offset_ns,
             cause=cause,
             frames=frames,
             size=size,
