@@ -4,12 +4,13 @@ Knows entries and rows, never files. The proxy's own conversation room frames an
 are masked in the log, so the assembly follows the verdicts on logins that the tap has logged.
 
 A GAP entry breaks off the record of its connection: frames that are arriving there are dropped. The RESYNC entry holds
-the state with which the record resumes. The difference between that state and the state at the gap's beginning is what
-was lost.
+the state with which the record resumes. If frame 7 was the next one when the gap began, and frame 12 is when it ends,
+five frames are lost.
 
 A damaged log lacks entries without a GAP entry. The assembly notices that a connection's entry numbers, or its stream
-offsets, are not consecutive. It breaks off the record of that connection, and resumes it at the next checkpoint. Other
-connections are not affected. The inventory at a segment's beginning names even connections without any other entry.
+offsets, are not consecutive. It breaks off the record of that connection, and resumes it at the next CHECKPOINT or
+RESYNC entry. Other connections are not affected. The inventory at a segment's beginning names even connections without
+any other entry.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Assembly:
 
     def __init__(self) -> None:
         self.routes: dict[Dialect, Routes] = {routes.dialect: routes for routes in (Routes(), Routes07())}
-        # number of an open connection -> its state; connections whose opening is lost are in `unknown`
+        # number of an open connection -> its state; `unknown` has the connections whose opening is lost
         self.connections: dict[int, ConnectionState] = {}
         self.unknown = UnknownConnections()
         self.clock_offset_ns = 0
@@ -164,7 +165,7 @@ class Assembly:
                 conn.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     def forget(self) -> None:
-        """Forgets all connections: the log up to here has become rows, but the state after it is lost."""
+        """Forgets all connections: the log up to here has become rows, but the state after these rows is lost."""
         self.connections.clear()
         self.unknown.clear()
         self.begun = True
@@ -316,7 +317,7 @@ class Assembly:
         fields = decoded(entry)
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
-        # before `missed` replaces the totals: if they are lost, an unknown connection may have rows already
+        # if the totals are lost, an unknown connection may have rows already. `adopt` replaces the totals
         is_new = self._reader_totals.totals is not None
         self._close_unseen(ended, self._reader_totals.adopt(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
@@ -344,7 +345,7 @@ class Assembly:
     def _close_unseen(self, ended: list[int], missed: MissedConnections | None, mono_ns: int) -> None:
         """Closes the connections `ended`, whose closing entries are lost.
 
-        `missed`: the totals of all missed connections, also of those without any entry; None: unknown.
+        `missed`: the totals of all connections whose closing is lost, not only of `ended`; None: unknown.
         """
         since_ns = self._streams.damaged_since_ns
         is_single = missed is not None and missed.connections == len(ended) == 1
@@ -357,7 +358,7 @@ class Assembly:
                 self._close(conn, mono_ns, c.GAP_DAMAGE, fields)
                 return
             recorded.append((conn.sequence, None if conn.broken is None else conn.broken["behind"]))
-            # `missed` includes this connection's losses; one event below tells them all
+            # the event below has the losses of all connections, so this connection's own gap has none
             conn.reached = None
             self._close(conn, mono_ns, c.GAP_DAMAGE, {})
         if missed is not None and missed.connections:

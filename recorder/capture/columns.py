@@ -18,7 +18,7 @@ from recorder.capture import frames as c
 
 # bytes of frames in a row group, so that a reader's memory is bounded; a larger frame is a row group of its own
 MAX_BYTES = 64 * 1024 * 1024
-# bytes of frames in a row group of frames without records. Such frames are few, and both row groups wait in memory
+# bytes of frames in a row group without records. It fills slowly, and waits in memory beside the one with records
 MAX_BYTES_WITHOUT_RECORDS = 16 * 1024 * 1024
 # rows in a row group: their numbers take some 300 bytes a row while they wait here
 MAX_ROWS = 100_000
@@ -78,7 +78,7 @@ NUMBERS_PER_ROW = len(RowNumbers._fields)
 
 
 class Dictionary:
-    """Distinct values, each with the index that rows hold in its place. `longest`: characters of the longest."""
+    """Distinct values, each with the index that rows hold in its place. `longest`: characters of the longest value."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -105,7 +105,7 @@ class SharedDictionaries:
 
 
 class FrameRows:
-    """The rows of the next row group of frames. All rows have one offset between wall clock and monotonic clock.
+    """The rows of the next row group of frames. All have one `clock_offset_ns`: wall clock minus monotonic clock.
 
     To add a row, extend `numbers` by one `RowNumbers` (or a plain tuple like it), and `body` by the frame's bytes.
     `set_rare_values` adds the values that few rows have. `carries_records`: True for frames of APIs that carry records.
@@ -148,7 +148,7 @@ class FrameRows:
         self.numbers[RowNumbers._fields.index(name) - NUMBERS_PER_ROW] = value
 
     def set_rare_values(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
-        """Adds the rare values of the newest row; the last `stored` bytes of `body` are its bytes."""
+        """Adds the rare values of the newest row. `stored`: how many bytes at the end of `body` are that row's."""
         row = len(self) - 1
         self._spans += len(masked) + len(omitted)
         if omitted:
@@ -192,7 +192,7 @@ class FrameRows:
 
 
 class EventRows:
-    """The rows of the next row group of events. `cluster`: that of events that name none."""
+    """The rows of the next row group of events. `cluster`: the cluster of all events that name none."""
 
     def __init__(self, session: str, cluster: str | None) -> None:
         self.session = session

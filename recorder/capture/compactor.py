@@ -2,7 +2,7 @@
 
     python -m recorder.capture.compactor FOLDER --session S --follow
 
-The proxy starts this process, which ends with the session. If the proxy dies, the process finishes what is written.
+The proxy starts this process, which ends with the session. If the proxy dies, the process compacts the rest of the log.
 While it is idle, it compacts sessions that earlier proxies have left. `kafka-wiretap compact` calls `compact`. If one
 session fails, the others are still compacted.
 """
@@ -167,7 +167,7 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
 
 
 def reason(error: Exception) -> str:
-    """Why a session is left as it is, in one line; with the line of code, if the error is unexpected."""
+    """The error for which a session is left as it is, in one line; of an unexpected error, also its line of code."""
     if isinstance(error, OSError | UnknownSpoolError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]

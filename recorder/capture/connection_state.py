@@ -76,28 +76,32 @@ class ConnectionState:
         self.reached: list[int] | None = None
         self.next_entry = 0
         self.sequence = 0
-        # the subject of the client's certificate, until the broker accepts a login
+        # the subject of the client's certificate; after a login, the name that the broker has accepted
         self.principal: str | None = self.opening.get("principal")
         # (exchange number, client id) of each request in flight whose client id is not the usual one
         self.unusual_client_ids: deque[tuple[int, str | None]] = deque()
+        # the client id of the first understood request that has one, with its length as in the head: b"\x00\x02me"
         self.usual_client_id_bytes = _NO_CLIENT_ID if self.dialect is Dialect.KAFKA else _ANY_FRAME
         # indices into the range's `SharedDictionaries`
         self.connection_index = 0
         self.usual_client_id_index = 0
-        # the following have a value for each direction. The bytes, the kind and the first time of the frame that is
-        # arriving; the masked and omitted stretches of incomplete frames; True once frames can't be told apart
+        # the following have a value for each direction. The bytes of the frame that is arriving in pieces, if one is
         self.parts: list[bytearray | None] = [None, None]
+        # that frame's kind, and the time of its first byte
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
+        # the masked and omitted stretches of incomplete frames
         self.masks: tuple[Stretches, Stretches] = (deque(), deque())
         self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
+        # True once frames can't be told apart
         self.unreadable = [False, False]
         # 1 if the record has resumed within a frame: that frame is lost, and is counted when its end has come
         self.lost_arriving = [0, 0]
-        # the stream offsets of frames that a setting left out, per direction; and the exchanges of left-out responses
+        # the stream offsets of frames that become no row, by a setting
         self.left_out: tuple[set[int], set[int]] = (set(), set())
+        # the numbers of exchanges whose responses become no row, because their requests became none
         self.left_out_responses: deque[int] = deque()
-        # requests that the proxy answers itself, and whose answer is not in the log yet
+        # requests that the proxy answers itself, without an answer in the log so far
         self._answerable: deque[Exchange] = deque()
 
     @classmethod
@@ -188,13 +192,13 @@ class ConnectionState:
         if self._answerable and self._answerable[0].correlation_id == correlation_id:
             return self._answerable.popleft()
         for exchange in self.conversation.in_flight if self.conversation is not None else ():
-            # the log of an older proxy, which didn't know this version and therefore answered the request
+            # this program knows the version, but the older proxy that wrote the log did not, and answered itself
             if exchange.correlation_id == correlation_id and exchange.api_key == API_VERSIONS and not exchange.by_proxy:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
     def has_marks(self, direction: int) -> bool:
-        """True if any byte of an incomplete frame is masked or omitted, or a frame becomes no row."""
+        """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
         gone = self.left_out[direction] or (direction and self.left_out_responses)
         return bool(self.masks[direction] or self.omissions[direction] or gone)
 

@@ -3,8 +3,8 @@
 Used by `writer` and `segments`. A log is written once and read once. In the page cache it would displace the files of
 other programs, such as a broker on the same machine. Direct I/O takes less processor time too: 0.1 to 0.3 ms a MiB
 where it was measured, and 0.3 to 1.9 ms with the cache, whose fresh pages must be found and filled. Only whole blocks
-can bypass the cache. All other bytes go through it, and on file systems without O_DIRECT all bytes do. Each way sees
-what the other has written.
+can bypass the cache. All other bytes go through it, and on file systems without O_DIRECT all bytes do. Direct and
+cached reads both see all earlier writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LIBC = ctypes.CDLL(None)
 BLOCK = 4096
 # bytes of one read or write at most
 BUFFER = 4 * 1024 * 1024
-# one `pwritev` takes so many pieces and one more, below the kernel's limit (IOV_MAX, 1024)
+# pieces of one `pwritev`, the last one not counted; the kernel's limit is 1024 (IOV_MAX)
 MAX_PIECES = 512
 # seconds that the direct write of one group (`Log.append`) may take
 MAX_WRITE_SECONDS = 0.1
@@ -118,11 +118,11 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
 class DirectWriteLimit:
     """Limits the direct write of one group to the bytes that the disk takes within MAX_WRITE_SECONDS.
 
-    The page cache takes the rest: the queue must not wait minutes for a slow disk while the cache has room for a burst.
+    The page cache takes the rest: it has room for a burst that a slow disk would take minutes to write.
     """
 
     def __init__(self) -> None:
-        # seconds for a byte at the last write; None before the first one
+        # seconds that a byte took at the last write; None before the first write
         self._seconds: float | None = None
         self._refused = 0
 
