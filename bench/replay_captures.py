@@ -223,7 +223,7 @@ class _Writer:
 
     def __init__(self, folder: Path, connections: int) -> None:
         self._files = RangeFiles(folder, SESSION, 1, "main")
-        self._clock_ns = time.time_ns() // 3_600_000_000_000 * 3_600_000_000_000
+        self._clock_offset_ns = time.time_ns() // 3_600_000_000_000 * 3_600_000_000_000
         self._answers = {
             (key, connection): encode_response(key, version, 1, answer(key, connection, connections))
             for connection in range(connections)
@@ -252,7 +252,10 @@ class _Writer:
     def _add(self, shot: Shot, kind: str, by: str, frame: bytes, at: int, facts: tuple[int, bool | None, int]) -> None:
         exchange, awaits, correlation_id = facts
         group = self._files.frames(
-            self._clock_ns + at, self._clock_ns, len(frame), carries_records=api_name(shot.key) in RECORD_APIS
+            self._clock_offset_ns + at,
+            self._clock_offset_ns,
+            len(frame),
+            carries_records=api_name(shot.key) in RECORD_APIS,
         )
         shared = self._files.shared
         sequence = self._sequences[shot.connection] = self._sequences.get(shot.connection, -1) + 1

@@ -150,7 +150,7 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
     is_to_come = bool(notes)
     notes += [
         f"session {name} is another user's: kafka-wiretap compact {printable(folder)} finishes it"
-        for name in done.others
+        for name in done.of_other_users
     ]
     return notes + troubles(done), is_to_come
 

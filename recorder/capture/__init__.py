@@ -22,7 +22,7 @@
     entry_json       the JSON of entries and states: a schema for each
     assembly         entries -> connections; finds entries that are missing
     unknown_connections  connections whose opening is lost
-    closed_connections   finds connections whose closing is lost
+    closed_connections   counts connections whose closing is lost
     streams          bytes of connections -> frames, with the proxy's own conversation room
     frame_spans      where the frames lie in a chunk, and the exchange of each
     connection_state one connection as the compactor sees it
@@ -50,11 +50,11 @@
 entry          one record of the log. A *bytes entry* holds bytes of one direction of a connection. All others are
                *control entries*: an opening, a login, a gap, and so on
 segment        one file of the log; compacted as a whole
-range          the rows of one segment, and their Parquet files. A frame belongs to the segment of its last byte; one
-               that is cut off, to that of its connection's end
+range          the rows of one segment, and their Parquet files. A frame belongs to the segment of its last byte; a
+               cut-off frame, to the segment of its connection's end
 gap            a stretch of a connection that is not recorded. A GAP entry begins it. A RESYNC entry ends it, at a
                frame boundary in each direction
-inventory      the first entry of a segment: the open connections, and the totals of the closed ones
+inventory      the first entry of a segment: the open connections, and the totals of the closed ones. END has one too
 checkpoint     an entry from which a reader that has lost earlier entries of a connection may go on
-kept back      arrived and sent on, but not yet written: which of the bytes must be masked isn't known yet
+kept back      arrived and sent on, but not yet written: the tap doesn't know yet which bytes to mask or to leave out
 """

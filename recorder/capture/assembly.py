@@ -4,12 +4,13 @@ Knows entries and rows, never files. The proxy's own conversation room frames an
 are masked in the log, so the assembly follows the verdicts on logins that the tap has logged.
 
 A GAP entry breaks off the record of its connection: frames that are arriving there are dropped. The RESYNC entry holds
-the state with which the record resumes. The difference between that state and the state at the gap's beginning is what
-was lost.
+the state with which the record resumes. If frame 7 was the next one when the gap began, and frame 12 is when it ends,
+five frames are lost.
 
 A damaged log lacks entries without a GAP entry. The assembly notices that a connection's entry numbers, or its stream
-offsets, are not consecutive. It breaks off the record of that connection, and resumes it at the next checkpoint. Other
-connections are not affected. The inventory at a segment's beginning names even connections without any other entry.
+offsets, are not consecutive. It breaks off the record of that connection, and resumes it at the next CHECKPOINT or
+RESYNC entry. Other connections are not affected. The inventory at a segment's beginning names even connections without
+any other entry.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
-from recorder.capture.closed_connections import ClosedConnections, MissedConnections
+from recorder.capture.closed_connections import MissedConnections, ReaderTotals
 from recorder.capture.connection_recorder import UNREADABLE
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError, decoded
@@ -63,10 +64,10 @@ class Assembly:
 
     def __init__(self) -> None:
         self.routes: dict[Dialect, Routes] = {routes.dialect: routes for routes in (Routes(), Routes07())}
-        # number of an open connection -> its state; connections whose opening is lost are in `unknown`
+        # number of an open connection -> its state; `unknown` has the connections whose opening is lost
         self.connections: dict[int, ConnectionState] = {}
         self.unknown = UnknownConnections()
-        self.clock_ns = 0
+        self.clock_offset_ns = 0
         self.last_mono_ns = 0
         # `begun`: the session has its `started` event; `ended`: the log was closed in order
         self.begun = self.ended = False
@@ -76,7 +77,7 @@ class Assembly:
         self.rows: RowMaker
         self.events: Events
         self._streams = Streams()
-        self._closed_connections = ClosedConnections()
+        self._reader_totals = ReaderTotals()
         self._actions: Mapping[int, Action] = {
             EntryKind.OPENED: self._opened,
             EntryKind.BYTES: self._streams.arrived,
@@ -98,11 +99,11 @@ class Assembly:
             EntryKind.END: self._end,
         }
 
-    def begin_range(self, sink: RowSink, clock_ns: int) -> None:
-        """Directs all further rows to `sink`. `clock_ns`: wall clock minus monotonic clock."""
-        self.clock_ns = clock_ns
-        self.rows = self._streams.rows = RowMaker(sink, clock_ns)
-        self.events = Events(sink, clock_ns)
+    def begin_range(self, sink: RowSink, clock_offset_ns: int) -> None:
+        """Directs all further rows to `sink`. `clock_offset_ns`: wall clock minus monotonic clock."""
+        self.clock_offset_ns = clock_offset_ns
+        self.rows = self._streams.rows = RowMaker(sink, clock_offset_ns)
+        self.events = Events(sink, clock_offset_ns)
         self.invalid_bytes = 0
         for conn in self.connections.values():
             self.rows.update_shared_values(conn)
@@ -142,7 +143,7 @@ class Assembly:
             if len(self.connections) + len(self.unknown) >= MAX_OPEN:
                 raise InvalidEntryError("more connections than any proxy has")
             self.unknown.add(
-                connection, 0, self._streams.damaged_since_ns, is_new=self._closed_connections.totals is not None
+                connection, 0, self._streams.damaged_since_ns, is_new=self._reader_totals.totals is not None
             )
         conn = self.connections[connection] = self.unknown.pop_state(connection)
         conn.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
@@ -164,11 +165,11 @@ class Assembly:
                 conn.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     def forget(self) -> None:
-        """Forgets all connections: the log up to here has become rows, but the state after it is lost."""
+        """Forgets all connections: the log up to here has become rows, but the state after these rows is lost."""
         self.connections.clear()
         self.unknown.clear()
         self.begun = True
-        self._closed_connections.totals = None
+        self._reader_totals.totals = None
 
     def finish(self) -> None:
         """Ends the session and all connections that are still open."""
@@ -272,8 +273,8 @@ class Assembly:
 
     def _closed(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
-        if "offsets" in fields and "sequence" in fields and self._closed_connections.totals is not None:
-            self._closed_connections.totals.add_closed(fields["sequence"], fields["offsets"])
+        if "offsets" in fields and "sequence" in fields and self._reader_totals.totals is not None:
+            self._reader_totals.totals.add_closed(fields["sequence"], fields["offsets"])
         del self.connections[entry.connection]
         self._close(conn, entry.mono_ns, fields["cause"], fields)
 
@@ -293,14 +294,14 @@ class Assembly:
 
     def _connections_unlogged(self, entry: Entry) -> None:
         fields = decoded(entry)
-        if self._closed_connections.totals is not None:
-            self._closed_connections.totals.add_unlogged(fields)
+        if self._reader_totals.totals is not None:
+            self._reader_totals.totals.add_unlogged(fields)
         missed = MissedConnections(fields["connections"], fields["frames"], fields["bytes"])
         self.events.connections_lost(entry.mono_ns, fields["reason"], missed)
 
     def _clock(self, entry: Entry) -> None:
-        self.events.clock(entry.mono_ns, entry.offset - self.clock_ns)
-        self.clock_ns = self.events.clock_ns = entry.offset
+        self.events.clock(entry.mono_ns, entry.offset - self.clock_offset_ns)
+        self.clock_offset_ns = self.events.clock_offset_ns = entry.offset
         self.rows.set_clock(entry.offset)
 
     def _node(self, entry: Entry) -> None:
@@ -316,9 +317,9 @@ class Assembly:
         fields = decoded(entry)
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
-        # before `missed` replaces the totals: if they are lost, an unknown connection may have rows already
-        is_new = self._closed_connections.totals is not None
-        self._close_unseen(ended, self._closed_connections.missed(fields["closed"]), entry.mono_ns)
+        # if the totals are lost, an unknown connection may have rows already. `adopt` replaces the totals
+        is_new = self._reader_totals.totals is not None
+        self._close_unseen(ended, self._reader_totals.adopt(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
             self._stays_open(connection, number, is_new=is_new)
 
@@ -344,7 +345,7 @@ class Assembly:
     def _close_unseen(self, ended: list[int], missed: MissedConnections | None, mono_ns: int) -> None:
         """Closes the connections `ended`, whose closing entries are lost.
 
-        `missed`: the totals of all missed connections, also of those without any entry; None: unknown.
+        `missed`: the totals of all connections whose closing is lost, not only of `ended`; None: unknown.
         """
         since_ns = self._streams.damaged_since_ns
         is_single = missed is not None and missed.connections == len(ended) == 1
@@ -357,7 +358,7 @@ class Assembly:
                 self._close(conn, mono_ns, c.GAP_DAMAGE, fields)
                 return
             recorded.append((conn.sequence, None if conn.broken is None else conn.broken["behind"]))
-            # `missed` includes this connection's losses; one event below tells them all
+            # the event below has the losses of all connections, so this connection's own gap has none
             conn.reached = None
             self._close(conn, mono_ns, c.GAP_DAMAGE, {})
         if missed is not None and missed.connections:
@@ -367,11 +368,11 @@ class Assembly:
 
     def state(self, blob: bytearray) -> dict[str, Any]:
         """The state after this range as JSON values; bytes of unfinished frames are appended to `blob`."""
-        totals = self._closed_connections.totals
+        totals = self._reader_totals.totals
         # made one by one: a ConnectionState takes much more memory than an unknown connection
         connections = chain(self.connections.values(), map(self.unknown.state_of, self.unknown))
         return {
-            "clock_ns": self.clock_ns,
+            "clock_ns": self.clock_offset_ns,
             "last_mono_ns": self.last_mono_ns,
             "since_ns": self._streams.damaged_since_ns,
             "begun": self.begun,
@@ -383,10 +384,10 @@ class Assembly:
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
         """Restores the result of `state`. `blob`: the bytes that `state` appended. Raises ValueError."""
-        self.clock_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
+        self.clock_offset_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
         self.begun, self.ended = state["begun"], state["ended"]
         self._streams.damaged_since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
-        self._closed_connections.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
+        self._reader_totals.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
         for saved in state["tracks"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):

@@ -64,7 +64,7 @@ class PendingEntry:
         self.left_out = self._with(self.left_out, start, stop)
 
     def _with(self, stretches: Sequence[Stretch], start: int, stop: int) -> Sequence[Stretch]:
-        """The stretches with one more. It is merged with every stretch that ends at its start or later."""
+        """The stretches and a new one, which is merged with all that touch or overlap it: (0, 4) + (4, 6) -> (0, 6)."""
         start, stop = max(start, self.offset), min(stop, self.end)
         if start >= stop:
             return stretches
@@ -208,8 +208,8 @@ class Backlog:
     def join(self, direction: int, start: int) -> None:
         """Joins the two newest bytes entries of a direction if both belong to the waiting frame that begins at `start`.
 
-        Only the times of a frame's first and last byte are used later. The joined entry keeps the first, and the entry
-        with the last byte is never joined.
+        Only the times of a frame's first and last byte are used later. The joined entry has the time of the first byte.
+        The entry with the last byte is never joined, because the frame waits no longer.
         """
         stream = self._streams[direction]
         if len(stream) < 2 or stream[-2].offset < start:
@@ -228,7 +228,7 @@ class Backlog:
         self.cost -= PENDING_COST
 
     def release(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> Iterator[PendingEntry]:
-        """Takes out the entries that may be written, in the order of arrival.
+        """Takes out the entries that may be written, the oldest first.
 
         Args:
             barriers: for each direction, the stream offset from which on its bytes must wait.

@@ -28,7 +28,7 @@ LENGTH = Struct("<i")
 COMPRESSED_BLOCK = 128 << 10
 # bytes that are decompressed at a time if bodies are small: one call for each body would cost more than the bodies
 BLOCK = 256 << 10
-# if a page's bodies have so many bytes on average, each is decompressed by itself, without a block
+# in a page whose bodies have at least so many bytes on average, each body is decompressed by itself, without a block
 LARGE = 16 << 10
 # the most bytes that a run's header takes
 LONGEST_RUN_HEADER = 9
@@ -43,7 +43,7 @@ def can_stream(file: BinaryIO, column: Any) -> bool:
 
 
 def bodies(file: BinaryIO, column: Any, *, nullable: bool, first: int = 0) -> Iterator[bytes | None]:
-    """The column's values in order; None for a null. Nobody else may move the position of `file` meanwhile.
+    """The column's values in order; None for a null. Nothing else may move the position of `file` meanwhile.
 
     `nullable`: as in the schema. `first`: the row to begin with; pages before it are not decompressed.
     Errors: DamagedFileError.
@@ -74,6 +74,14 @@ def _decompressed(file: BinaryIO) -> Read:
 
 
 def _values(plain: _PlainValues, count: int, nullable: bool) -> Iterator[bytes | None]:
+    """The `count` values of a page.
+
+    The page of a nullable column begins with the definition levels; the values that aren't null follow. Levels have a
+    length in front, as values have, so `next_value` reads both. The page of [b"ab", None]:
+
+        02 00 00 00  03 01    levels: present, null
+        02 00 00 00  61 62    b"ab"
+    """
     for is_present in _present(plain.next_value(), count) if nullable else repeat(True, count):
         yield plain.next_value() if is_present else None
 
@@ -118,7 +126,10 @@ class _PlainValues:
 def _present(levels: bytes, count: int) -> list[int]:
     """For each of `count` values 1, or 0 for a null.
 
-    `levels`: definition levels as Parquet encodes them: runs of one level, and groups of eight levels as bits.
+    `levels`: definition levels as Parquet encodes them. A run is a header (varint) and what its lowest bit says:
+
+        06 01    lowest bit 0: a level, repeated 6 >> 1 = 3 times: 1 1 1
+        03 05    lowest bit 1: 3 >> 1 = 1 group of eight levels, as bits from the lowest on: 1 0 1 0 0 0 0 0
     """
     present: list[int] = []
     at = 0

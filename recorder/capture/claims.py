@@ -15,7 +15,7 @@ from proxy.conversation.exchange import Direction
 from proxy.wire import sasl
 from proxy.wire.framing import LENGTH
 
-# clients wait for the answer to each token; one that doesn't must not fill the memory with names
+# clients wait for the answer to each token; a client that doesn't wait must not fill the memory with names
 MAX_UNANSWERED = 16
 # bytes of a bare token that are gathered: more than a Kerberos ticket with all its groups takes
 LONGEST_TOKEN = 64 * 1024
@@ -104,7 +104,7 @@ class Claims:
         return None
 
     def forget(self) -> None:
-        """Forgets all claims, because a part of the login is not recorded. None counts until the next handshake."""
+        """Forgets all claims, because a part of the login is not recorded. No claim counts until the next handshake."""
         self._unanswered.clear()
         for part in self._parts:
             part.clear()

@@ -1,7 +1,7 @@
-"""Finds out how many closed connections a reader of the log has missed, and what passed on them.
+"""Counts the closed connections that a reader of the log has missed, and their frames and bytes.
 
 Used by `assembly`. A segment's inventory has the writer's totals of closed connections. The reader keeps totals of the
-closings that it has read. The difference is what it has missed.
+closings that it has read. If the writer counts 5 connections and the reader 3, the reader has missed 2.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ class MissedConnections(NamedTuple):
     bytes: int | None
 
     def without(self, known: Sequence[tuple[int, int | None]]) -> MissedConnections:
-        """These less the `known` connections, and less the recorded frames and bytes (None: unknown) of each."""
+        """The missed connections except the `known` ones, and the frames and bytes of which there is no row.
+
+        `known`: (recorded frames, recorded bytes; None: unknown) of each.
+        """
         connections = max(self.connections - len(known), 0)
         sizes = [size for _, size in known if size is not None]
         if self.frames is None or self.bytes is None or len(sizes) < len(known):
@@ -29,14 +32,14 @@ class MissedConnections(NamedTuple):
         return MissedConnections(connections, max(frames, 0), max(self.bytes - sum(sizes), 0))
 
 
-class ClosedConnections:
-    """The reader's `totals` of closed connections; None while they are lost, until the next inventory replaces them."""
+class ReaderTotals:
+    """The `totals` of the closings that the reader has read; None if they are lost, until the next inventory."""
 
     def __init__(self) -> None:
         self.totals: ClosedTotals | None = ClosedTotals()
 
-    def missed(self, writer_totals: dict[str, int]) -> MissedConnections | None:
-        """The connections that the reader has missed; None if its totals are lost. Replaces them by the writer's."""
+    def adopt(self, writer_totals: dict[str, int]) -> MissedConnections | None:
+        """Replaces the totals by the writer's. Returns the connections that the reader has missed; None: unknown."""
         before, self.totals = self.totals, ClosedTotals(**writer_totals)
         if before is None:
             return None

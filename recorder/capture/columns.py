@@ -18,7 +18,7 @@ from recorder.capture import frames as c
 
 # bytes of frames in a row group, so that a reader's memory is bounded; a larger frame is a row group of its own
 MAX_BYTES = 64 * 1024 * 1024
-# bytes of frames in a row group of frames without records. Such frames are few, and both row groups wait in memory
+# bytes of frames in a row group without records. It fills slowly, and waits in memory beside the one with records
 MAX_BYTES_WITHOUT_RECORDS = 16 * 1024 * 1024
 # rows in a row group: their numbers take some 300 bytes a row while they wait here
 MAX_ROWS = 100_000
@@ -58,7 +58,7 @@ class FrameType(NamedTuple):
 class RowNumbers(NamedTuple):
     """The numbers of one row. The first three are indices into `SharedDictionaries`."""
 
-    columns_index: int
+    connection_index: int
     frame_type_index: int
     client_id_index: int
     sequence: int
@@ -74,15 +74,15 @@ class RowNumbers(NamedTuple):
     transfer_ns: int | None
 
 
-WIDTH = len(RowNumbers._fields)
+NUMBERS_PER_ROW = len(RowNumbers._fields)
 
 
 class Dictionary:
-    """Distinct values, each with the index that rows hold in its place. `widest`: the characters of the longest."""
+    """Distinct values, each with the index that rows hold in its place. `longest`: characters of the longest value."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
-        self.widest = 0
+        self.longest = 0
         self._indices: dict[Any, int] = {}
 
     def index_of(self, value: Any) -> int:
@@ -91,7 +91,7 @@ class Dictionary:
         if index is None:
             index = self._indices[value] = len(self.values)
             self.values.append(value)
-            self.widest = max(self.widest, _width(value))
+            self.longest = max(self.longest, _characters(value))
         return index
 
 
@@ -105,7 +105,7 @@ class SharedDictionaries:
 
 
 class FrameRows:
-    """The rows of the next row group of frames. All rows have one offset between wall clock and monotonic clock.
+    """The rows of the next row group of frames. All have one `clock_offset_ns`: wall clock minus monotonic clock.
 
     To add a row, extend `numbers` by one `RowNumbers` (or a plain tuple like it), and `body` by the frame's bytes.
     `set_rare_values` adds the values that few rows have. `carries_records`: True for frames of APIs that carry records.
@@ -116,7 +116,7 @@ class FrameRows:
         session: str,
         cluster: str | None,
         shared: SharedDictionaries,
-        clock_ns: int,
+        clock_offset_ns: int,
         *,
         carries_records: bool = True,
     ) -> None:
@@ -124,7 +124,7 @@ class FrameRows:
         self.session = session
         self.cluster = cluster
         self.shared = shared
-        self.clock_ns = clock_ns
+        self.clock_offset_ns = clock_offset_ns
         self.numbers: list[Any] = []
         self.body = bytearray()
         self._stored: dict[int, int] = {}
@@ -134,21 +134,21 @@ class FrameRows:
         self._spans = 0
 
     def __len__(self) -> int:
-        return len(self.numbers) // WIDTH
+        return len(self.numbers) // NUMBERS_PER_ROW
 
     def has_room(self, size: int) -> bool:
         """True if a frame of `size` bytes fits into this row group."""
         rows, shared = len(self), self.shared
-        names = rows * (shared.connections.widest + shared.client_ids.widest)
+        names = rows * (shared.connections.longest + shared.client_ids.longest)
         is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._spans <= MAX_SPANS
         return not rows or (is_small and len(self.body) + size <= self._max_bytes)
 
     def correct_newest(self, name: str, value: Any) -> None:
         """Changes a number of the newest row. `name`: a field of `RowNumbers`."""
-        self.numbers[RowNumbers._fields.index(name) - WIDTH] = value
+        self.numbers[RowNumbers._fields.index(name) - NUMBERS_PER_ROW] = value
 
     def set_rare_values(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
-        """Adds the rare values of the newest row; the last `stored` bytes of `body` are its bytes."""
+        """Adds the rare values of the newest row. `stored`: how many bytes at the end of `body` are that row's."""
         row = len(self) - 1
         self._spans += len(masked) + len(omitted)
         if omitted:
@@ -163,9 +163,9 @@ class FrameRows:
         """The rows as an Arrow table of the frames' schema."""
         schema = c.frames_schema()
         rows = len(self)
-        number = {name: self.numbers[index::WIDTH] for index, name in enumerate(RowNumbers._fields)}
+        number = {name: self.numbers[index::NUMBERS_PER_ROW] for index, name in enumerate(RowNumbers._fields)}
         stored = _replaced(number["size"], self._stored)
-        at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
+        at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_offset_ns)
         columns: dict[str, Any] = {
             c.SESSION: pa.repeat(pa.scalar(self.session, pa.string()), rows),
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
@@ -178,7 +178,7 @@ class FrameRows:
             c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id_index"], pa.string()),
         }
         for values, index, names in (
-            (self.shared.connections.values, number["columns_index"], ConnectionColumns._fields),
+            (self.shared.connections.values, number["connection_index"], ConnectionColumns._fields),
             (self.shared.frame_types.values, number["frame_type_index"], FrameType._fields),
         ):
             for position, name in enumerate(names):
@@ -192,7 +192,7 @@ class FrameRows:
 
 
 class EventRows:
-    """The rows of the next row group of events. `cluster`: that of events that name none."""
+    """The rows of the next row group of events. `cluster`: the cluster of all events that name none."""
 
     def __init__(self, session: str, cluster: str | None) -> None:
         self.session = session
@@ -213,7 +213,7 @@ class EventRows:
         kind: str,
         connection: int | None,
         mono_ns: int,
-        clock_ns: int,
+        clock_offset_ns: int,
         *,
         cause: str | None = None,
         frames: int | None = None,
@@ -222,7 +222,7 @@ class EventRows:
         cluster: str | None = None,
     ) -> None:
         """Adds one event. The arguments are its columns; None where they don't apply."""
-        at_ns = mono_ns + clock_ns
+        at_ns = mono_ns + clock_offset_ns
         at = at_ns // 1000
         self._details += len(detail or "")
         self._rows.append(
@@ -237,14 +237,14 @@ class EventRows:
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _width(value: Any) -> int:
+def _characters(value: Any) -> int:
     if isinstance(value, tuple):
-        return sum(map(_width, value))
+        return sum(map(_characters, value))
     return len(value) if isinstance(value, str) else 0
 
 
-def _taken(values: list[Any], index: list[int], kind: Any) -> Any:
-    return pc.take(pa.array(values, kind), pa.array(index, pa.int32()))
+def _taken(values: list[Any], index: list[int], arrow_type: Any) -> Any:
+    return pc.take(pa.array(values, arrow_type), pa.array(index, pa.int32()))
 
 
 def _replaced(values: list[int], rare: dict[int, int]) -> list[int]:
@@ -261,20 +261,20 @@ def _binary(sizes: list[int], body: bytearray) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(body)])
 
 
-def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
+def _sparse(rare: dict[int, Any], rows: int, arrow_type: Any) -> Any:
     """A column that is null in all rows but a few."""
     if not rare:
-        return pa.nulls(rows, kind)
-    if pa.types.is_list(kind):
-        return _spans(rare, rows, kind)
-    return pa.array([rare.get(row) for row in range(rows)], kind)
+        return pa.nulls(rows, arrow_type)
+    if pa.types.is_list(arrow_type):
+        return _spans(rare, rows, arrow_type)
+    return pa.array([rare.get(row) for row in range(rows)], arrow_type)
 
 
-def _spans(rare: dict[int, Spans], rows: int, kind: Any) -> Any:
+def _spans(rare: dict[int, Spans], rows: int, arrow_type: Any) -> Any:
     """A column of lists of spans, null in most rows. Built without dicts: there may be millions of spans."""
     counts = [len(rare.get(row, ())) for row in range(rows)]
     numbers = pa.array(chain.from_iterable(chain.from_iterable(rare[row] for row in sorted(rare))), pa.int32())
-    pairs = pa.StructArray.from_arrays([numbers[::2], numbers[1::2]], fields=list(kind.value_type))
+    pairs = pa.StructArray.from_arrays([numbers[::2], numbers[1::2]], fields=list(arrow_type.value_type))
     ends = pc.cumulative_sum(pa.array([0, *counts], pa.int32()))
     mask = pa.array([row not in rare for row in range(rows)])
-    return pa.ListArray.from_arrays(ends, pairs, type=kind, mask=mask)
+    return pa.ListArray.from_arrays(ends, pairs, type=arrow_type, mask=mask)

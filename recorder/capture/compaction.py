@@ -1,10 +1,12 @@
 """Compacts one session: makes Parquet files of the segments of its log, each frame exactly once, through any crash.
 
-Used by `compactor`. The rows of one segment are a *range*: the frames whose last byte stands in the segment, and those
-that are cut off by a connection's end that stands there. The files of a range are named after the segment, so a second
-run makes the same files. The steps have a safe order: first all files of the range and their folders are published,
-then the state from which the next range starts is written, then the segment is removed. After a crash before the state
-was written, the range is made again and replaces its files. After a later crash, only the removal is done again.
+Used by `compactor`. The rows of one segment are a *range*: the frames whose last byte stands in the segment, and the
+frames that a connection's end in the segment cuts off. A range's files are named after the segment, so a second run
+makes the same files. The steps of a range have a safe order:
+
+    publish the files     after a crash here, the range is made again and replaces its files
+    write the state       from which the next range starts; after a crash here, only the removal is done again
+    remove the segment
 
 A part of the log that is missing or unreadable becomes a row of `events`, with its size if that is known. Only the torn
 last write of a killed writer has no row of its own: its size is in the session's closing event. `assembly` finds out
@@ -67,7 +69,7 @@ class Compaction:
         self._before_step = before_step
         self._idle = idle
         self._assembly = Assembly()
-        # readable segments that are lost, because the state with which the compaction resumes is that of a later one
+        # readable segments that are lost, because the compaction resumes with the state of a later segment
         self._unread_segments: list[int] = []
         self._writer_lock: Lock | None = None
         self._reported_at = 0.0
@@ -77,7 +79,7 @@ class Compaction:
     def run(self) -> bool:
         """Compacts the log, and removes the session's folder at its end. Returns False if the session is still written.
 
-        With `idle`, it waits for the end of a live session.
+        With `idle`, waits for the end of a live session.
         """
         progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).resume()
         self.frames, self.bytes = progress.frames, progress.bytes
@@ -170,7 +172,7 @@ class Compaction:
                 return False
 
     def _feed_next(self, reader: SegmentReader, limit: int | None) -> bool:
-        """Feeds the next entries, a block of them at most. Returns False if there are none now."""
+        """Feeds the next block of entries. Returns False if there are none now."""
         entries = reader.read(limit)
         for entry in entries:
             self._assembly.feed(entry)
@@ -207,11 +209,11 @@ class Compaction:
         return progress
 
     def _publish_end(self, before: Progress) -> Progress:
-        """Publishes the session's end in a range of its own, which stands for the unreadable last segments, if any."""
+        """Publishes the session's end in a range of its own, which also takes the place of unreadable last segments."""
         unread = [number for number in segments(self._session) if number > before.segment]
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
-        self._assembly.begin_range(files, self._assembly.clock_ns or self._session_began_ns())
+        self._assembly.begin_range(files, self._assembly.clock_offset_ns or self._session_began_ns())
         self._add_losses_before(before)
         if unread:
             whole = len(unread) == segment - before.segment

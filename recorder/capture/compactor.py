@@ -2,7 +2,7 @@
 
     python -m recorder.capture.compactor FOLDER --session S --follow
 
-The proxy starts this process, which ends with the session. If the proxy dies, the process finishes what is written.
+The proxy starts this process, which ends with the session. If the proxy dies, the process compacts the rest of the log.
 While it is idle, it compacts sessions that earlier proxies have left. `kafka-wiretap compact` calls `compact`. If one
 session fails, the others are still compacted.
 """
@@ -48,7 +48,7 @@ class Summary:
         busy: the sessions that another process is compacting.
         live: the sessions that are still written.
         frames, bytes: the number of frames in published rows, and their bytes.
-        others: the sessions of other users, which were left alone.
+        of_other_users: the sessions of other users, which were left alone.
         failed: the sessions that are left as they are, each with the reason.
         damaged: the compacted sessions of which parts of the log are lost, each with those parts.
         stuck: the folders of finished sessions that can't be removed, each with the reason.
@@ -59,7 +59,7 @@ class Summary:
     live: tuple[str, ...] = ()
     frames: int = 0
     bytes: int = 0
-    others: tuple[str, ...] = ()
+    of_other_users: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     stuck: tuple[tuple[str, str], ...] = ()
@@ -135,31 +135,31 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
 
     `only_own`: True: leave the sessions of other users alone.
     """
-    done: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    others, failed, damaged = [], [], []
+    by_outcome: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    of_other_users, failed, damaged = [], [], []
     frames = size = 0
     for session in sessions.sessions(folder):
         try:
             if only_own and not sessions.is_own(folder, session):
-                others.append(session)
+                of_other_users.append(session)
                 continue
             compacted = compact_session(folder, session)
         except Exception as error:
             failed.append((session, reason(error)))
             continue
-        done[compacted.finished].append(session)
+        by_outcome[compacted.finished].append(session)
         frames += compacted.frames
         size += compacted.bytes
         if compacted.lost_parts:
             damaged.append((session, ", ".join(compacted.lost_parts)))
     stuck = sessions.remove_all_hidden(folder, only_own=only_own)
     return Summary(
-        sessions=tuple(done[True]),
-        busy=tuple(done[None]),
-        live=tuple(done[False]),
+        sessions=tuple(by_outcome[True]),
+        busy=tuple(by_outcome[None]),
+        live=tuple(by_outcome[False]),
         frames=frames,
         bytes=size,
-        others=tuple(others),
+        of_other_users=tuple(of_other_users),
         failed=tuple(failed),
         damaged=tuple(damaged),
         stuck=tuple((path, error.strerror or str(error)) for path, error in stuck.items()),
@@ -167,7 +167,7 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
 
 
 def reason(error: Exception) -> str:
-    """Why a session is left as it is, in one line; with the line of code, if the error is unexpected."""
+    """The error for which a session is left as it is, in one line; of an unexpected error, also its line of code."""
     if isinstance(error, OSError | UnknownSpoolError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
@@ -176,11 +176,11 @@ def reason(error: Exception) -> str:
 
 def idle_for(folder: Path, session: str) -> Callable[[], None]:
     """The `idle` function of a `Compaction`: compacts a session that an earlier proxy left, or waits."""
-    left = [name for name in sessions.sessions(folder) if name != session]
+    leftovers = [name for name in sessions.sessions(folder) if name != session]
 
     def idle() -> None:
-        if left:
-            _compact_leftover(folder, left.pop(0))
+        if leftovers:
+            _compact_leftover(folder, leftovers.pop(0))
         else:
             time.sleep(IDLE_SECONDS)
 

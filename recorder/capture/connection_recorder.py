@@ -1,10 +1,10 @@
 """The tap's record of one connection: decides which bytes are written now, which are kept back, and which are masked.
 
-Entries are written in the order of arrival, with the times of arrival. Bytes are kept back for two reasons.
-Unclassified bytes (an incomplete head, an undecided request) wait for the next chunk of their direction. A frame that
-is searched for secrets waits until it is whole, because only then are all its secrets known; all later bytes of the
-connection wait behind it. Once more than MAX_KEPT bytes wait behind such a frame, the frame is masked whole, except for
-its head.
+Entries have their times of arrival, and each direction's bytes are written in order. Bytes are kept back for two
+reasons. Bytes that can't be judged yet (an incomplete head, an incomplete SaslHandshake, an undecided request) wait for
+the next chunk of their direction; the opposite direction goes on. A frame that is searched for secrets waits until all
+of it has come, because only then are all its secrets known; all later bytes of the connection wait behind it. Once the
+kept-back entries take more than MAX_KEPT bytes of memory, the waiting frame is masked except for its head.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from recorder.capture.frame_filter import FrameFilter, Omission
 from recorder.capture.gap import Gap
 from recorder.capture.spool import EntryKind, Item
 
-# bytes that a connection may keep back: far more than any honest login, too few to hurt
+# memory of the entries that a connection may keep back: far more than any honest login takes, too little to hurt
 MAX_KEPT = 1024 * 1024
 # secrets in one frame: masking more of them one by one would stop all connections for milliseconds
 MAX_SECRETS = 4096
@@ -52,8 +52,8 @@ class ConnectionRecorder:
         "_leftover_kinds",
         "_masked_until",
         "_searches",
-        "_secret",
         "_unframed_from",
+        "_waiting_marks",
         "checkpoint_segment",
         "cluster_and_listener",
         "connection",
@@ -91,8 +91,8 @@ class ConnectionRecorder:
         self._backlog = Backlog()
         # the following lists have a value for each direction. The stream offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
-        # the mark of the frame at the barrier, if that frame is searched for secrets
-        self._secret: list[Mark | None] = [None, None]
+        # the mark of the frame at the barrier, if the frame waits to be searched for secrets
+        self._waiting_marks: list[Mark | None] = [None, None]
         # the end of a frame that is masked whole
         self._masked_until = [-1, -1]
         # the search in the frame that is arriving
@@ -112,7 +112,7 @@ class ConnectionRecorder:
 
     @property
     def is_settled(self) -> bool:
-        """True if no bytes wait and no gap lasts, so that the conversation's state describes the log too."""
+        """True if the log has all bytes that the conversation has taken: none wait, and no gap lasts."""
         is_settled = self.gap is None and self.unwritten_opened is None
         return (
             is_settled and not self._backlog and self.resume_at == [0, 0] and self._unframed_from == [NOWHERE, NOWHERE]
@@ -138,7 +138,7 @@ class ConnectionRecorder:
         if chunk:
             self._backlog.add(PendingEntry(EntryKind.BYTES, direction, offset, at_ns, chunk))
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
-        self._secret[direction] = None
+        self._waiting_marks[direction] = None
         if step.cause is not None:
             self._leftover_kinds[direction] = UNREADABLE.get(step.cause, EntryKind.UNFRAMED)
         if direction is Direction.REQUEST:
@@ -155,7 +155,7 @@ class ConnectionRecorder:
             self._barrier[direction] = min(self._barrier[direction], self.frame_filter.undecided)
         self._backlog.join(direction, self._barrier[direction])
         items = self._release()
-        if self._backlog and any(self._secret):
+        if self._backlog and any(self._waiting_marks):
             # a frame with secrets holds up the whole connection; unclassified bytes hold up only their direction
             self.ended_unwritten += step.finished + step.one_way
             if self._backlog.cost > MAX_KEPT:
@@ -184,17 +184,17 @@ class ConnectionRecorder:
             items += pending.items(self.connection)
         return items
 
-    def give_up(self) -> tuple[int, int]:
+    def drop_kept_back(self) -> tuple[int, int]:
         """Drops all kept-back bytes, for a gap. Returns the stream offset after the written bytes, per direction."""
         arrived = self.conversation.offsets
-        self._barrier, self._secret, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
+        self._barrier, self._waiting_marks, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
         self._searches = [None, None]
         requests, responses = self._backlog.clear()
         return arrived[0] if requests is None else requests, arrived[1] if responses is None else responses
 
-    def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
-        """The part of a chunk after the last gap's end: its stream offset, and its bytes."""
+    def skip_gap(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
+        """Skips the bytes of the last gap. Returns the stream offset and the bytes of a chunk's rest."""
         until = self.resume_at[direction]
         if offset + len(chunk) < until:
             return until, b""
@@ -218,7 +218,7 @@ class ConnectionRecorder:
     def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
         """Notes an accepted principal, if there is one.
 
-        It counts from stream offset `offset` of the broker's direction on, and from the client's next bytes on.
+        The principal counts from stream offset `offset` of the broker's direction on, and from the client's next bytes.
         """
         if accepted is None:
             return
@@ -245,7 +245,7 @@ class ConnectionRecorder:
             self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
 
     def _search(self, mark: Mark, direction: Direction, step: Step, rule: redaction.Rule) -> None:
-        """Searches a piece of a frame for secrets. The frame waits for its last piece, with which they are masked."""
+        """Searches a piece of a frame for secrets. The frame waits for its last piece; then the secrets are masked."""
         assert mark.exchange is not None
         if mark.first:
             self._searches[direction] = redaction.search(mark.kind, mark.exchange)
@@ -257,7 +257,7 @@ class ConnectionRecorder:
             if len(search) > MAX_SECRETS:
                 raise WireError("there are too many secrets to mask one by one")
             if not mark.last:
-                self._barrier[direction], self._secret[direction] = mark.begin, mark
+                self._barrier[direction], self._waiting_marks[direction] = mark.begin, mark
                 return
             secrets = [(mark.begin + start, mark.begin + stop) for start, stop in search.found()]
         except WireError as error:
@@ -278,7 +278,7 @@ class ConnectionRecorder:
             self._claims.take_client_token(token, exchange.number)
 
     def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
-        """Masks a frame except for its first `head` bytes, also the bytes of it that are still to come."""
+        """Masks a frame except for its first `head` bytes. The frame's later bytes are masked when they come."""
         self._mask_all(direction, mark.begin + head, mark.end)
         self._masked_until[direction] = mark.end
 
@@ -290,7 +290,7 @@ class ConnectionRecorder:
         if mark.kind is not FrameKind.REQUEST:
             return
         if not mark.last:
-            # kept back until the frame is whole, because the mechanism's name is read from it
+            # the frame is kept back until all of it has come, because the mechanism's name is read from it
             if mark.end - mark.begin <= LONGEST_HANDSHAKE:
                 self._barrier[direction] = mark.begin
                 self._holds_handshake = True
@@ -309,20 +309,20 @@ class ConnectionRecorder:
         )
 
     def _give_up_waiting(self) -> None:
-        """Masks the waiting frames whole, instead of searching them for secrets until their ends come."""
+        """Masks the waiting frames except for their heads, instead of searching them until their ends come."""
         for direction in Direction:
-            mark = self._secret[direction]
+            mark = self._waiting_marks[direction]
             if mark is not None:
                 self._mask_whole(mark, direction, redaction.HEADS[mark.kind])
-                self._barrier[direction], self._secret[direction] = NOWHERE, None
+                self._barrier[direction], self._waiting_marks[direction] = NOWHERE, None
 
     def _release(self) -> list[Item]:
-        holds_all = [secret is not None for secret in self._secret]
+        holds_all = [mark is not None for mark in self._waiting_marks]
         released = self._backlog.release(self._barrier, holds_all)
         return [item for pending in released for item in self._items(pending)]
 
     def _items(self, pending: PendingEntry) -> Iterator[Item]:
-        """The items of an entry. Bytes after the end of framing become UNFRAMED entries."""
+        """The items of an entry. Bytes from `_unframed_from` on become UNFRAMED entries."""
         unframed_from = self._unframed_from[pending.direction] if pending.kind == EntryKind.BYTES else NOWHERE
         if pending.offset < unframed_from < pending.end:
             front, pending = pending.split(unframed_from)

@@ -24,7 +24,7 @@ from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name
 
 # until the usual client id is known: a length below -1, which no client id has
-_NO_CLIENT = b"\x80\x00"
+_NO_CLIENT_ID = b"\x80\x00"
 # for the dialect without client ids: matches every frame
 _ANY_FRAME = b""
 
@@ -43,13 +43,13 @@ class ConnectionState:
     __slots__ = (
         "_answerable",
         "broken",
-        "clients",
-        "columns_index",
         "connection",
+        "connection_index",
         "conversation",
         "first_ns",
         "kinds",
         "left_out",
+        "left_out_responses",
         "lost_arriving",
         "masks",
         "next_entry",
@@ -60,9 +60,9 @@ class ConnectionState:
         "reached",
         "sequence",
         "unreadable",
-        "unwanted",
-        "usual_client",
-        "usual_client_index",
+        "unusual_client_ids",
+        "usual_client_id_bytes",
+        "usual_client_id_index",
     )
 
     def __init__(self, connection: int, conversation: Conversation | None, opening: dict[str, Any]) -> None:
@@ -76,28 +76,32 @@ class ConnectionState:
         self.reached: list[int] | None = None
         self.next_entry = 0
         self.sequence = 0
-        # the subject of the client's certificate, until the broker accepts a login
+        # the subject of the client's certificate; after a login, the name that the broker has accepted
         self.principal: str | None = self.opening.get("principal")
         # (exchange number, client id) of each request in flight whose client id is not the usual one
-        self.clients: deque[tuple[int, str | None]] = deque()
-        self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _ANY_FRAME
+        self.unusual_client_ids: deque[tuple[int, str | None]] = deque()
+        # the client id of the first understood request that has one, with its length as in the head: b"\x00\x02me"
+        self.usual_client_id_bytes = _NO_CLIENT_ID if self.dialect is Dialect.KAFKA else _ANY_FRAME
         # indices into the range's `SharedDictionaries`
-        self.columns_index = 0
-        self.usual_client_index = 0
-        # the following have a value for each direction. The bytes, the kind and the first time of the frame that is
-        # arriving; the masked and omitted stretches of incomplete frames; True once frames can't be told apart
+        self.connection_index = 0
+        self.usual_client_id_index = 0
+        # the following have a value for each direction. The bytes of the frame that is arriving in pieces, if one is
         self.parts: list[bytearray | None] = [None, None]
+        # that frame's kind, and the time of its first byte
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
+        # the masked and omitted stretches of incomplete frames
         self.masks: tuple[Stretches, Stretches] = (deque(), deque())
         self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
+        # True once frames can't be told apart
         self.unreadable = [False, False]
         # 1 if the record has resumed within a frame: that frame is lost, and is counted when its end has come
         self.lost_arriving = [0, 0]
-        # the stream offsets of frames that a setting left out, per direction; and the exchanges of left-out responses
+        # the stream offsets of frames that become no row, by a setting
         self.left_out: tuple[set[int], set[int]] = (set(), set())
-        self.unwanted: deque[int] = deque()
-        # requests that the proxy answers itself, and whose answer is not in the log yet
+        # the numbers of exchanges whose responses become no row, because their requests became none
+        self.left_out_responses: deque[int] = deque()
+        # requests that the proxy answers itself, without an answer in the log so far
         self._answerable: deque[Exchange] = deque()
 
     @classmethod
@@ -141,9 +145,9 @@ class ConnectionState:
     @property
     def usual_client_id(self) -> str | None:
         """The client id of the first understood request that has one; None before such a request."""
-        return None if self.usual_client in (_NO_CLIENT, _ANY_FRAME) else _text(self.usual_client)
+        return None if self.usual_client_id_bytes in (_NO_CLIENT_ID, _ANY_FRAME) else _text(self.usual_client_id_bytes)
 
-    def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
+    def note_client_id(self, exchange: Exchange, frame: bytes) -> str | None:
         """The client id of a request whose id is not the usual one; None if it is null or unreadable.
 
         Remembers it for the response, or as the usual one if there is none yet.
@@ -151,25 +155,25 @@ class ConnectionState:
         length = int.from_bytes(frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None
-        if self.usual_client == _NO_CLIENT and client is not None and exchange.opaque is None:
-            self.usual_client = raw
+        if self.usual_client_id_bytes == _NO_CLIENT_ID and client is not None and exchange.opaque is None:
+            self.usual_client_id_bytes = raw
             return client
         if exchange.awaits:
-            self.clients.append((exchange.number, client))
+            self.unusual_client_ids.append((exchange.number, client))
         return client
 
-    def hide_client(self, exchange: Exchange) -> None:
+    def hide_client_id(self, exchange: Exchange) -> None:
         """Forgets the newest request's client id, whose bytes are masked."""
-        if self.clients and self.clients[-1][0] == exchange.number:
-            self.clients.pop()
-        self.clients.append((exchange.number, None))
+        if self.unusual_client_ids and self.unusual_client_ids[-1][0] == exchange.number:
+            self.unusual_client_ids.pop()
+        self.unusual_client_ids.append((exchange.number, None))
 
-    def has_usual_client(self, number: int) -> bool:
-        """True if the request of this exchange had the usual client id; otherwise `clients[0]` has its client id.
+    def has_usual_client_id(self, number: int) -> bool:
+        """True if the request of this exchange had the usual client id; otherwise `unusual_client_ids[0]` has it.
 
         Forgets the client ids of earlier exchanges, because exchanges end in order.
         """
-        clients = self.clients
+        clients = self.unusual_client_ids
         while clients and clients[0][0] < number:
             clients.popleft()
         return not clients or clients[0][0] != number
@@ -188,14 +192,14 @@ class ConnectionState:
         if self._answerable and self._answerable[0].correlation_id == correlation_id:
             return self._answerable.popleft()
         for exchange in self.conversation.in_flight if self.conversation is not None else ():
-            # the log of an older proxy, which didn't know this version and therefore answered the request
+            # this program knows the version, but the older proxy that wrote the log did not, and answered itself
             if exchange.correlation_id == correlation_id and exchange.api_key == API_VERSIONS and not exchange.by_proxy:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
     def has_marks(self, direction: int) -> bool:
-        """True if any byte of an incomplete frame is masked or omitted, or a frame becomes no row."""
-        gone = self.left_out[direction] or (direction and self.unwanted)
+        """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
+        gone = self.left_out[direction] or (direction and self.left_out_responses)
         return bool(self.masks[direction] or self.omissions[direction] or gone)
 
     def leaves_out(self, direction: int, exchange: Exchange | None, begin: int) -> bool:
@@ -205,9 +209,9 @@ class ConnectionState:
         if exchange is None:
             return gone
         if direction:
-            return take_number(self.unwanted, exchange.number) or gone
+            return take_number(self.left_out_responses, exchange.number) or gone
         if gone and exchange.awaits:
-            self.unwanted.append(exchange.number)
+            self.left_out_responses.append(exchange.number)
         return gone
 
     def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
@@ -257,19 +261,24 @@ class ConnectionState:
         self.lost_arriving[direction] = 0
 
     def resume(
-        self, conversation: Conversation, unwanted: Iterable[int] = (), arriving: tuple[bool, bool] = (False, False)
+        self,
+        conversation: Conversation,
+        left_out_responses: Iterable[int] = (),
+        arriving: tuple[bool, bool] = (False, False),
     ) -> None:
         """Resumes the record with a restored conversation. The client ids of lost requests are unknown.
 
         Args:
-            unwanted: the numbers of the exchanges whose responses are left out.
+            left_out_responses: the numbers of the exchanges whose responses are left out.
             arriving: per direction, True if `conversation.sequence` counts a frame whose end is still to come.
         """
         whole = 0 if self.broken is None else self.broken["next_whole"]
-        self.clients.extend((exchange.number, None) for exchange in conversation.in_flight if exchange.number >= whole)
+        self.unusual_client_ids.extend(
+            (exchange.number, None) for exchange in conversation.in_flight if exchange.number >= whole
+        )
         self.conversation = conversation
         self._answerable = deque(filter(_is_answerable, conversation.in_flight))
-        self.unwanted = deque(sorted(unwanted))
+        self.left_out_responses = deque(sorted(left_out_responses))
         self.lost_arriving = [int(is_arriving) for is_arriving in arriving]
         self.sequence = conversation.sequence - sum(self.lost_arriving)
         self.broken = self.reached = None
@@ -288,8 +297,8 @@ class ConnectionState:
             "broken": self.broken,
             "sequence": self.sequence,
             "principal": self.principal,
-            "clients": list(self.clients),
-            "usual_client": base64.b64encode(self.usual_client).decode(),
+            "clients": list(self.unusual_client_ids),
+            "usual_client": base64.b64encode(self.usual_client_id_bytes).decode(),
             "parts": parts,
             "kinds": [kind.value for kind in self.kinds],
             "first_ns": self.first_ns,
@@ -297,7 +306,7 @@ class ConnectionState:
             "omissions": [list(stretches) for stretches in self.omissions],
             "deaf": self.unreadable,
             "left_out": [sorted(begins) for begins in self.left_out],
-            "unwanted": list(self.unwanted),
+            "unwanted": list(self.left_out_responses),
             "next_entry": self.next_entry,
             "reached": self.reached,
             "late": self.lost_arriving,
@@ -314,14 +323,14 @@ class ConnectionState:
             conn._answerable.extend(filter(_is_answerable, conn.conversation.in_flight))
         conn.broken = state["broken"]
         conn.sequence, conn.principal = state["sequence"], state["principal"]
-        conn.clients.extend((number, client) for number, client in state["clients"])
-        conn.usual_client = base64.b64decode(state["usual_client"])
+        conn.unusual_client_ids.extend((number, client) for number, client in state["clients"])
+        conn.usual_client_id_bytes = base64.b64decode(state["usual_client"])
         conn.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         conn.kinds = [FrameKind(kind) for kind in state["kinds"]]
         conn.first_ns, conn.unreadable = [*state["first_ns"]], [*state["deaf"]]
         # states of older versions lack the key
         conn.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
-        conn.unwanted.extend(state.get("unwanted", ()))
+        conn.left_out_responses.extend(state.get("unwanted", ()))
         conn.next_entry = state["next_entry"]
         conn.reached = state["reached"] and [*state["reached"]]
         conn.lost_arriving = [*state["late"]]

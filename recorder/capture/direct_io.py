@@ -3,8 +3,8 @@
 Used by `writer` and `segments`. A log is written once and read once. In the page cache it would displace the files of
 other programs, such as a broker on the same machine. Direct I/O takes less processor time too: 0.1 to 0.3 ms a MiB
 where it was measured, and 0.3 to 1.9 ms with the cache, whose fresh pages must be found and filled. Only whole blocks
-can bypass the cache. All other bytes go through it, and on file systems without O_DIRECT all bytes do. Each way sees
-what the other has written.
+can bypass the cache. All other bytes go through it, and on file systems without O_DIRECT all bytes do. Direct and
+cached reads both see all earlier writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LIBC = ctypes.CDLL(None)
 BLOCK = 4096
 # bytes of one read or write at most
 BUFFER = 4 * 1024 * 1024
-# one `pwritev` takes so many pieces and one more, below the kernel's limit (IOV_MAX, 1024)
+# pieces of one `pwritev`, the last one not counted; the kernel's limit is 1024 (IOV_MAX)
 MAX_PIECES = 512
 # seconds that the direct write of one group (`Log.append`) may take
 MAX_WRITE_SECONDS = 0.1
@@ -42,13 +42,13 @@ class DirectFile:
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: that of the file, opened with O_DIRECT; `close` closes it. Raises OSError."""
         self._descriptor = descriptor
-        self._gathered = -1
+        self._buffer_file = -1
         try:
             # the buffer is a memory file: its pages are aligned, as O_DIRECT requires, and `pwritev` gathers the pieces
             # in it without the interpreter's lock
-            self._gathered = os.memfd_create("blocks", os.MFD_CLOEXEC)
-            os.ftruncate(self._gathered, BUFFER + BLOCK)
-            self._buffer = memoryview(mmap.mmap(self._gathered, BUFFER + BLOCK))
+            self._buffer_file = os.memfd_create("blocks", os.MFD_CLOEXEC)
+            os.ftruncate(self._buffer_file, BUFFER + BLOCK)
+            self._buffer = memoryview(mmap.mmap(self._buffer_file, BUFFER + BLOCK))
         except OSError:
             self.close()
             raise
@@ -67,7 +67,7 @@ class DirectFile:
         at, filled, written = end - len(begun), len(begun), 0
         self._buffer[:filled] = begun
         for portion in _portions(pieces, min(BUFFER, max_bytes) - filled):
-            _write(self._gathered, portion, filled)
+            _write(self._buffer_file, portion, filled)
             filled += sum(map(len, portion))
             whole = filled - filled % BLOCK
             _write(self._descriptor, [self._buffer[:whole]], at)
@@ -86,10 +86,10 @@ class DirectFile:
 
     def close(self) -> None:
         """Closes the file; a second call does nothing. The buffer's memory is freed with this object."""
-        for descriptor in (self._descriptor, self._gathered):
+        for descriptor in (self._descriptor, self._buffer_file):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._descriptor = self._gathered = -1
+        self._descriptor = self._buffer_file = -1
 
 
 def _write(descriptor: int, pieces: Sequence[bytes | memoryview], at: int) -> None:
@@ -118,11 +118,11 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
 class DirectWriteLimit:
     """Limits the direct write of one group to the bytes that the disk takes within MAX_WRITE_SECONDS.
 
-    The page cache takes the rest: the queue must not wait minutes for a slow disk while the cache has room for a burst.
+    The page cache takes the rest: it has room for a burst that a slow disk would take minutes to write.
     """
 
     def __init__(self) -> None:
-        # seconds for a byte at the last write; None before the first one
+        # seconds that a byte took at the last write; None before the first write
         self._seconds: float | None = None
         self._refused = 0
 

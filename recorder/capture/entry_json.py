@@ -94,7 +94,10 @@ class SavedExchange(TypedDict):
 
 
 class SavedSide(TypedDict):
-    """One direction of a conversation, as `Side.state` saves it."""
+    """One direction of a conversation, as `Side.state` saves it.
+
+    Keys unlike their attributes: `left` (`bytes_left`), `begin` (`open_begin`), `others` (`without_exchange`).
+    """
 
     offset: Count
     held: str
@@ -120,7 +123,7 @@ class SavedResponses(SavedSide):
 
 
 class SavedLogin(TypedDict):
-    """A login, as `Login.state` saves it."""
+    """A login, as `Login.state` saves it. `switches`: per direction, the verdicts to come."""
 
     pending: bool
     mechanism: str | None
@@ -147,8 +150,8 @@ class SavedConversation(TypedDict):
 class AccountJson(TypedDict):
     """The losses of a gap, as the tap counted them (`gap.Gap`).
 
-    `early`: (number, API, size) of each request that began before the gap; `early_responses`: the same of responses.
-    All others are counted by API. Logs of older versions have no sizes.
+    `early`: (number, API, size) of each request that began before the gap. `early_responses`: number, API and size of
+    each response that was whole, but kept back, at that time. All others are counted by API. Older logs have no sizes.
     """
 
     reason: str
@@ -208,7 +211,11 @@ class InventoryJson(TypedDict):
 
 
 class BrokenJson(TypedDict):
-    """Where a connection's record broke off (`ConnectionState.break_off`)."""
+    """The beginning of a gap (`ConnectionState.break_off`). Further keys: see `gap.lost_by_api`.
+
+    `next_whole`: the number of the first request that was not whole; `offsets`: the ends of the last whole frames, per
+    direction; `behind`: the sum of both. None: unknown, because the compactor's state was lost.
+    """
 
     reason: str
     since_ns: Time
@@ -222,7 +229,12 @@ class BrokenJson(TypedDict):
 
 
 class SavedConnectionState(TypedDict):
-    """A connection, as `ConnectionState.state` saves it."""
+    """A connection, as `ConnectionState.state` saves it.
+
+    Keys unlike their attributes: `facts` (`opening`), `talk` (`conversation`), `deaf` (`unreadable`), `late`
+    (`lost_arriving`), `unwanted` (`left_out_responses`), `clients` (`unusual_client_ids`), `usual_client`
+    (`usual_client_id_bytes`, in base64). `parts`: the place of each part in the blob: (offset, length).
+    """
 
     connection: Count
     facts: OpenedJson
@@ -246,7 +258,10 @@ class SavedConnectionState(TypedDict):
 
 
 class SavedAssembly(TypedDict):
-    """All connections of a session, as `Assembly.state` saves them."""
+    """All connections of a session (`tracks`), as `Assembly.state` saves them.
+
+    `clock_ns`: wall clock minus monotonic clock; `since_ns`: `Streams.damaged_since_ns`; `closed`: the reader's totals.
+    """
 
     clock_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     last_mono_ns: Count
@@ -297,7 +312,7 @@ _DECODERS: Mapping[int, Decoder[Any]] = {
     EntryKind.INVENTORY: Decoder(InventoryJson),
     EntryKind.CHECKPOINT: Decoder(CheckpointJson),
 }
-# the types in the lists of `early`, which no schema expresses
+# the types in each list of `early`: number, API, and perhaps a size. No schema expresses them
 _EARLY = ([int, str], [int, str, int])
 _NOTHING: dict[str, Any] = {"early": ()}
 # a GAP entry without a connection tells of connections that have no entry of their own

@@ -22,11 +22,11 @@ MAX_NAMED = 1000
 
 
 class Events:
-    """Adds rows of events to `sink`. `clock_ns`: wall clock minus monotonic clock."""
+    """Adds rows of events to `sink`. `clock_offset_ns`: wall clock minus monotonic clock."""
 
-    def __init__(self, sink: RowSink, clock_ns: int) -> None:
+    def __init__(self, sink: RowSink, clock_offset_ns: int) -> None:
         self.sink = sink
-        self.clock_ns = clock_ns
+        self.clock_offset_ns = clock_offset_ns
 
     def session(self, cause: str, mono_ns: int, detail: dict[str, Any]) -> None:
         """Adds the beginning or the end of the session. `cause`: "started", ENDED or DIED."""
@@ -37,7 +37,7 @@ class Events:
         self._add(c.EVENT_OPENED, conn, mono_ns, conn.opening)
 
     def login(self, conn: ConnectionState, mono_ns: int, fields: dict[str, Any]) -> None:
-        """Adds a step of a login. `fields`: those of the LOGIN entry, and who sent the frame (`by`)."""
+        """Adds a step of a login. `fields`: those of the LOGIN entry, and the sender of the frame (`by`)."""
         self._add(c.EVENT_LOGIN, conn, mono_ns, fields)
 
     def half_closed(self, conn: ConnectionState, mono_ns: int, direction: int) -> None:
@@ -76,7 +76,7 @@ class Events:
 
         Args:
             sequence: the number of the first frame after the gap; None if unknown.
-            end: the bytes of both directions up to the end of the gap; None if unknown.
+            end: the sum of both directions' stream offsets at the end of the gap; None if unknown.
             account: the tap's account of the gap; None if it is lost.
         """
         broken = conn.broken
@@ -99,14 +99,17 @@ class Events:
         )
 
     def connections_lost(self, mono_ns: int, cause: str, missed: MissedConnections, ended: Sequence[int] = ()) -> None:
-        """Adds a gap of whole connections. `ended`: connections with rows whose lost last frames `missed` includes."""
+        """Adds a gap of whole connections.
+
+        `ended`: further connections, whose rows end early; the frames and bytes of `missed` include their lost ends.
+        """
         detail: dict[str, Any] = {"connections": missed.connections}
         if ended:
             detail["ends_of"] = list(ended)
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=cause, frames=missed.frames, size=missed.bytes)
 
     def log_lost(self, mono_ns: int, detail: dict[str, Any]) -> None:
-        """Adds the loss of a part of the log, which `detail` names. The gaps of connections tell its frames."""
+        """Adds the loss of a part of the log, named in `detail`. The connections' own gaps count the lost frames."""
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:
@@ -129,7 +132,7 @@ class Events:
         size: int | None = None,
         cluster: str | None = None,
     ) -> None:
-        rows = self.sink.events(mono_ns + self.clock_ns)
+        rows = self.sink.events(mono_ns + self.clock_offset_ns)
         connection = None
         if conn is not None:
             connection, cluster = conn.connection, conn.opening.get("cluster")
@@ -137,7 +140,7 @@ class Events:
             kind,
             connection,
             mono_ns,
-            self.clock_ns,
+            self.clock_offset_ns,
             cause=cause,
             frames=frames,
             size=size,

@@ -64,7 +64,7 @@ class FrameFilter:
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
         # numbers of the exchanges whose requests were left out and whose responses have not come
-        self._unwanted: deque[int] = deque()
+        self._left_out_responses: deque[int] = deque()
         # per direction: the frame that is arriving between two steps
         self._arriving = [
             ArrivingFrame.between_steps(conversation, direction, FrameKind.REQUEST) for direction in Direction
@@ -75,9 +75,9 @@ class FrameFilter:
         self._undecided_bytes = b""
 
     @property
-    def unwanted(self) -> list[int]:
+    def left_out_responses(self) -> list[int]:
         """The numbers of the exchanges whose responses will be left out."""
-        return [*self._unwanted]
+        return [*self._left_out_responses]
 
     @property
     def omits_nothing(self) -> bool:
@@ -85,7 +85,7 @@ class FrameFilter:
         return (
             self.is_selected
             and self.selection.selects_everything
-            and not self._unwanted
+            and not self._left_out_responses
             and self._omit_from == [NOWHERE, NOWHERE]
             and self.undecided == NOWHERE
         )
@@ -104,7 +104,7 @@ class FrameFilter:
         _, exchange, start, stop = frame
         if start == stop:
             # the proxy's own answer, which has no bytes in the stream
-            if exchange is not None and take_number(self._unwanted, exchange.number):
+            if exchange is not None and take_number(self._left_out_responses, exchange.number):
                 self.frames += 1
             return
         begin, end = step.offset + start, step.offset + stop
@@ -141,7 +141,7 @@ class FrameFilter:
         if frame.kind is FrameKind.TOKEN:
             return False, None
         if direction is Direction.RESPONSE:
-            unwanted = frame.exchange is not None and take_number(self._unwanted, frame.exchange.number)
+            unwanted = frame.exchange is not None and take_number(self._left_out_responses, frame.exchange.number)
             return unwanted, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, unwanted)
         return self._request_decision(frame.exchange, head, is_complete)
 
@@ -166,7 +166,7 @@ class FrameFilter:
             unwanted = not self._matches(exchange.api, client_id.decode("utf-8", "replace"))
             head_size = FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
         if unwanted and exchange.awaits:
-            self._unwanted.append(exchange.number)
+            self._left_out_responses.append(exchange.number)
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
             # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
             return unwanted, None

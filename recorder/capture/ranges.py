@@ -27,18 +27,18 @@ class RangeFiles:
         self._events: dict[int, EventRows] = {}
         self._files: dict[tuple[str, int], TableFile] = {}
 
-    def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+    def frames(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         """The row group for a frame of `size` bytes that arrived at `at_ns` (wall clock). Writes a full one first.
 
         `carries_records`: True for frames of APIs that carry records.
         """
         hour = at_ns // c.HOUR_NS
         group = self._groups.get((hour, carries_records))
-        if group is not None and group.has_room(size) and group.clock_ns == clock_ns:
+        if group is not None and group.has_room(size) and group.clock_offset_ns == clock_offset_ns:
             return group
         if group is not None:
             self._write(c.FRAMES_FOLDER, hour, group)
-        group = FrameRows(self._session, self.cluster, self.shared, clock_ns, carries_records=carries_records)
+        group = FrameRows(self._session, self.cluster, self.shared, clock_offset_ns, carries_records=carries_records)
         self._groups[hour, carries_records] = group
         return group
 

@@ -40,7 +40,7 @@ class RowSink(Protocol):
 
     shared: SharedDictionaries
 
-    def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+    def frames(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         """The row group for a frame of this size and wall-clock time. `carries_records`: its API is in RECORD_APIS."""
 
     def events(self, at_ns: int) -> EventRows:
@@ -50,27 +50,27 @@ class RowSink(Protocol):
 class RowMaker:
     """Makes the rows of one range, which is one segment of the log. `frames`, `bytes`: the numbers of them so far."""
 
-    def __init__(self, sink: RowSink, clock_ns: int) -> None:
+    def __init__(self, sink: RowSink, clock_offset_ns: int) -> None:
         self.frames = 0
         self.bytes = 0
         self._shared = sink.shared
         self._sink = sink
-        self._clock_ns = clock_ns
+        self._clock_offset_ns = clock_offset_ns
         # the current row groups, by `carries_records`; the monotonic times at which their hour begins and ends
         self._groups: dict[bool, FrameRows] = {}
         self._from = self._until = 0
         # a route's `api_and_version`, plus _RESPONSE for responses -> the index of its FrameType
         self._frame_types: dict[int, int] = {}
 
-    def set_clock(self, clock_ns: int) -> None:
+    def set_clock(self, clock_offset_ns: int) -> None:
         """Sets wall clock minus monotonic clock for all further rows. They begin new row groups."""
-        self._clock_ns = clock_ns
+        self._clock_offset_ns = clock_offset_ns
         self._groups.clear()
 
     def update_shared_values(self, conn: ConnectionState) -> None:
         """Renews the indices of a connection's shared values: at the start of a range, and after a change."""
-        conn.columns_index = self._shared.connections.index_of(conn.shared_columns())
-        conn.usual_client_index = self._shared.client_ids.index_of(conn.usual_client_id)
+        conn.connection_index = self._shared.connections.index_of(conn.shared_columns())
+        conn.usual_client_id_index = self._shared.client_ids.index_of(conn.usual_client_id)
 
     def add_run(self, conn: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
         """Adds rows for the common case: whole frames of exchanges, one after the other in `data`."""
@@ -102,18 +102,18 @@ class RowMaker:
         self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
         numbers, body, frame_types = group.numbers, group.body, self._frame_types
-        sequence, usual = conn.sequence, conn.usual_client
+        sequence, usual = conn.sequence, conn.usual_client_id_bytes
         for _, exchange, start, stop in run:
             assert exchange is not None
             frame = data[start + 4 : stop]
             frame_type = frame_types.get(exchange.route.api_and_version)
             if frame.startswith(usual, CLIENT_ID_SIZE_AT):
-                client = conn.usual_client_index
+                client = conn.usual_client_id_index
             else:
                 client = self._unusual_client_id_index(conn, exchange, frame)
-                usual = conn.usual_client
+                usual = conn.usual_client_id_bytes
             numbers += (
-                conn.columns_index,
+                conn.connection_index,
                 self._frame_type_index(exchange, c.BY_CLIENT) if frame_type is None else frame_type,
                 client,
                 sequence,
@@ -142,9 +142,9 @@ class RowMaker:
             frame_type = frame_types.get(exchange.route.api_and_version | _RESPONSE)
             latency, queued, transfer = timings(exchange)
             numbers += (
-                conn.columns_index,
+                conn.connection_index,
                 self._frame_type_index(exchange, c.BY_BROKER) if frame_type is None else frame_type,
-                self._client_id_index(conn, exchange.number) if conn.clients else conn.usual_client_index,
+                self._client_id_index(conn, exchange.number) if conn.unusual_client_ids else conn.usual_client_id_index,
                 sequence,
                 exchange.number,
                 mono_ns,
@@ -203,15 +203,15 @@ class RowMaker:
             group.correct_newest("frame_type_index", self._frame_type_index(exchange, c.BY_PROXY))
         if not direction and masked and masked[0][0] <= CLIENT_ID_SIZE_AT:
             # masked bytes are zeros, which read as an empty client id
-            conn.hide_client(exchange)
+            conn.hide_client_id(exchange)
             group.correct_newest("client_id_index", self._shared.client_ids.index_of(None))
 
     def _find_group(self, mono_ns: int, size: int, carries_records: bool) -> FrameRows:
         if not self._from <= mono_ns < self._until:
             self._groups.clear()
-        at_ns = mono_ns + self._clock_ns
+        at_ns = mono_ns + self._clock_offset_ns
         self._groups[carries_records] = group = self._sink.frames(
-            at_ns, self._clock_ns, size, carries_records=carries_records
+            at_ns, self._clock_offset_ns, size, carries_records=carries_records
         )
         self._from = mono_ns - at_ns % c.HOUR_NS
         self._until = self._from + c.HOUR_NS
@@ -226,7 +226,7 @@ class RowMaker:
         sequence = conn.sequence
         conn.sequence += 1
         return (
-            conn.columns_index,
+            conn.connection_index,
             frame_type,
             nobody,
             sequence,
@@ -251,14 +251,14 @@ class RowMaker:
         return number
 
     def _unusual_client_id_index(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
-        number = self._shared.client_ids.index_of(conn.note_client(exchange, frame))
-        conn.usual_client_index = self._shared.client_ids.index_of(conn.usual_client_id)
+        number = self._shared.client_ids.index_of(conn.note_client_id(exchange, frame))
+        conn.usual_client_id_index = self._shared.client_ids.index_of(conn.usual_client_id)
         return number
 
     def _client_id_index(self, conn: ConnectionState, number: int) -> int:
-        if conn.has_usual_client(number):
-            return conn.usual_client_index
-        return self._shared.client_ids.index_of(conn.clients[0][1])
+        if conn.has_usual_client_id(number):
+            return conn.usual_client_id_index
+        return self._shared.client_ids.index_of(conn.unusual_client_ids[0][1])
 
 
 def _is_data(frame: FrameSpan) -> bool:

@@ -271,11 +271,11 @@ class Tap:
         state = conversation.boundary_state() if may_save else None
         if state is None:
             return
-        unwanted = recorder.frame_filter.unwanted if recorder.frame_filter is not None else []
+        left_out_responses = recorder.frame_filter.left_out_responses if recorder.frame_filter is not None else []
         opened = recorder.opened_entry
         checkpoint = {"opened": json.loads(opened[DATA]), "opened_ns": opened[MONO_NS], "principal": recorder.principal}
         arriving = bool(conversation.requests_side.bytes_left), bool(conversation.responses_side.bytes_left)
-        checkpoint |= {"state": state, "arriving": arriving, "unwanted": unwanted}
+        checkpoint |= {"state": state, "arriving": arriving, "unwanted": left_out_responses}
         self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
         recorder.checkpoint_segment = self._seen_segment
 
@@ -291,7 +291,7 @@ class Tap:
             self._break_off_at(recorder, direction, offset, at_ns, step)
             return
         arrived = len(chunk)
-        offset, chunk = recorder.skip(direction, offset, chunk)
+        offset, chunk = recorder.skip_gap(direction, offset, chunk)
         self._dropped += arrived - len(chunk)
         self._put_all(recorder.take(direction, offset, chunk, at_ns, step, omissions))
 
@@ -309,8 +309,8 @@ class Tap:
         self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
         """Begins a gap at a chunk for which the queue has no room."""
-        # for each direction the end of the written bytes; `give_up` counts this chunk, which is lost too
-        ends = [*recorder.give_up()]
+        # for each direction the end of the written bytes; `drop_kept_back` counts this chunk, which is lost too
+        ends = [*recorder.drop_kept_back()]
         ends[direction] = min(ends[direction], offset)
         self._begin_gap(
             recorder, Gap(recorder.conversation, (ends[0], ends[1]), c.GAP_FULL, at_ns, recorder.counted_exchange)
@@ -323,7 +323,8 @@ class Tap:
     def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
         if recorder.gap is None:
             self._begin_gap(
-                recorder, Gap(recorder.conversation, recorder.give_up(), reason, at_ns, recorder.counted_exchange)
+                recorder,
+                Gap(recorder.conversation, recorder.drop_kept_back(), reason, at_ns, recorder.counted_exchange),
             )
 
     def _begin_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
@@ -348,8 +349,8 @@ class Tap:
             self._put_opened(recorder)
             self._put_gap(recorder, gap)
         self._put_unlogged(at_ns)
-        unwanted = recorder.frame_filter.unwanted if recorder.frame_filter is not None else []
-        resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
+        left_out_responses = recorder.frame_filter.left_out_responses if recorder.frame_filter is not None else []
+        resync = _json({"state": state, "account": gap.account(), "unwanted": left_out_responses})
         self._put((int(EntryKind.RESYNC), 0, recorder.connection, 0, at_ns, resync, ()))
         recorder.gap = None
         recorder.counted_exchange = recorder.conversation.responses_side.open_exchange

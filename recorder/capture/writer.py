@@ -70,7 +70,7 @@ class Log:
     Attributes:
         folder: the session's folder.
         segment: the number of the newest segment.
-        clock_ns: wall clock minus monotonic clock, as the log's entries have it.
+        clock_offset_ns: wall clock minus monotonic clock, as the log's entries have it.
         arrival_times: when the log's entries arrived, for `lag`.
     """
 
@@ -107,7 +107,7 @@ class Log:
         self._ended = False
         self._descriptor = -1
         self._begun = 0.0
-        self.clock_ns = 0
+        self.clock_offset_ns = 0
         self._begin(1)
 
     @property
@@ -185,9 +185,9 @@ class Log:
     def clock_jump(self) -> Item | None:
         """A CLOCK item if the wall clock was set after the segment's head or the last CLOCK item; otherwise None."""
         now = self._clock()
-        if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
+        if abs(now - self.clock_offset_ns) < CLOCK_JUMP_NS:
             return None
-        self.clock_ns = now
+        self.clock_offset_ns = now
         return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
@@ -239,9 +239,9 @@ class Log:
         self._older_bytes = sum(self.folder.size(segment_name(number)) for number in older)
 
     def _begin(self, number: int) -> None:
-        clock_ns, mono_ns, log_bytes = self._clock(), time.monotonic_ns(), self._log_bytes + self._end
+        clock_offset_ns, mono_ns, log_bytes = self._clock(), time.monotonic_ns(), self._log_bytes + self._end
         head_facts = self._settings.cluster, self._settings.segment_seconds, log_bytes
-        head = SegmentHead(self.folder.path.name, number, clock_ns, mono_ns, self._end, *head_facts)
+        head = SegmentHead(self.folder.path.name, number, clock_offset_ns, mono_ns, self._end, *head_facts)
         encoded, seed = spool.encode_head(head)
         inventory = self._inventory.text()
         encoded += (
@@ -250,7 +250,7 @@ class Log:
         descriptor = self._create(number, encoded)
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._descriptor, self.segment, self.clock_ns, self._seed = descriptor, number, clock_ns, seed
+        self._descriptor, self.segment, self.clock_offset_ns, self._seed = descriptor, number, clock_offset_ns, seed
         self._close_direct_file()
         with suppress(OSError):
             self._direct_file = DirectFile(self.folder.open(segment_name(number), os.O_WRONLY | os.O_DIRECT))

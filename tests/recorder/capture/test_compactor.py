@@ -435,7 +435,7 @@ def test_a_clock_that_was_set_moves_the_rows_behind_it(tap_of: TapOf, tmp_path: 
     for chunk in talk.chunks[:half]:
         player.play(0, chunk)
     tap.flush()
-    before = tap._writer.log.clock_ns
+    before = tap._writer.log.clock_offset_ns
     tap._writer.log._clock = lambda: before + 7_200_000_000_000
     for chunk in talk.chunks[half:]:
         player.play(0, chunk)

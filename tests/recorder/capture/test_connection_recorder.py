@@ -206,7 +206,7 @@ def test_a_login_that_a_gap_has_cut_names_nobody_until_the_next_handshake() -> N
     recording.feed(REQUEST, CLIENT[0])
     recording.feed(RESPONSE, BROKER[0])
     recording.feed(REQUEST, CLIENT[1])
-    recording.line.give_up()
+    recording.line.drop_kept_back()
     recording.feed(RESPONSE, BROKER[1])
     assert recording.principals() == []
     log_in(recording, 1000)

@@ -41,19 +41,19 @@ def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # t
 def test_the_first_client_id_is_the_usual_one_and_others_are_kept_for_their_response() -> None:
     one = conn()
     assert one.usual_client_id is None
-    assert one.note_client(*exchange(one, "one")) == "one"
+    assert one.note_client_id(*exchange(one, "one")) == "one"
     assert one.usual_client_id == "one"
-    assert not one.clients
-    assert one.note_client(*exchange(one, "two", 2)) == "two"
-    assert one.note_client(*exchange(one, None, 3)) is None
-    assert list(one.clients) == [(1, "two"), (2, None)]
+    assert not one.unusual_client_ids
+    assert one.note_client_id(*exchange(one, "two", 2)) == "two"
+    assert one.note_client_id(*exchange(one, None, 3)) is None
+    assert list(one.unusual_client_ids) == [(1, "two"), (2, None)]
 
 
 @pytest.mark.parametrize("head", [b"", b"\0\3\0\0\0\0\0\1\x7f\xff", b"\0\3\0\0\0\0\0\1\xff\x00"])
 def test_a_head_without_a_client_id_has_none(head: bytes) -> None:
     one = conn()
     asked, _ = exchange(one, "one")
-    assert one.note_client(asked, head) is None
+    assert one.note_client_id(asked, head) is None
 
 
 def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
@@ -75,7 +75,7 @@ def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
         assert one.has_marks(direction)
         assert one.leaves_out(direction, asked, begin)
         assert not one.leaves_out(direction, asked, begin)
-    assert (one.left_out, list(one.unwanted)) == ((set(), set()), [])
+    assert (one.left_out, list(one.left_out_responses)) == ((set(), set()), [])
     assert not one.has_marks(0)
     assert not one.has_marks(1)
 
@@ -87,8 +87,8 @@ def test_a_connection_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     one.parts[0] = bytearray(CALL.request[:30])
     one.first_ns[0] = 4
     one.masks[0].append((3, 9))
-    one.sequence, one.principal, one.usual_client = 7, "alice", b"\0\3one"
-    one.clients.append((3, "two"))
+    one.sequence, one.principal, one.usual_client_id_bytes = 7, "alice", b"\0\3one"
+    one.unusual_client_ids.append((3, "two"))
     blob = bytearray(b"others")
     saved = json.loads(json.dumps(one.state(blob)))
     other = ConnectionState.from_state(EACH, saved, bytes(blob))
@@ -134,8 +134,8 @@ def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
         feed(one, traffic.framed(frame))
         assert one.conversation is not None
         assert (
-            frame.startswith(one.usual_client, CLIENT_ID_SIZE_AT)
-            or one.note_client(one.conversation.in_flight[-1], frame) is None
+            frame.startswith(one.usual_client_id_bytes, CLIENT_ID_SIZE_AT)
+            or one.note_client_id(one.conversation.in_flight[-1], frame) is None
         )
         assert one.usual_client_id is None
     assert one.shared_columns().dialect == "kafka-0.7"
@@ -156,7 +156,7 @@ def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:
     for number in range(3):
         beyond.requests(traffic.call(RNG, traffic.METADATA, number, "two").request, number)
     one.resume(Conversation.from_state(ROUTES, beyond.boundary_state() or {}))
-    assert list(one.clients) == [(1, None), (2, None)]
+    assert list(one.unusual_client_ids) == [(1, None), (2, None)]
     assert one.sequence == 3
     assert one.broken is None
 
@@ -214,18 +214,18 @@ def test_an_answer_of_the_proxy_that_the_next_range_begins_with_finds_its_reques
 def test_client_ids_of_requests_that_nobody_answers_are_forgotten() -> None:
     one = conn()
     for number in range(5):
-        one.note_client(*exchange(one, f"client-{number}", number))
-    assert one.has_usual_client(0)
-    assert not one.has_usual_client(3)
-    assert list(one.clients) == [(3, "client-3"), (4, "client-4")]
-    assert one.has_usual_client(5)
-    assert not one.clients
+        one.note_client_id(*exchange(one, f"client-{number}", number))
+    assert one.has_usual_client_id(0)
+    assert not one.has_usual_client_id(3)
+    assert list(one.unusual_client_ids) == [(3, "client-3"), (4, "client-4")]
+    assert one.has_usual_client_id(5)
+    assert not one.unusual_client_ids
 
 
 def test_a_client_id_that_was_masked_is_nobodys() -> None:
     one = conn()
-    one.note_client(*exchange(one, "one"))
+    one.note_client_id(*exchange(one, "one"))
     asked, frame = exchange(one, "two", 2)
-    one.note_client(asked, frame)
-    one.hide_client(asked)
-    assert list(one.clients) == [(1, None)]
+    one.note_client_id(asked, frame)
+    one.hide_client_id(asked)
+    assert list(one.unusual_client_ids) == [(1, None)]

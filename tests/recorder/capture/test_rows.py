@@ -22,9 +22,9 @@ class Groups:
         self.shared = SharedDictionaries()
         self.groups: dict[tuple[int, bool], FrameRows] = {}
 
-    def frames(self, at_ns: int, clock_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+    def frames(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         where = at_ns // HOUR_NS, carries_records
-        return self.groups.setdefault(where, FrameRows("s", None, self.shared, clock_ns))
+        return self.groups.setdefault(where, FrameRows("s", None, self.shared, clock_offset_ns))
 
     def events(self, at_ns: int) -> EventRows:
         return EventRows("s", None)
@@ -33,9 +33,9 @@ class Groups:
         return [row for _, group in sorted(self.groups.items()) for row in group.table().to_pylist()]
 
 
-def made(clock_ns: int = 0) -> tuple[Groups, RowMaker, ConnectionState]:
+def made(clock_offset_ns: int = 0) -> tuple[Groups, RowMaker, ConnectionState]:
     groups = Groups()
-    rows = RowMaker(groups, clock_ns)
+    rows = RowMaker(groups, clock_offset_ns)
     conn = ConnectionState(3, Conversation(Routes(), decides=False), {"client": "c:1"})
     rows.update_shared_values(conn)
     return groups, rows, conn
@@ -99,7 +99,7 @@ def test_rows_change_their_group_with_the_hour_both_ways() -> None:
 
 
 def test_a_frame_that_no_exchange_owns() -> None:
-    groups, rows, conn = made(clock_ns=1_000)
+    groups, rows, conn = made(clock_offset_ns=1_000)
     rows.add_frame(conn, 1, FrameKind.TOKEN, None, b"\0\0\0", 9, 7, [(0, 3)], [], "why")
     (row,) = groups.rows()
     assert (row["kind"], row["made_by"], row["exchange"], row["client"]) == ("token", "broker", None, "c:1")
