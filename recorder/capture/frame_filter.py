@@ -28,10 +28,10 @@ from recorder.capture.selection import OTHER, Selection
 # offsets in a request, its length field included: of the client id's size, and of the client id
 FRAMED_SIZE_AT = LENGTH.size + CLIENT_ID_SIZE_AT
 FRAMED_ID_AT = FRAMED_SIZE_AT + 2
-# bytes of a client id that are matched: they are read again with each chunk of an undecided request
+# the most bytes of a client id that are matched: each chunk of an undecided request reads them all again
 LONGEST_CLIENT_ID = 256
-# bytes of a frame that are always kept, its length field included: of a response; of a frame of the dialect of 0.7 (a
-# type or an error code); of a frame without an exchange
+# bytes at a frame's beginning that are always kept: length and correlation id of a response; length and type or error
+# code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 
 
@@ -48,7 +48,7 @@ class Omission(NamedTuple):
 
 
 class FrameFilter:
-    """The filter of one connection. `principal`: of the last login; `frames`, `bytes`: the numbers left out so far."""
+    """The filter of one connection with its current `principal`. `frames`, `bytes`: the numbers left out so far."""
 
     def __init__(
         self, conversation: Conversation, selection: Selection, *, is_selected: bool, principal: str | None
@@ -111,6 +111,7 @@ class FrameFilter:
         arrived = step.offset + min(stop, step.stop)
         begins_no_row = False
         is_continued = direction is Direction.REQUEST and begin == self.undecided
+        # a frame that begins in this step, or one whose decision was put off
         if start >= 0 or is_continued:
             head = (self._undecided_bytes if is_continued else b"") + step.data[max(start, 0) : min(stop, step.stop)]
             decision = self._decision(direction, frame, head, arrived == end)
@@ -180,7 +181,7 @@ class FrameFilter:
         return None if limit is None else max(head_size, LENGTH_SIZE + limit)
 
     def _matches(self, api: str | None, client_id: str | None) -> bool:
-        """True if such frames are selected. `client_id`: None: it is not matched."""
+        """True if frames of this API and client id are selected; `client_id` None: of any client id."""
         selection = self.selection
         return (
             self.is_selected

@@ -70,7 +70,7 @@ def feed_chunk(
 
 
 def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
-    """The spans of the frames that a step from the client touches. `before`: the frame that was arriving before it."""
+    """The spans of the frames in a step from the client. `before`: the frame that was arriving when the step began."""
     left, spans = before.left, before.span_in(step)
     owners = _begun(conversation, step, before.number)
     ownerless = _ownerless(step)

@@ -2,9 +2,10 @@
 
 The tap's half is `Gap`. While a gap lasts, the tap sees exchanges end, and writes nothing. The counts (the *account*)
 go into the entry that ends the gap. The tap doesn't know which requests were written before the gap. So the account
-lists by number the requests that were in flight or kept back, and counts the later ones by API.
+lists the requests that were in flight or kept back when the gap began (`early`), and counts the later ones by API.
 
-The compactor's half is `lost_by_api`: the compactor's conversation tells which of the listed requests the log holds.
+The compactor's half is `lost_by_api`. If the log lacks requests from number 7 on, of the early requests 5 to 8 only 7
+and 8 are lost.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Gap:
             self._count_request(exchange)
 
     def count_unwritten(self, ended: Iterable[Exchange]) -> None:
-        """Counts exchanges that ended before the gap in bytes that were kept back: the bytes may not be written."""
+        """Counts exchanges that ended before the gap in bytes that were still kept back: the log may lack them."""
         for exchange in ended:
             if exchange.awaits and exchange is not self._counted_exchange:
                 self._early_responses[exchange.number] = exchange.api or OTHER, exchange.response_size

@@ -63,6 +63,7 @@ class Inventory:
         return numbers
 
     def _special_number(self, kind: int, connection: int, data: bytes) -> int:
+        """The number of an entry of a special kind or without a connection. Also adds to the totals."""
         if connection < 0:
             # a gap of no connection stands for connections that were never logged
             if kind == EntryKind.GAP:

@@ -1,7 +1,7 @@
 """The locks of a session: one for its writer, one for its compactor. They are flocks, which end with their process.
 
     writer.lock         held by the proxy that writes the session, afterwards by the compactor that finishes it
-    compactor.lock      held by the process that compacts it
+    compactor.lock      held by the process that compacts the session
 
 A lock file can be removed while it is locked, and another process would create it anew. So the writer also locks the
 segment that it writes, and the compactor the folder itself, if the file system has such locks.

@@ -42,7 +42,7 @@ from recorder.capture.storage import TableFile, ignore_step, publish, remove_unp
 FILE_BYTES = 1 << 30
 # about the rows in a large file: `inspect` sorts the heads of a file in memory, with 400 bytes each
 FILE_ROWS = 1_000_000
-# A listing of a folder that changes may lack a file and show a later one, so nothing is merged before it is so old
+# least age of a merged hour's newest file: a listing of a folder that changes may lack a file and show a later one
 QUIET_NS = 600 * 10**9
 TABLES = (*KINDS, c.ORIGINS_FOLDER)
 
@@ -60,7 +60,7 @@ class Merged:
         frames: the number of frames in the new large files.
         merged_before: the number of small files that an earlier run has merged.
         waiting: the hours that may still get files.
-        failed: a line for each session and hour of which a file can't be read.
+        failed: a line for each session and hour with a file that can't be read.
     """
 
     small_files: int = 0
@@ -107,7 +107,7 @@ class Bundle(NamedTuple):
 def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int | None = None) -> Merged:
     """Makes large files in `out` of all files of `folder` that are not merged there yet.
 
-    A file that can't be read keeps its large file, and the later ones of its session and hour, from being made.
+    If a file can't be read, its large file and the later ones of its session and hour are not made.
     `now_ns`: since 1970; None: the clock's. Errors: CannotMerge, for wrong folders before anything is written; OSError.
     """
     now_ns = time.time_ns() if now_ns is None else now_ns

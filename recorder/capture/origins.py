@@ -1,4 +1,4 @@
-"""Writes and reads the table `origins`: which exchange of another capture each exchange of a replay replays.
+"""Writes and reads the table `origins`: for each exchange of a replay, the recorded exchange that it replays.
 
 Used by the player of a replay, and by `inspect`. The table is separate from `frames` and `events`, so that their
 readers need not know it. A thread writes a file of rows at a time, so that the player never waits. A crash loses the

@@ -16,6 +16,7 @@ from proxy.files import Folder
 from recorder.capture import frames as c
 from recorder.capture.segments import NUMBER
 
+# the tables that the compactor writes
 KINDS = (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
 
 
@@ -44,7 +45,7 @@ def _partitions(folder: Folder, column: str) -> list[str]:
 class SessionFile(NamedTuple):
     """A file of a session's rows. `kind`: its table; `last`: its last segment.
 
-    `folder`: that of its hour, open until the next file. `is_hidden`: True if the file is still being made, or a crash
+    `folder`: its hour's folder, open until the next file. `is_hidden`: True if the file is still being made, or a crash
     has left it half written.
     """
 

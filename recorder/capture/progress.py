@@ -2,10 +2,10 @@
 
 Used by `compaction`, `compactor` and `resuming`.
 
-    STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
+    STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of incomplete frames, CRC-32C of all before
 
-A file is written whole or not at all. The newest one that is whole and consistent with segments and rows counts
-(`resuming`). If there is none, the state of the connections that were open is lost.
+A file is written whole or not at all. Compaction resumes from the newest one that is whole and consistent with segments
+and rows (`resuming`). If there is none, the state of the connections that were open is lost.
 """
 
 from __future__ import annotations

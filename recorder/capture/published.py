@@ -1,6 +1,6 @@
-"""What a session's published Parquet files tell: which segments have become rows, and whether the session has ended.
+"""Finds in a session's published Parquet files which segments have become rows, and whether the session has ended.
 
-Used by `resuming`.
+Used by `resuming`. The compactor's files hold the rows of one segment each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def published_segments(folder: Path, session: str) -> set[int]:
 
 
 def has_ended(folder: Path, session: str) -> bool:
-    """True if the rows of the session's newest segment contain its end. Unreadable files count as rows without it."""
+    """True if the newest published segment's rows contain the session's end. Unreadable files count as without it."""
     newest = max(published_segments(folder, session), default=0)
     with Folder.at(folder) as capture:
         events = [file for file in files_of(capture, session) if file.kind == c.EVENTS_FOLDER and not file.is_hidden]

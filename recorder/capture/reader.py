@@ -40,8 +40,8 @@ _FIRST_US, _LAST_US = (
 GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
-# row groups that `Bodies` keeps: in the order of arrival, rows alternate between row groups with and without records,
-# and at the end of one, between two of each
+# row groups that `Bodies` keeps: rows in the order of arrival alternate between a row group with records and one
+# without, and where these end, between two of each
 MAX_GROUPS = 4
 
 
@@ -142,7 +142,7 @@ def groups_between(file: CaptureFile, start: int, end: int, where: Any = None) -
 
 
 def _possible(file: CaptureFile, groups: list[int], where: Any) -> list[int]:
-    """Those of the row groups that may hold rows for which `where` is true."""
+    """The groups that may hold rows for which `where` is true."""
     import pyarrow.dataset as ds
 
     system, name = file_system_of(file.path)

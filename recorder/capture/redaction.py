@@ -2,7 +2,7 @@
 
 Used by `connection_recorder`. Secrets are bare login tokens, and the fields of known messages that the `.kafka` files
 mark `secret`. Opaque frames are masked whole, except for their heads, in three cases: while a login may be under way,
-if their API may carry secrets, and if they may be no Kafka frames at all. So are bytes after the end of framing.
+if their API may carry secrets, and if they may be no Kafka frames at all. Bytes after the end of framing are masked.
 Values of Kafka configs that are known to be no passwords are not masked (`proxy.wire.plain_settings`).
 
 Masking replaces values by zeros and keeps their lengths, so that a masked frame can still be decoded. A frame with more

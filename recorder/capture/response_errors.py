@@ -1,7 +1,7 @@
 """Reads the error codes in a recorded response, and whether the response may have waited on purpose (a long poll).
 
-Used by all readers of a capture, with Spark and without. A response with missing bytes never counts as one without
-errors: the result then tells why its errors are unknown.
+Used by all readers of a capture, with Spark and without. If bytes of a response are missing, the result says why its
+errors are unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ResponseErrors(NamedTuple):
 
     Attributes:
         codes: the error codes other than 0, each as often as it occurs; empty if `unread` is given.
-        unread: unread the errors are unknown; None: they are known.
+        unread: why the errors are unknown; None: they are known.
         wait: what the response shows of a wait on purpose; None for APIs without long polls.
     """
 

@@ -2,8 +2,8 @@
 
 Used by `compaction`. Compares the state files, the segments that still exist, and the published ranges (a range is the
 rows of one segment, and has its number). A state file may be damaged or forged, so a state that contradicts segments or
-rows is ignored. If the newest usable state is that of a later segment, earlier segments may be skipped that are
-readable and have not become rows: they are lost (`Resumed.unread`).
+rows is ignored. Readable segments before the state are lost if they have no rows (`Resumed.unread`): segment 4, for
+example, if the newest usable state is that of segment 5.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Resuming:
         return True
 
     def _without_state(self) -> Resumed:
-        """Resumes after the last finished range; its state is lost. If there is none, starts from the first segment.
+        """Resumes after the last complete range, without its state; if no range is complete, before the first segment.
 
         A session is finished if its rows contain its end and none of its segments is left.
         """
@@ -94,9 +94,9 @@ class Resuming:
         return Resumed(Progress(number, log_bytes=None, is_damaged=True), assembly, self._unread(number))
 
     def _last_finished(self) -> int:
-        """The number of the last finished range; 0 if there is none.
+        """The number of the last complete range; 0 if there is none.
 
-        A published range is finished if it has a state file, even a damaged one, or no segment up to its own is left.
+        A published range is complete if it has a state file, even a damaged one, or no segment up to its own is left.
         Any other published range may lack rows: a crash cut off its making.
         """
         with_state = {number for number in self._states if number in self._published}

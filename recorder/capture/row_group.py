@@ -61,8 +61,7 @@ def _columns(group: Any, names: Iterable[str]) -> list[Any]:
 class RowGroup:
     """One row group.
 
-    `allowance` pays for the tables that are kept (`keep`). What is read in between takes nothing from it, but each part
-    must fit into what is left.
+    `allowance` pays for the tables that are kept (`keep`). Every read must fit into what is left of it.
     """
 
     def __init__(self, parquet: Any, file: BinaryIO, number: int, allowance: Allowance) -> None:

@@ -1,4 +1,4 @@
-"""The settings that select what is recorded, and the test whether they select a connection or a name.
+"""The settings that select what is recorded, and their patterns, compiled to match connections and names.
 
 Used by the tap and by `frame_filter`. A list of patterns selects the names that one of its patterns matches. A pattern
 that begins with `!` excludes the names that it matches, whatever the other patterns say. A list of `!` patterns

@@ -4,7 +4,7 @@ Used by the tap and the compactor.
 
     FOLDER/_spool/<session>/00000001.log ...   segments
                             writer.lock        held by the proxy as long as the session lives
-                            compactor.lock     held by the process that compacts it
+                            compactor.lock     held by the process that compacts the session
                             00000001.state     the compactor's state after that segment
                             status.json        how far the compactor is
                             .<file>            one of these files while it is made
@@ -134,7 +134,7 @@ def sessions(folder: Path) -> list[str]:
 
 
 def is_own(folder: Path, session: str) -> bool:
-    """True if this process's user owns the session's folder (so would own its Parquet files), or it is missing."""
+    """True if the session's folder is missing, or this process's user owns it, and would own its Parquet files."""
     try:
         with open_session(folder, session) as opened:
             return opened.owner == os.geteuid()
@@ -154,7 +154,7 @@ def is_live(folder: Path, session: str) -> bool:
 
 
 def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
-    """Makes a session's folder. Returns it and the writer's lock, held before other processes can see the folder.
+    """Makes a session's folder. Returns it and its writer's lock, held before other processes can see the folder.
 
     Errors: FolderError if the session exists, OSError if the folder can't be written.
     """

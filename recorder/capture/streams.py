@@ -21,14 +21,14 @@ from recorder.capture.frame_spans import FrameSpan, feed_chunk
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import Entry, EntryKind
 
-# the bytes of a frame that the conversation may read: of left-out bytes, so many are fed as zeros, and the rest skipped
+# bytes of a frame that the conversation reads at most: so many left-out ones are fed as zeros, the rest is skipped
 _HEAD = 16
 
 
 class Streams:
     """Takes the bytes of all connections. `rows`: takes the rows of frames.
 
-    `damaged_since_ns`: the time of the last entry before the newest missing ones: gaps by damage begin then.
+    `damaged_since_ns`: the time of the last entry before the newest loss of entries. Gaps by damage begin then.
     """
 
     def __init__(self) -> None:

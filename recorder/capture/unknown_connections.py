@@ -1,7 +1,7 @@
-"""Connections whose opening is lost, until a checkpoint tells of it.
+"""Connections whose opening is lost, as long as no checkpoint repeats it.
 
 Used by `assembly`. A log may name many connections of which it has no further entry, so only a few values are kept of
-each. They become a `ConnectionState` while an entry of the connection is processed.
+each. A connection becomes a `ConnectionState` while one of its entries is processed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class UnknownConnections(dict[int, _Connection]):
         return conn
 
     def add_if_unknown(self, conn: ConnectionState) -> bool:
-        """Adds a connection of which nothing but these few values is known; returns False for any other."""
+        """Adds a connection if only the values of `_Connection` are known of it; otherwise returns False."""
         broken = conn.broken
         if conn.conversation is not None or conn.opening or conn.sequence or broken is None:
             return False

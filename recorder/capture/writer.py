@@ -88,6 +88,7 @@ class Log:
         self._clock = clock
         # the limit must allow for several segments, because the compactor removes only closed ones
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
+        # the group of items that is being written: the bytes that are not written yet, and the number of its items
         self._unfinished: Buffers = []
         self._group = 0
         # the newest segment, opened again for direct I/O; None if the file system has none
@@ -95,6 +96,7 @@ class Log:
         self._direct_limit = DirectWriteLimit()
         self._older_bytes = 0
         self.arrival_times = ArrivalTimes()
+        # when the first item of that group arrived
         self._arrived = 0
         # the inventory of the log so far, and the log's length before the newest segment
         self._inventory = Inventory()
@@ -102,6 +104,7 @@ class Log:
         # the seed of the checksums of the newest segment's entries
         self._seed = 0
         self.segment = 0
+        # offsets in the newest segment: of its end, and of its first entry after the inventory
         self._end = self._start = 0
         # True once the log's END is written: no segment follows
         self._ended = False
