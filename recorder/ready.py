@@ -24,7 +24,7 @@ from recorder.capture.frames import (
     DamagedFileError,
     UnknownFormatError,
     format_of,
-    newer,
+    newer_format_message,
 )
 from recorder.capture.session import SPOOL_FOLDER, is_live, open_session, sessions
 from recorder.terminal import size
@@ -127,7 +127,7 @@ def _check_formats(files: list[Path]) -> None:
         with suppress(OSError, pa.ArrowException, UnicodeDecodeError, UnknownFormatError):
             number = format_of(pq.read_schema(path).metadata)
             if number > FORMAT:
-                raise NoCapture(f"{printable(path)}: {newer(number)}")
+                raise NoCapture(f"{printable(path)}: {newer_format_message(number)}")
 
 
 def _compacted(folder: Path) -> tuple[list[str], bool]:

@@ -180,7 +180,7 @@ def _asked_one(one: Asked) -> Any:
 def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
     file = file_at(place_at(piece.path))
     for number in groups_between(file, piece.start, piece.end, where):
-        for table in row_groups(file, columns, where=where, only=number):
+        for table in row_groups(file, columns, where=where, only_group=number):
             yield from table.to_batches(BATCH_ROWS)
 
 

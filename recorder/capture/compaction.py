@@ -25,7 +25,7 @@ from proxy.wire.errors import in_bytes
 from recorder.capture import session as sessions
 from recorder.capture.assembly import Assembly
 from recorder.capture.lock import WRITER_LOCK, Lock, take_writer_lock
-from recorder.capture.progress import Progress, state_name, states, write_progress
+from recorder.capture.progress import Progress, segments_with_state, state_name, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.resuming import Resuming
 from recorder.capture.segments import SegmentReader, segment_name, segments
@@ -233,7 +233,7 @@ class Compaction:
             if number <= segment:
                 self._before_step(f"remove segment {number}")
                 self._session.remove(segment_name(number))
-        for number in states(self._session):
+        for number in segments_with_state(self._session):
             if number != segment:
                 self._before_step(f"remove state {number}")
                 self._session.remove(state_name(number))

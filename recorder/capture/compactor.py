@@ -93,7 +93,7 @@ def compact_session(
         # another process has finished and removed the session in the meantime
         return Compacted(True)
     with opened:
-        sessions.check_ours(folder, opened)
+        sessions.check_plain_files(folder, opened)
         _check_known(opened)
         sessions.check_can_finish(folder, opened)
         lock = _take_lock(folder, opened)

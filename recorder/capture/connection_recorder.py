@@ -203,7 +203,7 @@ class ConnectionRecorder:
         return offset + lost, chunk[lost:]
 
     def _leave_out(self, omission: Omission, direction: Direction, at_ns: int) -> None:
-        if omission.begins_no_row and omission.begin >= self.resume_at[direction]:
+        if omission.begins_left_out_frame and omission.begin >= self.resume_at[direction]:
             # this entry stands before the frame's first byte and says that the frame becomes no row
             fields = json.dumps({"length": 0, "frame": True}).encode()
             self._backlog.add_before_offset(PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, fields))

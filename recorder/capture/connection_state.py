@@ -197,7 +197,7 @@ class ConnectionState:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
-    def has_marks(self, direction: int) -> bool:
+    def lacks_bytes(self, direction: int) -> bool:
         """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
         gone = self.left_out[direction] or (direction and self.left_out_responses)
         return bool(self.masks[direction] or self.omissions[direction] or gone)

@@ -38,13 +38,13 @@ RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 class Omission(NamedTuple):
     """The bytes of a frame from `start` to `stop` are left out; the frame begins at `begin` (all are stream offsets).
 
-    `begins_no_row`: True for the first omission of a frame that becomes no row.
+    `begins_left_out_frame`: True for the first omission of a frame that becomes no row.
     """
 
     begin: int
     start: int
     stop: int
-    begins_no_row: bool
+    begins_left_out_frame: bool
 
 
 class FrameFilter:
@@ -109,7 +109,7 @@ class FrameFilter:
             return
         begin, end = step.offset + start, step.offset + stop
         arrived = step.offset + min(stop, step.stop)
-        begins_no_row = False
+        begins_left_out_frame = False
         is_continued = direction is Direction.REQUEST and begin == self.undecided
         # a frame that begins in this step, or one whose decision was put off
         if start >= 0 or is_continued:
@@ -120,15 +120,15 @@ class FrameFilter:
                 return
             if is_continued:
                 self.undecided, self._undecided_bytes = NOWHERE, b""
-            begins_no_row, kept_size = decision
-            self.frames += begins_no_row
+            begins_left_out_frame, kept_size = decision
+            self.frames += begins_left_out_frame
             self._omit_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
             piece_start = begin
         else:
             piece_start = step.offset
         omit_from = max(self._omit_from[direction], piece_start)
-        if begins_no_row or omit_from < arrived:
-            yield Omission(begin, min(omit_from, arrived), arrived, begins_no_row)
+        if begins_left_out_frame or omit_from < arrived:
+            yield Omission(begin, min(omit_from, arrived), arrived, begins_left_out_frame)
         if arrived == end:
             self._omit_from[direction] = NOWHERE
 
@@ -171,7 +171,7 @@ class FrameFilter:
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
             # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
             return unwanted, None
-        return unwanted, self._kept_size(max(head_size, _behind_acks(exchange, head)), unwanted)
+        return unwanted, self._kept_size(max(head_size, _end_of_acks(exchange, head)), unwanted)
 
     def _kept_size(self, head_size: int, unwanted: bool) -> int | None:
         """The number of a frame's bytes to keep; None: all."""
@@ -210,7 +210,7 @@ def _client_id_size(head: bytes, frame_size: int) -> int:
     return size if 0 <= size <= frame_size - FRAMED_ID_AT else 0
 
 
-def _behind_acks(exchange: Exchange, head: bytes) -> int:
+def _end_of_acks(exchange: Exchange, head: bytes) -> int:
     """The offset after `acks` in a Produce request, which pairing reads; 0 for other requests."""
     version = exchange.api_version
     if version is None or exchange.api_key != PRODUCE or exchange.opaque is not None:

@@ -33,14 +33,14 @@ class FrameSpan(NamedTuple):
 class ArrivingFrame(NamedTuple):
     """The frame that is arriving in one direction, between two steps.
 
-    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving. `number`: that of the next request.
+    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving.
     """
 
     kind: FrameKind
     exchange: Exchange | None
     begin: int
     left: int
-    number: int
+    next_request_number: int
 
     @classmethod
     def between_steps(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
@@ -72,7 +72,7 @@ def feed_chunk(
 def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
     """The spans of the frames in a step from the client. `before`: the frame that was arriving when the step began."""
     left, spans = before.left, before.span_in(step)
-    owners = _begun(conversation, step, before.number)
+    owners = _begun(conversation, step, before.next_request_number)
     ownerless = _ownerless(step)
     at, index, stop = left, 0, step.stop
     while at < stop:

@@ -202,9 +202,9 @@ def origins_schema() -> Any:
     return _schema(ORIGIN_COLUMNS)
 
 
-def schema_of(kind: str) -> Any:
-    """The pyarrow schema of the table with this folder name; for any other name, that of `frames`."""
-    return {EVENTS_FOLDER: events_schema, ORIGINS_FOLDER: origins_schema}.get(kind, frames_schema)()
+def schema_of(table_name: str) -> Any:
+    """The pyarrow schema of the table with this name; for any other name, that of `frames`."""
+    return {EVENTS_FOLDER: events_schema, ORIGINS_FOLDER: origins_schema}.get(table_name, frames_schema)()
 
 
 def format_of(metadata: Mapping[bytes, bytes] | None) -> int:
@@ -215,7 +215,7 @@ def format_of(metadata: Mapping[bytes, bytes] | None) -> int:
     return int(number)
 
 
-def newer(number: int, newest: int = FORMAT) -> str:
+def newer_format_message(number: int, newest: int = FORMAT) -> str:
     """The message for a file whose format number is above `newest`."""
     return f"capture format {number}, this program knows up to {newest}: use a newer kafka-wiretap"
 
@@ -223,7 +223,7 @@ def newer(number: int, newest: int = FORMAT) -> str:
 def upgraded(table: Any, number: int, steps: Mapping[int, Upgrade] = UPGRADES, newest: int = FORMAT) -> Any:
     """A table of format `number`, upgraded to the newest format. Raises UnknownFormatError for a number above it."""
     if number > newest:
-        raise UnknownFormatError(newer(number, newest))
+        raise UnknownFormatError(newer_format_message(number, newest))
     for step in range(number, newest):
         table = steps[step](table)
     return table

@@ -74,8 +74,12 @@ class Gap:
     def account(self) -> dict[str, Any]:
         """The losses as JSON values (`entry_json.AccountJson`). Frames that are still arriving count as lost."""
         conversation = self.conversation
-        answering, asking = conversation.responses_side.open_exchange, conversation.requests_side.open_exchange
-        self.count_ended([answering] if answering else [], [asking] if asking and not asking.awaits else [])
+        open_request, open_response = (
+            conversation.requests_side.open_exchange,
+            conversation.responses_side.open_exchange,
+        )
+        one_way = [open_request] if open_request and not open_request.awaits else []
+        self.count_ended([open_response] if open_response else [], one_way)
         for exchange in conversation.in_flight:
             self._count_request(exchange)
         return {

@@ -19,7 +19,7 @@ from proxy.threads import NoThread, start_thread
 from recorder.capture.status import Status, read_status
 
 # entries that arrive within this time are one step; the lag is no more exact than a step
-FINEST_NS = 250_000_000
+SHORTEST_STEP_NS = 250_000_000
 # with more steps, because the compactor is far behind, steps are joined in pairs, and new ones become twice as long.
 # New steps have their first length again once fewer than half of MAX_STEPS are left
 MAX_STEPS = 2_048
@@ -47,7 +47,7 @@ class ArrivalTimes:
         # for each step: the log offset after its last entry, and when its first entry arrived
         self._ends: list[int] = []
         self._arrivals: list[int] = []
-        self._finest_ns = FINEST_NS
+        self._step_ns = SHORTEST_STEP_NS
 
     def begin(self, segment: int, offset: int) -> None:
         """Notes that a segment begins at this log offset."""
@@ -57,7 +57,7 @@ class ArrivalTimes:
     def append(self, end: int, at_ns: int) -> None:
         """Notes that entries were written up to `end`; the first of them arrived at `at_ns` (monotonic)."""
         with self._lock:
-            if self._arrivals and at_ns - self._arrivals[-1] < self._finest_ns:
+            if self._arrivals and at_ns - self._arrivals[-1] < self._step_ns:
                 self._ends[-1] = end
                 return
             self._ends.append(end)
@@ -83,7 +83,7 @@ class ArrivalTimes:
 
     def _thin_out(self) -> None:
         """Joins steps in pairs: a pair begins when its first step began, and ends where its second one ends."""
-        self._finest_ns *= 2
+        self._step_ns *= 2
         self._ends = [*self._ends[1::2], *self._ends[len(self._ends) - len(self._ends) % 2 :]]
         self._arrivals = self._arrivals[::2]
 
@@ -95,7 +95,7 @@ class ArrivalTimes:
         done = bisect_right(self._ends, self._segments[segment])
         del self._ends[:done], self._arrivals[:done]
         if len(self._ends) < MAX_STEPS // 2:
-            self._finest_ns = FINEST_NS
+            self._step_ns = SHORTEST_STEP_NS
 
 
 class StatusReader:

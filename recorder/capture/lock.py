@@ -61,7 +61,7 @@ def take_compactor_lock(session: Folder) -> Lock | None:
 def take_writer_lock(session: Folder) -> Lock | None:
     """The writer's lock; None while a proxy writes the session."""
     lock = Lock.take(session, WRITER_LOCK)
-    if lock is not None and _is_written(session):
+    if lock is not None and _is_being_written(session):
         lock.release()
         return None
     return lock
@@ -69,7 +69,7 @@ def take_writer_lock(session: Folder) -> Lock | None:
 
 def is_live(session: Folder) -> bool:
     """True if a proxy writes the session, or its compactor holds the writer's lock to finish it. Changes nothing."""
-    return _is_locked(session, WRITER_LOCK) or _is_written(session)
+    return _is_locked(session, WRITER_LOCK) or _is_being_written(session)
 
 
 def lock_segment(descriptor: int) -> None:
@@ -78,7 +78,7 @@ def lock_segment(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _is_written(session: Folder) -> bool:
+def _is_being_written(session: Folder) -> bool:
     numbers = segments(session)
     return bool(numbers) and _is_locked(session, segment_name(numbers[-1]))
 

@@ -31,7 +31,7 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import columns
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.partitions import KINDS, hidden, hour_folders, range_name
+from recorder.capture.partitions import COMPACTED_TABLES, hidden, hour_folders, range_name
 from recorder.capture.reader import READING, CaptureFile, files, groups_between, row_groups, rows_of
 from recorder.capture.remote import size_of
 from recorder.capture.rows import RECORD_APIS
@@ -44,7 +44,7 @@ FILE_BYTES = 1 << 30
 FILE_ROWS = 1_000_000
 # least age of a merged hour's newest file: a listing of a folder that changes may lack a file and show a later one
 QUIET_NS = 600 * 10**9
-TABLES = (*KINDS, c.ORIGINS_FOLDER)
+TABLES = (*COMPACTED_TABLES, c.ORIGINS_FOLDER)
 
 
 class CannotMerge(Exception):
@@ -72,9 +72,9 @@ class Merged:
 
 
 class SessionHour(NamedTuple):
-    """One session's part of an hour (counted since 1970) of a table (`kind`)."""
+    """One session's part of an hour (counted since 1970) of a table."""
 
-    kind: str
+    table_name: str
     hour: int
     session: str
 
@@ -86,7 +86,7 @@ class SessionHour(NamedTuple):
 class Bundle(NamedTuple):
     """Small files of one session and hour that become one large file, in the order of the log."""
 
-    kind: str
+    table_name: str
     files: tuple[CaptureFile, ...]
 
     @property
@@ -101,7 +101,7 @@ class Bundle(NamedTuple):
 
     def path(self, out: Path) -> Path:
         """The large file's path in the folder `out`."""
-        return out.joinpath(self.kind, *hour_folders(self.hour), self.name)
+        return out.joinpath(self.table_name, *hour_folders(self.hour), self.name)
 
 
 def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int | None = None) -> Merged:
@@ -148,9 +148,9 @@ def _open_output(out: Path) -> Folder:
 def _by_session_hour(folder: Path) -> dict[SessionHour, list[CaptureFile]]:
     """All files of a capture by table, hour and session, each list in the order of the segments."""
     groups: dict[SessionHour, list[CaptureFile]] = defaultdict(list)
-    for kind in TABLES if folder.exists() else ():
-        for file in files(folder, kind):
-            groups[SessionHour(kind, file.hour_ns // c.HOUR_NS, file.session)].append(file)
+    for table_name in TABLES if folder.exists() else ():
+        for file in files(folder, table_name):
+            groups[SessionHour(table_name, file.hour_ns // c.HOUR_NS, file.session)].append(file)
     return groups
 
 
@@ -172,7 +172,7 @@ def _merge_files(session_hour: SessionHour, small: Sequence[CaptureFile], out: P
     """Merges the files in order, up to the first bundle with a file that can't be read."""
     count = large = frames = 0
     try:
-        for bundle in _bundles(session_hour.kind, small, file_bytes):
+        for bundle in _bundles(session_hour.table_name, small, file_bytes):
             frames += _write_bundle(bundle, out)
             count, large = count + len(bundle.files), large + 1
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
@@ -180,25 +180,25 @@ def _merge_files(session_hour: SessionHour, small: Sequence[CaptureFile], out: P
     return Merged(count, large, frames)
 
 
-def _bundles(kind: str, small: Sequence[CaptureFile], file_bytes: int) -> Iterator[Bundle]:
+def _bundles(table_name: str, small: Sequence[CaptureFile], file_bytes: int) -> Iterator[Bundle]:
     """The files in bundles of about `file_bytes`."""
     taken: list[CaptureFile] = []
     size = rows = 0
     for file in small:
-        own, own_rows = size_of(file.path), rows_of(file)
-        if taken and (size + own > file_bytes or rows + own_rows > FILE_ROWS):
-            yield Bundle(kind, tuple(taken))
+        file_size, file_rows = size_of(file.path), rows_of(file)
+        if taken and (size + file_size > file_bytes or rows + file_rows > FILE_ROWS):
+            yield Bundle(table_name, tuple(taken))
             taken, size, rows = [], 0, 0
         taken.append(file)
-        size, rows = size + own, rows + own_rows
+        size, rows = size + file_size, rows + file_rows
     if taken:
-        yield Bundle(kind, tuple(taken))
+        yield Bundle(table_name, tuple(taken))
 
 
 def _check_apart(folder: Path, out: Path) -> None:
     """Raises CannotMerge if one folder is in the other, or if a proxy records into `out`."""
-    ours, theirs = folder.resolve(), out.resolve()
-    if ours == theirs or ours in theirs.parents or theirs in ours.parents:
+    source, target = folder.resolve(), out.resolve()
+    if source == target or source in target.parents or target in source.parents:
         raise CannotMerge(f"{out} and {folder} must be apart: merged rows beside the others would count twice")
     if (out / SPOOL_FOLDER).exists():
         raise CannotMerge(f"{out} is the folder of a recording: choose another one")
@@ -206,7 +206,7 @@ def _check_apart(folder: Path, out: Path) -> None:
 
 def _write_bundle(bundle: Bundle, out: Path) -> int:
     """Writes and publishes a bundle's large file. Returns the number of its frames."""
-    file = TableFile(out, bundle.kind, bundle.hour, bundle.name, c.schema_of(bundle.kind))
+    file = TableFile(out, bundle.table_name, bundle.hour, bundle.name, c.schema_of(bundle.table_name))
     try:
         written = _copy_rows(bundle, file)
         file.close()
@@ -215,7 +215,7 @@ def _write_bundle(bundle: Bundle, out: Path) -> int:
     except BaseException:
         file.discard()
         raise
-    return written.rows if bundle.kind == c.FRAMES_FOLDER else 0
+    return written.rows if bundle.table_name == c.FRAMES_FOLDER else 0
 
 
 class Tally(NamedTuple):
@@ -236,7 +236,7 @@ def _copy_rows(bundle: Bundle, file: TableFile) -> Tally:
     groups = _RowGroups(file)
     tally = Tally()
     for small in bundle.files:
-        for table in _tables(small, c.schema_of(bundle.kind).names):
+        for table in _tables(small, c.schema_of(bundle.table_name).names):
             tally = tally.plus(table)
             groups.add(table)
     groups.finish()
@@ -246,7 +246,7 @@ def _copy_rows(bundle: Bundle, file: TableFile) -> Tally:
 def _tables(file: CaptureFile, names: Sequence[str]) -> Iterator[Any]:
     """A file's row groups as tables, one by one. Each has an allowance of its own."""
     for number in groups_between(file, 0, 1 << 62):
-        yield from row_groups(file, names, allowance=Allowance(READING, DEFAULT_BUDGET), only=number)
+        yield from row_groups(file, names, allowance=Allowance(READING, DEFAULT_BUDGET), only_group=number)
 
 
 def _compare(written: Tally, bundle: Bundle, out: Path) -> None:
@@ -254,7 +254,7 @@ def _compare(written: Tally, bundle: Bundle, out: Path) -> None:
     path = bundle.path(out)
     made = bundle.files[0]._replace(last=bundle.files[-1].last, path=path.with_name(hidden(path.name)))
     tally = Tally()
-    names = [name for name in (c.SESSION, c.SIZE, c.STORED) if name in c.schema_of(bundle.kind).names]
+    names = [name for name in (c.SESSION, c.SIZE, c.STORED) if name in c.schema_of(bundle.table_name).names]
     for table in _tables(made, names):
         tally = tally.plus(table)
     if tally != written:

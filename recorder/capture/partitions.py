@@ -17,7 +17,7 @@ from recorder.capture import frames as c
 from recorder.capture.segments import NUMBER
 
 # the tables that the compactor writes
-KINDS = (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
+COMPACTED_TABLES = (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
 
 
 def hour_folders(hour: int) -> tuple[str, str]:
@@ -26,11 +26,11 @@ def hour_folders(hour: int) -> tuple[str, str]:
     return f"{c.DATE}={at:%Y-%m-%d}", f"{c.HOUR}={at:%H}"
 
 
-def hours(capture: Folder, kind: str) -> Iterator[tuple[str, str, Folder]]:
-    """The partitions of a table (`kind`): date, hour, and the folder, which is open until the next partition."""
-    if capture.stat(kind) is None:
+def hours(capture: Folder, table_name: str) -> Iterator[tuple[str, str, Folder]]:
+    """The partitions of a table: date, hour, and the folder, which is open until the next partition."""
+    if capture.stat(table_name) is None:
         return
-    with capture.folder(kind) as whole:
+    with capture.folder(table_name) as whole:
         for date in _partitions(whole, c.DATE):
             with whole.folder(date) as day:
                 for hour in _partitions(day, c.HOUR):
@@ -43,13 +43,13 @@ def _partitions(folder: Folder, column: str) -> list[str]:
 
 
 class SessionFile(NamedTuple):
-    """A file of a session's rows. `kind`: its table; `last`: its last segment.
+    """A file of a session's rows. `last`: its last segment.
 
     `folder`: its hour's folder, open until the next file. `is_hidden`: True if the file is still being made, or a crash
     has left it half written.
     """
 
-    kind: str
+    table_name: str
     folder: Folder
     name: str
     last: int
@@ -66,11 +66,11 @@ def hidden(name: str) -> str:
     return "." + name
 
 
-def files_of(capture: Folder, session: str, kinds: Iterable[str] = KINDS) -> Iterator[SessionFile]:
+def files_of(capture: Folder, session: str, table_names: Iterable[str] = COMPACTED_TABLES) -> Iterator[SessionFile]:
     """The files of a session's rows, in all partitions of these tables, recognised by their names."""
     ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
-    for kind in kinds:
-        for *_, hour in hours(capture, kind):
+    for table_name in table_names:
+        for *_, hour in hours(capture, table_name):
             for name in hour.names():
                 if found := ours.fullmatch(name):
-                    yield SessionFile(kind, hour, name, int(found[2]), bool(found[1]))
+                    yield SessionFile(table_name, hour, name, int(found[2]), bool(found[1]))

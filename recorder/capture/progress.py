@@ -69,7 +69,7 @@ def state_name(segment: int) -> str:
     return f"{segment:08d}.state"
 
 
-def states(session: Folder) -> list[int]:
+def segments_with_state(session: Folder) -> list[int]:
     """The numbers of the segments that have state files, in order."""
     return numbered(session, _NAME)
 
@@ -101,7 +101,7 @@ def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
 
 def check_states(session: Folder) -> None:
     """Raises UnknownSpoolError if a state is of a newer format; OSError if a state can't be read."""
-    for number in states(session):
+    for number in segments_with_state(session):
         with suppress(InvalidEntryError):
             _read(session, number)
 

@@ -30,7 +30,9 @@ def has_ended(folder: Path, session: str) -> bool:
     """True if the newest published segment's rows contain the session's end. Unreadable files count as without it."""
     newest = max(published_segments(folder, session), default=0)
     with Folder.at(folder) as capture:
-        events = [file for file in files_of(capture, session) if file.kind == c.EVENTS_FOLDER and not file.is_hidden]
+        events = [
+            file for file in files_of(capture, session) if file.table_name == c.EVENTS_FOLDER and not file.is_hidden
+        ]
         return any(_tells_end(file) for file in events if file.last == newest)
 
 

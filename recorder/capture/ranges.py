@@ -67,9 +67,9 @@ class RangeFiles:
         for file in self._files.values():
             file.discard()
 
-    def _write(self, kind: str, hour: int, rows: FrameRows | EventRows) -> None:
+    def _write(self, table_name: str, hour: int, rows: FrameRows | EventRows) -> None:
         table = rows.table()
-        file = self._files.get((kind, hour))
+        file = self._files.get((table_name, hour))
         if file is None:
-            file = self._files[kind, hour] = TableFile(self._folder, kind, hour, self._name, table.schema)
+            file = self._files[table_name, hour] = TableFile(self._folder, table_name, hour, self._name, table.schema)
         file.write(table)

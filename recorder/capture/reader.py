@@ -67,17 +67,17 @@ def hour_may_hold(begin_ns: int, since_ns: int | None, until_ns: int | None) -> 
     return (since_ns is None or since_ns < begin_ns + c.HOUR_NS) and (until_ns is None or begin_ns <= until_ns)
 
 
-def files(folder: Place, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
-    """The published files of a table (`kind`), sorted by session, and within a session in the order of the log.
+def files(folder: Place, table_name: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
+    """The published files of a table, sorted by session, and within a session in the order of the log.
 
     Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file;
     OSError of a store.
     """
     if isinstance(folder, S3Path):
-        return _in_order([_described(*parts) for parts in published_files(folder, kind)])
+        return _in_order([_capture_file(*parts) for parts in published_files(folder, table_name)])
     try:
         with Folder.at(folder) as capture:
-            described = [_described(date, hour, path) for date, hour, path in _published(capture, kind)]
+            described = [_capture_file(date, hour, path) for date, hour, path in _published(capture, table_name)]
     except FileNotFoundError:
         return []
     except StrangeFileError as error:
@@ -95,7 +95,7 @@ def row_groups(
     *,
     where: Any = None,
     allowance: Allowance | None = None,
-    only: int | None = None,
+    only_group: int | None = None,
 ) -> Iterator[Any]:
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
@@ -104,12 +104,12 @@ def row_groups(
         where: a pyarrow expression that is true for the wanted rows, over any columns but `frame`; None: all rows.
         allowance: pays for the memory of all wanted rows; each row group must fit into it while it is read. None: a new
             one.
-        only: the number of the only row group to read; None: all.
+        only_group: the number of the only row group to read; None: all.
     Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
         allowance = allowance or Allowance(READING, DEFAULT_BUDGET)
-        yield from _row_groups(file, columns, where, allowance, only)
+        yield from _row_groups(file, columns, where, allowance, only_group)
 
 
 def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[bytes | None]:
@@ -125,7 +125,7 @@ def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[b
 def file_at(path: Place) -> CaptureFile:
     """A capture's file by its path alone. Errors: UnknownFormatError for a name that no file of a capture has."""
     hour = path.parent
-    return _described(hour.parent.name.partition("=")[2], hour.name.partition("=")[2], path)
+    return _capture_file(hour.parent.name.partition("=")[2], hour.name.partition("=")[2], path)
 
 
 def groups_between(file: CaptureFile, start: int, end: int, where: Any = None) -> list[int]:
@@ -251,14 +251,14 @@ def _row_groups(
     columns: Sequence[str],
     where: Any,
     allowance: Allowance,
-    only: int | None,
+    only_group: int | None,
 ) -> Iterator[Any]:
     with file.path.open("rb") as raw, opened(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
         if number in c.OF_THESE_COLUMNS:
             _check_columns(file.path, parquet.schema_arrow)
         present = parquet.schema_arrow.names
-        for at in range(parquet.num_row_groups) if only is None else (only,):
+        for at in range(parquet.num_row_groups) if only_group is None else (only_group,):
             group = RowGroup(parquet, raw, at, allowance)
             heads = group.heads([name for name in present if name != c.FRAME])
             # from here on texts are UTF-8 and times are in a calendar's range
@@ -279,8 +279,8 @@ def _row_groups(
             yield group.keep(table.select(list(columns)))
 
 
-def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
-    for date, hour, hour_folder in hours(capture, kind):
+def _published(capture: Folder, table_name: str) -> Iterator[tuple[str, str, Path]]:
+    for date, hour, hour_folder in hours(capture, table_name):
         for name in hour_folder.names():
             if name.endswith(".parquet") and not name.startswith((".", "_")):
                 # `size` raises for anything but a plain file: opening a FIFO would wait for ever
@@ -288,7 +288,7 @@ def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
                 yield date, hour, hour_folder.path / name
 
 
-def _described(day: str, hour: str, path: Place) -> CaptureFile:
+def _capture_file(day: str, hour: str, path: Place) -> CaptureFile:
     try:
         # raises UnicodeEncodeError (a ValueError) for names that are not UTF-8, which Spark can't read
         path.name.encode()

@@ -162,9 +162,9 @@ def _opened(endpoint: str | None) -> Any:
     )
 
 
-def published_files(capture: S3Path, kind: str) -> Iterator[tuple[str, str, S3Path]]:
-    """The published files of a table (`kind`): date, hour, path. Lists one hour at a time. Errors: OSError."""
-    for day in _listed(capture / kind, f"{c.DATE}="):
+def published_files(capture: S3Path, table_name: str) -> Iterator[tuple[str, str, S3Path]]:
+    """The published files of a table: date, hour, path. Lists one hour at a time. Errors: OSError."""
+    for day in _listed(capture / table_name, f"{c.DATE}="):
         for hour in _listed(S3Path(PurePosixPath(day.path)), f"{c.HOUR}="):
             for file in _listed(S3Path(PurePosixPath(hour.path)), ""):
                 name = file.base_name

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
 from recorder.capture.entry_json import InvalidEntryError
-from recorder.capture.progress import Progress, read_state, states
+from recorder.capture.progress import Progress, read_state, segments_with_state
 from recorder.capture.published import has_ended, published_segments
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.spool import DamagedSegmentError
@@ -34,7 +34,7 @@ class Resuming:
     def __init__(self, folder: Path, session: Folder) -> None:
         self._folder = folder
         self._session = session
-        self._states = states(session)
+        self._states = segments_with_state(session)
         self._segments = segments(session)
         self._published = published_segments(folder, session.path.name)
 
@@ -87,13 +87,13 @@ class Resuming:
         """
         if not self._segments and has_ended(self._folder, self._session.path.name):
             return Resumed(Progress(max(self._published), finished=True, log_bytes=None), Assembly(), [])
-        number, assembly = self._last_finished(), Assembly()
+        number, assembly = self._last_complete(), Assembly()
         if not number:
             return Resumed(Progress(), assembly, [])
         assembly.forget()
         return Resumed(Progress(number, log_bytes=None, is_damaged=True), assembly, self._unread(number))
 
-    def _last_finished(self) -> int:
+    def _last_complete(self) -> int:
         """The number of the last complete range; 0 if there is none.
 
         A published range is complete if it has a state file, even a damaged one, or no segment up to its own is left.

@@ -26,11 +26,13 @@ from recorder.capture.pages import check_pages
 from recorder.capture.remote import Place, file_system_of
 
 # memory of a value besides its bytes: a number, an index or an offset, and whether it is null
-VALUE = 9
+VALUE_COST = 9
 # memory of a list's element as a Python value: a dict of two numbers
-ELEMENT = 300
-TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS, *c.ORIGIN_COLUMNS) if kind == "string")
-DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+ELEMENT_COST = 300
+TEXT_COLUMNS = frozenset(
+    name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS, *c.ORIGIN_COLUMNS) if kind == "string"
+)
+DICTIONARY_ENCODINGS = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 
 
 def opened(path: Place) -> Any:
@@ -40,7 +42,7 @@ def opened(path: Place) -> Any:
         # not `footer.schema`: the schema and the footer refer to each other, so that only the garbage collector frees
         # them. It does not run for two objects, although a footer of eighty row groups takes 2 MB
         footer, present = parquet.metadata, set(parquet.schema_arrow.names)
-    wanted = [*TEXTS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
+    wanted = [*TEXT_COLUMNS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
     as_dictionaries = [column for column in wanted if column in present]
     # from a store, each column would be a request of its own; `pre_buffer` fetches neighbouring columns together
     remote = not isinstance(path, Path)
@@ -49,7 +51,7 @@ def opened(path: Place) -> Any:
 
 def _has_dictionary(footer: Any, name: str) -> bool:
     groups = (footer.row_group(at) for at in range(footer.num_row_groups))
-    return any(DICTIONARY & {*column.encodings} for group in groups for column in _columns(group, [name]))
+    return any(DICTIONARY_ENCODINGS & {*column.encodings} for group in groups for column in _columns(group, [name]))
 
 
 def _columns(group: Any, names: Iterable[str]) -> list[Any]:
@@ -115,7 +117,7 @@ class RowGroup:
     def keep(self, table: Any) -> Any:
         """Has the allowance pay for a table, and returns the table. Errors: OverBudget."""
         elements = sum(_elements(column) for column in table.columns)
-        self._allowance.take(table.nbytes + ELEMENT * elements)
+        self._allowance.take(table.nbytes + ELEMENT_COST * elements)
         return table
 
     def _read(self, names: Sequence[str]) -> Any:
@@ -138,7 +140,7 @@ class RowGroup:
 
 
 def _memory(columns: Sequence[Any]) -> int:
-    return sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns)
+    return sum(column.total_uncompressed_size + VALUE_COST * column.num_values for column in columns)
 
 
 def _plain_size(column: Any) -> int:

@@ -76,12 +76,12 @@ class RowMaker:
         """Adds rows for the common case: whole frames of exchanges, one after the other in `data`."""
         # the most frequent case; `groupby` alone would add half the time that the row takes
         if len(run) == 1:
-            self._part(conn, direction, data, run, mono_ns, _is_data(run[0]))
+            self._add_part(conn, direction, data, run, mono_ns, _carries_records(run[0]))
             return
-        for carries_records, part in groupby(run, _is_data):
-            self._part(conn, direction, data, [*part], mono_ns, carries_records)
+        for carries_records, part in groupby(run, _carries_records):
+            self._add_part(conn, direction, data, [*part], mono_ns, carries_records)
 
-    def _part(
+    def _add_part(
         self,
         conn: ConnectionState,
         direction: int,
@@ -261,7 +261,7 @@ class RowMaker:
         return self._shared.client_ids.index_of(conn.unusual_client_ids[0][1])
 
 
-def _is_data(frame: FrameSpan) -> bool:
+def _carries_records(frame: FrameSpan) -> bool:
     exchange = frame.exchange
     assert exchange is not None
     return exchange.route.api in RECORD_APIS

@@ -69,7 +69,7 @@ class SegmentReader:
         self._file = open(session.open(self._name), "rb", buffering=0)  # noqa: SIM115
         self._direct_file: DirectFile | None = None
         self._may_read_direct = True
-        self._places = self._readings = 0
+        self._skipped_places = self._searched_bytes = 0
         self.passed_over = 0
         try:
             self.start: SegmentStart = spool.decode_head(self._file.read(64 * 1024))
@@ -112,9 +112,9 @@ class SegmentReader:
         Only for segments that are no longer written. Nothing is skipped in format 1: without entry numbers, it would be
         unknown which connections have lost entries.
         """
-        if self.start.format == 1 or self._places == MAX_PLACES:
+        if self.start.format == 1 or self._skipped_places == MAX_PLACES:
             return False
-        self._places += 1
+        self._skipped_places += 1
         end = self._end(limit)
         following = next((at for at in self._likely(self.position + 1, end) if self._is_entry(at, end)), None)
         if following is None:
@@ -162,9 +162,9 @@ class SegmentReader:
 
     def _is_entry(self, at: int, end: int) -> bool:
         size = spool.size_at(os.pread(self._file.fileno(), 8, at), 0)
-        if size > min(end - at, spool.MAX_ENTRY) or self._readings + size > MAX_READINGS * end:
+        if size > min(end - at, spool.MAX_ENTRY) or self._searched_bytes + size > MAX_READINGS * end:
             return False
-        self._readings += size
+        self._searched_bytes += size
         return any(True for _ in self._entries(os.pread(self._file.fileno(), size, at)))
 
     def _read(self, size: int, limit: int | None) -> bytes:

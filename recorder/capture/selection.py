@@ -140,13 +140,13 @@ class SelectionSettings:
 
 
 class Patterns:
-    """A list of patterns, compiled. `patterns`: None matches every name; `lower`: True if case does not matter."""
+    """A list of patterns, compiled; None matches every name."""
 
-    def __init__(self, patterns: Iterable[str] | None, *, lower: bool = False) -> None:
-        given = [pattern.lower() if lower else pattern for pattern in patterns or ()]
+    def __init__(self, patterns: Iterable[str] | None, *, ignore_case: bool = False) -> None:
+        given = [pattern.lower() if ignore_case else pattern for pattern in patterns or ()]
         wanted = [pattern for pattern in given if not pattern.startswith(_NOT)]
         unwanted = [pattern.removeprefix(_NOT) for pattern in given if pattern.startswith(_NOT)]
-        self._lower = lower
+        self._ignore_case = ignore_case
         self._wanted = re.compile("|".join(map(translate, wanted)) if wanted else "")
         self._unwanted = re.compile("|".join(map(translate, unwanted))) if unwanted else None
         self._cache: dict[str, bool] = {}
@@ -158,7 +158,7 @@ class Patterns:
             return True
         answer = self._cache.get(name)
         if answer is None:
-            answer = self._match(name.lower() if self._lower else name)
+            answer = self._match(name.lower() if self._ignore_case else name)
             if len(self._cache) < MAX_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
                 self._cache[name] = answer
         return answer
@@ -177,7 +177,7 @@ class Selection:
     def __init__(self, settings: SelectionSettings) -> None:
         self._clusters = Patterns(settings.clusters)
         self._listeners = Patterns(settings.listeners)
-        self.apis = Patterns(settings.apis, lower=True)
+        self.apis = Patterns(settings.apis, ignore_case=True)
         self.client_ids = Patterns(settings.client_ids)
         self.principals = Patterns(settings.principals)
         self.body_limit = None if settings.bodies == FULL else 0 if settings.bodies == HEAD else int(settings.bodies)

@@ -36,7 +36,7 @@ from proxy.schema.kinds import FOLDER, LIMIT, SWITCH, TIMEOUT, choice
 from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
-from recorder.capture.partitions import KINDS, files_of
+from recorder.capture.partitions import COMPACTED_TABLES, files_of
 from recorder.capture.segments import NUMBER
 from recorder.capture.selection import SelectionSettings
 from recorder.capture.status import STATUS_FILE
@@ -46,7 +46,7 @@ SPOOL_FOLDER = "_spool"
 # short enough that the names of a session's Parquet files fit into the 255 bytes of a file system
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 # the files that this program makes in a session's folder
-_OURS = re.compile(
+_SESSION_FILE = re.compile(
     rf"\.?({NUMBER}\.(log|state)|{'|'.join(map(re.escape, (WRITER_LOCK, COMPACTOR_LOCK, STATUS_FILE)))})"
 )
 _DONE = ".done"
@@ -171,13 +171,13 @@ def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
         return spool.folder(session), lock
 
 
-def check_ours(folder: Path, session: Folder) -> None:
+def check_plain_files(folder: Path, session: Folder) -> None:
     """Checks that all files that the session's compactor would read, replace or remove are plain files.
 
     Changes nothing. Errors: StrangeFileError.
     """
     for name in session.names():
-        if is_ours(name):
+        if is_session_file(name):
             # `size` raises for anything but a plain file
             session.size(name)
     with Folder.at(folder) as capture:
@@ -194,11 +194,11 @@ def check_can_finish(folder: Path, session: Folder) -> None:
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         _check_may_write(session)
         _check_may_write(spool)
-        for kind in KINDS:
-            if capture.stat(kind) is None:
+        for table_name in COMPACTED_TABLES:
+            if capture.stat(table_name) is None:
                 _check_may_write(capture)
                 continue
-            with capture.folder(kind) as table:
+            with capture.folder(table_name) as table:
                 _check_may_write(table)
 
 
@@ -207,9 +207,9 @@ def _check_may_write(folder: Folder) -> None:
         raise FolderError(f"{folder.path} can't be written by this user")
 
 
-def is_ours(name: str) -> bool:
+def is_session_file(name: str) -> bool:
     """True if this program makes files with that name in a session's folder."""
-    return bool(_OURS.fullmatch(name))
+    return bool(_SESSION_FILE.fullmatch(name))
 
 
 def remove(folder: Path, session: str, before_step: Callable[[str], None]) -> None:
@@ -252,7 +252,7 @@ def _remove_hidden(spool: Folder, hidden: str) -> None:
     """Removes this program's files, and then the folder if it is empty. Other processes may do so at the same time."""
     with suppress(FileNotFoundError), spool.folder(hidden) as gone:
         for name in gone.names():
-            if is_ours(name) and gone.is_file(name):
+            if is_session_file(name) and gone.is_file(name):
                 gone.remove(name)
         if not gone.names():
             spool.remove_folder(hidden)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from proxy.files import Folder
 from recorder.capture import frames as c
-from recorder.capture.partitions import KINDS, files_of, hidden, hour_folders
+from recorder.capture.partitions import COMPACTED_TABLES, files_of, hidden, hour_folders
 
 # called before each step of publishing, with the step's name; tests crash there
 BeforeStep = Callable[[str], None]
@@ -40,12 +40,12 @@ class TableFile:
     Resource handling: the file is open until `close`; its folder until `discard` or `storage.publish`.
 
     Args:
-        kind: the table: "frames", "events" or "origins".
+        table_name: "frames", "events" or "origins".
         hour: the hour, counted since 1970.
     """
 
-    def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
-        self.folder = _make_folders(folder, kind, *hour_folders(hour))
+    def __init__(self, folder: Path, table_name: str, hour: int, name: str, schema: Any) -> None:
+        self.folder = _make_folders(folder, table_name, *hour_folders(hour))
         self.name = name
         # the umask decides who may read the capture
         self._file = open(self.folder.create(hidden(self.name), mode=0o666), "wb")  # noqa: SIM115
@@ -106,9 +106,9 @@ def _make_folders(folder: Path, *names: str) -> Folder:
     return innermost
 
 
-def remove_unpublished(folder: Path, session: str, kinds: Iterable[str] = KINDS) -> None:
+def remove_unpublished(folder: Path, session: str, table_names: Iterable[str] = COMPACTED_TABLES) -> None:
     """Removes a session's hidden files of these tables: a crash has left them unpublished."""
     with Folder.at(folder) as capture:
-        for file in files_of(capture, session, kinds):
+        for file in files_of(capture, session, table_names):
             if file.is_hidden:
                 file.folder.remove(file.name)

@@ -53,8 +53,8 @@ class Streams:
                 conn.masks[direction].append((entry.offset + max(start, seen), entry.offset + start + length))
         self._take(conn, conversation, direction, data[seen:] if seen else data, entry.mono_ns)
 
-    def omitted(self, conn: ConnectionState, entry: Entry, length: int, *, is_frame: bool) -> None:
-        """Takes an OMITTED entry: `length` bytes are left out. `is_frame`: the frame that begins here gets no row."""
+    def omitted(self, conn: ConnectionState, entry: Entry, length: int, *, begins_left_out_frame: bool) -> None:
+        """Takes an OMITTED entry: `length` bytes are left out. `begins_left_out_frame`: their frame gets no row."""
         direction, conversation = entry.direction, conn.conversation
         if conversation is None:
             conn.reach(direction, entry.offset + length)
@@ -62,7 +62,7 @@ class Streams:
         side = _side(conversation, direction)
         if conn.unreadable[direction]:
             return
-        if is_frame and entry.offset >= side.offset:
+        if begins_left_out_frame and entry.offset >= side.offset:
             conn.left_out[direction].add(entry.offset)
         seen = self._bytes_seen(conn, side, entry, length) if length else None
         if seen is not None:
@@ -75,7 +75,7 @@ class Streams:
         """Adds rows for the proxy's own answers whose turn has come."""
         step = conversation.own_answers_due(mono_ns)
         spans = [FrameSpan(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
-        self._frames(conn, Direction.RESPONSE, step, spans, mono_ns, 0)
+        self._add_frames(conn, Direction.RESPONSE, step, spans, mono_ns, 0)
 
     def unframed(self, conn: ConnectionState, entry: Entry, note: str) -> None:
         """Adds a row for an entry's bytes, which are no frame."""
@@ -144,46 +144,49 @@ class Streams:
     ) -> None:
         """Takes bytes of one direction. `absent`: how many bytes at the end of `data` stand for left-out ones."""
         step, spans = feed_chunk(conversation, direction, data, mono_ns, conn.kinds[direction])
-        self._frames(conn, direction, step, spans, mono_ns, absent)
+        self._add_frames(conn, direction, step, spans, mono_ns, absent)
         if step.cause is not None:
             conn.unreadable[direction] = True
             rest = step.data[step.stop : len(step.data) - absent]
             entry = Entry(EntryKind.BYTES, direction, conn.connection, step.offset + step.stop, mono_ns, rest)
             self.unframed(conn, entry, step.cause.value)
 
-    def _frames(
+    def _add_frames(
         self, conn: ConnectionState, direction: int, step: Step, spans: list[FrameSpan], mono_ns: int, absent: int
     ) -> None:
         """Adds rows for complete frames. Consecutive plain frames are added together, because most frames are plain."""
         data = step.data
         end = len(data)
         run: list[FrameSpan] = []
-        special = conn.has_marks(direction)
+        lacks = conn.lacks_bytes(direction)
         for frame in spans:
             _, exchange, start, stop = frame
-            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
+            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or lacks:
                 self.rows.add_run(conn, direction, data, run, mono_ns)
                 run = []
-                self._special(conn, direction, step, frame, mono_ns, end - absent)
+                self._add_special(conn, direction, step, frame, mono_ns, end - absent)
             else:
                 run.append(frame)
         self.rows.add_run(conn, direction, data, run, mono_ns)
 
-    def _special(
-        self, conn: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept: int
+    def _add_special(
+        self, conn: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept_end: int
     ) -> None:
+        """Takes a frame that is not plain, or a piece of one. `kept_end`: where the data's left-out bytes begin."""
         _, exchange, start, stop = frame
         if not direction and start >= 0 and exchange is not None:
             conn.request_began(exchange)
         if start == stop and exchange is not None and exchange.own_answer is not None:
             self._add_row(conn, direction, frame, exchange.own_answer[4:], step.offset, mono_ns, mono_ns)
         elif start >= 0 and stop <= len(step.data):
-            self._add_row(conn, direction, frame, step.data[start + 4 : min(stop, kept)], step.offset, mono_ns, mono_ns)
+            self._add_row(
+                conn, direction, frame, step.data[start + 4 : min(stop, kept_end)], step.offset, mono_ns, mono_ns
+            )
         else:
-            self._piece(conn, direction, step, frame, mono_ns, kept)
+            self._add_piece(conn, direction, step, frame, mono_ns, kept_end)
 
-    def _piece(
-        self, conn: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept: int
+    def _add_piece(
+        self, conn: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept_end: int
     ) -> None:
         """Adds a piece of a frame to `conn.parts`; with the last piece, adds the frame's row."""
         kind, _, start, stop = frame
@@ -191,7 +194,7 @@ class Streams:
         if part is None:
             part = conn.parts[direction] = bytearray()
             conn.first_ns[direction], conn.kinds[direction] = mono_ns, kind
-        part += step.data[max(start, 0) : min(stop, kept)]
+        part += step.data[max(start, 0) : min(stop, kept_end)]
         if stop <= len(step.data):
             conn.parts[direction] = None
             first_ns = conn.first_ns[direction]

@@ -90,7 +90,7 @@ class Log:
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
         # the group of items that is being written: the bytes that are not written yet, and the number of its items
         self._unfinished: Buffers = []
-        self._group = 0
+        self._group_size = 0
         # the newest segment, opened again for direct I/O; None if the file system has none
         self._direct_file: DirectFile | None = None
         self._direct_limit = DirectWriteLimit()
@@ -132,7 +132,7 @@ class Log:
         size = data_size(group)
         if limited:
             self._check_room(size)
-        self._unfinished, self._group, self._arrived = self._encoded(group), len(group), group[0][MONO_NS]
+        self._unfinished, self._group_size, self._arrived = self._encoded(group), len(group), group[0][MONO_NS]
         if size >= MIN_DIRECT_BYTES and self._direct_file is not None:
             self._append_direct(self._direct_file)
         return self.resume()
@@ -148,7 +148,7 @@ class Log:
             buffers.append(item[DATA])
         return buffers
 
-    def _append_direct(self, blocks: DirectFile) -> None:
+    def _append_direct(self, direct_file: DirectFile) -> None:
         """Writes a part of the unfinished group with direct I/O; `resume` writes the rest."""
         allowed = self._direct_limit.allowed_bytes()
         if not allowed:
@@ -157,7 +157,7 @@ class Log:
         begun = os.pread(self._descriptor, begun_size, self._end - begun_size)
         at = time.monotonic()
         try:
-            written = blocks.append(self._unfinished, self._end, begun, allowed)
+            written = direct_file.append(self._unfinished, self._end, begun, allowed)
         except ShortWrite:
             return
         except OSError as error:
@@ -174,7 +174,7 @@ class Log:
         while self._unfinished:
             self._drop_written(self._writev(self._descriptor, self._unfinished))
         self.arrival_times.append(self._log_bytes + self._end, self._arrived)
-        return self._group
+        return self._group_size
 
     def roll_if_due(self, seconds: float) -> None:
         """Begins the next segment if this one is large or old enough. `seconds`: monotonic time. Raises OSError."""

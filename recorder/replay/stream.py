@@ -347,7 +347,7 @@ def _tables(file: CaptureFile, columns: Sequence[str], group: int | None = None)
 
     Errors: those of `row_groups`; DamagedFileError without times.
     """
-    for table in row_groups(file, columns, allowance=Allowance(READING, DEFAULT_BUDGET), only=group):
+    for table in row_groups(file, columns, allowance=Allowance(READING, DEFAULT_BUDGET), only_group=group):
         if table[c.MONO_NS].null_count:
             raise DamagedFileError(f"{file.path} can't be read: its column {c.MONO_NS} has holes")
         yield table

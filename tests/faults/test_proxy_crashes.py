@@ -9,7 +9,7 @@ import pytest
 from proxy.files import Folder
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
-from recorder.capture.progress import states
+from recorder.capture.progress import segments_with_state
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, Talk, Where, answer, broker, mixed
 from tests.recorder.capture.looks import event_rows, frame_rows, session_folder
@@ -57,7 +57,7 @@ def made_columns(folder: Path, session: str, behind: int = 0) -> int:
 
     def newest() -> int:
         with Folder.at(session_folder(folder, session)) as opened:
-            found = states(opened)
+            found = segments_with_state(opened)
         return found[-1] if found and found[-1] > behind else 0
 
     return wait_for(newest, "the compactor's state")

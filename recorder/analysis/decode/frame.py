@@ -43,8 +43,8 @@ Result = TypeVar("Result")
 class Frame:
     """A frame, and facts from its row in the capture.
 
-    `masked_from`: where its first masked span starts. `is_cut`: the frame never arrived whole. `read`: the results of
-    `shared` functions.
+    `masked_from`: where its first masked span starts. `is_cut`: the frame never arrived whole. `shared_results`: by
+    `shared` function.
     """
 
     side: str
@@ -54,7 +54,7 @@ class Frame:
     data: bytes
     masked_from: int | None = None
     is_cut: bool = False
-    read: dict[object, _Made] = field(default_factory=dict, compare=False, repr=False)
+    shared_results: dict[object, _Made] = field(default_factory=dict, compare=False, repr=False)
 
 
 class Unreadable(Exception):
@@ -89,9 +89,9 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
 
     @wraps(make)
     def made(frame: Frame, budget: Budget) -> Result:
-        before = frame.read.get(make)
+        before = frame.shared_results.get(make)
         if before is None:
-            before = frame.read[make] = _make(make, frame, budget)
+            before = frame.shared_results[make] = _make(make, frame, budget)
         elif not budget.values.allows(before.price):
             raise Unreadable(Unread.TOO_LARGE)
         if before.reason is not None:

@@ -59,12 +59,12 @@ def test_a_head_without_a_client_id_has_none(head: bytes) -> None:
 def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
     one = conn()
     one.masks[0].extend([(10, 14), (14, 20), (25, 40)])
-    assert one.has_marks(0)
-    assert not one.has_marks(1)
+    assert one.lacks_bytes(0)
+    assert not one.lacks_bytes(1)
     assert one.spans(0, 8, 30) == ([(2, 10), (17, 5)], [])
     assert list(one.masks[0]) == [(25, 40)]
     assert one.spans(0, 30, 40) == ([(0, 10)], [])
-    assert not one.has_marks(0)
+    assert not one.lacks_bytes(0)
 
 
 def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
@@ -72,12 +72,12 @@ def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
     asked, _ = exchange(one, "one")
     for direction, begin in ((0, 0), (1, 40)):
         one.left_out[direction].add(begin)
-        assert one.has_marks(direction)
+        assert one.lacks_bytes(direction)
         assert one.leaves_out(direction, asked, begin)
         assert not one.leaves_out(direction, asked, begin)
     assert (one.left_out, list(one.left_out_responses)) == ((set(), set()), [])
-    assert not one.has_marks(0)
-    assert not one.has_marks(1)
+    assert not one.lacks_bytes(0)
+    assert not one.lacks_bytes(1)
 
 
 def test_a_connection_goes_on_elsewhere_as_if_nothing_had_been() -> None:

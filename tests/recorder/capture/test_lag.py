@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from proxy.files import Folder
 from recorder.capture import lag as lags
-from recorder.capture.lag import FINEST_NS, MAX_STEPS, ArrivalTimes, CompactorMetrics, StatusReader, UnreadEntries
+from recorder.capture.lag import (
+    MAX_STEPS,
+    SHORTEST_STEP_NS,
+    ArrivalTimes,
+    CompactorMetrics,
+    StatusReader,
+    UnreadEntries,
+)
 from recorder.capture.status import STATUS_FILE, Status, write_status
 
 SECOND = 1_000_000_000
@@ -83,7 +90,7 @@ def assert_told_right(log: Log, segment: int, position: int) -> None:
     # the size may include the heads of the segments between
     assert sum(sizes) <= told.size <= sum(sizes) + HEAD * log.number
     assert told.since_ns is not None
-    assert min(arrivals) - FINEST_NS < told.since_ns <= min(arrivals)
+    assert min(arrivals) - SHORTEST_STEP_NS < told.since_ns <= min(arrivals)
 
 
 def test_a_segment_in_which_nothing_stands_yet_is_nothing_unread():
@@ -105,7 +112,7 @@ def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_ag
     _, position, _, at = log.groups[half - 1]
     told = log.arrival_times.unread(1, position)
     assert told.since_ns is not None
-    assert at - log.arrival_times._finest_ns < told.since_ns <= at + SECOND
+    assert at - log.arrival_times._step_ns < told.since_ns <= at + SECOND
 
 
 @pytest.mark.real

@@ -35,7 +35,7 @@ def test_a_state_is_restored_with_the_bytes_of_unfinished_frames(session: Folder
     write_progress(session, Progress(10, cluster="prod", frames=3, bytes=30, log_bytes=500), assembly)
     restored = Assembly()
     assert read_state(session, 10, restored) == Progress(10, cluster="prod", frames=3, bytes=30, log_bytes=500)
-    assert progress.states(session) == [9, 10]
+    assert progress.segments_with_state(session) == [9, 10]
     before, after = bytearray(), bytearray()
     assert as_json(restored.state(after)) == as_json(assembly.state(before))
     assert before == after
@@ -151,7 +151,7 @@ STRANGE_NAMES = (
 @pytest.mark.parametrize("name", STRANGE_NAMES, ids=["nine digits", "Arabic", "one digit", "zero", "22 digits"])
 def test_a_name_that_no_state_has_is_none(session: Folder, name: str) -> None:
     (session.path / name).touch()
-    assert progress.states(session) == []
+    assert progress.segments_with_state(session) == []
 
 
 def test_a_state_of_a_newer_format_is_left_alone(session: Folder) -> None:

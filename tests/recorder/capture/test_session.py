@@ -141,12 +141,12 @@ def test_a_folder_that_is_called_like_no_session_or_is_none_is_not_taken_for_one
 def test_a_session_with_something_else_in_the_place_of_a_file_is_told(capture: Path, begin, name, stranger) -> None:
     begin("one")
     with sessions.open_session(capture, "one") as opened:
-        sessions.check_ours(capture, opened)
+        sessions.check_plain_files(capture, opened)
         path = opened.path / name
         path.unlink(missing_ok=True)
         STRANGERS[stranger](path)
         with pytest.raises(StrangeFileError, match=f"{name} is a"):
-            sessions.check_ours(capture, opened)
+            sessions.check_plain_files(capture, opened)
 
 
 def test_a_capture_with_something_else_in_the_place_of_its_tables_is_told(capture: Path, begin) -> None:
@@ -154,7 +154,7 @@ def test_a_capture_with_something_else_in_the_place_of_its_tables_is_told(captur
     (capture / "frames").mkdir()
     (capture / "events").symlink_to("frames")
     with sessions.open_session(capture, "one") as opened, pytest.raises(StrangeFileError, match="events is a symbolic"):
-        sessions.check_ours(capture, opened)
+        sessions.check_plain_files(capture, opened)
 
 
 def test_a_session_belongs_to_who_has_made_it(capture: Path, begin, monkeypatch: pytest.MonkeyPatch) -> None:
