@@ -20,7 +20,7 @@ from recorder.capture.status import Status, read_status
 
 # entries that arrive within this time are one step; the lag is no more exact than a step
 SHORTEST_STEP_NS = 250_000_000
-# with more steps, because the compactor is far behind, steps are joined in pairs, and new ones become twice as long.
+# with more steps, because much of the log is unread, steps are joined in pairs, and new ones become twice as long.
 # New steps have their first length again once fewer than half of MAX_STEPS are left
 MAX_STEPS = 2_048
 # how long `StatusReader.newest` waits for the status file: a disk that hangs must not delay the metrics page
@@ -128,7 +128,7 @@ class StatusReader:
 
 
 class CompactorMetrics:
-    """The compactor's metrics: how far it is, how far it is behind, how often it was restarted."""
+    """The compactor's metrics: the rows that it has made, its lag, its restarts."""
 
     def __init__(
         self, session: Folder, arrival_times: ArrivalTimes, clock: Callable[[], int] = time.monotonic_ns
