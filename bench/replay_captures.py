@@ -251,7 +251,7 @@ class _Writer:
 
     def _add(self, shot: Shot, kind: str, by: str, frame: bytes, at: int, facts: tuple[int, bool | None, int]) -> None:
         exchange, awaits, correlation_id = facts
-        group = self._files.frames(
+        group = self._files.frame_rows(
             self._clock_offset_ns + at,
             self._clock_offset_ns,
             len(frame),

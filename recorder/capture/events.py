@@ -132,7 +132,7 @@ class Events:
         size: int | None = None,
         cluster: str | None = None,
     ) -> None:
-        rows = self.sink.events(mono_ns + self.clock_offset_ns)
+        rows = self.sink.event_rows(mono_ns + self.clock_offset_ns)
         connection = None
         if conn is not None:
             connection, cluster = conn.connection, conn.opening.get("cluster")

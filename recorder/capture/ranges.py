@@ -27,10 +27,11 @@ class RangeFiles:
         self._events: dict[int, EventRows] = {}
         self._files: dict[tuple[str, int], TableFile] = {}
 
-    def frames(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
-        """The row group for a frame of `size` bytes that arrived at `at_ns` (wall clock). Writes a full one first.
+    def frame_rows(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+        """The row group for a frame of `size` bytes that arrived at `at_ns` (wall clock).
 
-        `carries_records`: True for frames of APIs that carry records.
+        Writes the current one first if it is full or has another clock. `carries_records`: True for frames of APIs that
+        carry records.
         """
         hour = at_ns // c.HOUR_NS
         group = self._groups.get((hour, carries_records))
@@ -42,7 +43,7 @@ class RangeFiles:
         self._groups[hour, carries_records] = group
         return group
 
-    def events(self, at_ns: int) -> EventRows:
+    def event_rows(self, at_ns: int) -> EventRows:
         """The row group for an event at `at_ns` (wall clock). Writes a full one first."""
         hour = at_ns // c.HOUR_NS
         rows = self._events.get(hour)

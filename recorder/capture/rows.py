@@ -40,10 +40,10 @@ class RowSink(Protocol):
 
     shared: SharedDictionaries
 
-    def frames(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+    def frame_rows(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         """The row group for a frame of this size and wall-clock time. `carries_records`: its API is in RECORD_APIS."""
 
-    def events(self, at_ns: int) -> EventRows:
+    def event_rows(self, at_ns: int) -> EventRows:
         """The row group for an event of this wall-clock time."""
 
 
@@ -94,11 +94,11 @@ class RowMaker:
         group = self._groups.get(carries_records)
         if group is None or not (self._from <= mono_ns < self._until and group.has_room(size)):
             group = self._find_group(mono_ns, size, carries_records)
-        (self._responses if direction else self._requests)(conn, data, run, mono_ns, group)
+        (self._add_responses if direction else self._add_requests)(conn, data, run, mono_ns, group)
         self.frames += len(run)
         self.bytes += size - 4 * len(run)
 
-    def _requests(
+    def _add_requests(
         self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
         numbers, body, frame_types = group.numbers, group.body, self._frame_types
@@ -132,7 +132,7 @@ class RowMaker:
             sequence += 1
         conn.sequence = sequence
 
-    def _responses(
+    def _add_responses(
         self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
         numbers, body, frame_types = group.numbers, group.body, self._frame_types
@@ -189,7 +189,7 @@ class RowMaker:
         else:
             # `frame` lacks the length field, so the span begins 4 bytes before it
             alone = [FrameSpan(kind, exchange, -4, size)]
-            (self._responses if direction else self._requests)(conn, frame, alone, mono_ns, group)
+            (self._add_responses if direction else self._add_requests)(conn, frame, alone, mono_ns, group)
             self._correct(conn, direction, exchange, masked, group)
         group.set_rare_values(len(frame), masked, omitted, note)
         self.frames += 1
@@ -210,7 +210,7 @@ class RowMaker:
         if not self._from <= mono_ns < self._until:
             self._groups.clear()
         at_ns = mono_ns + self._clock_offset_ns
-        self._groups[carries_records] = group = self._sink.frames(
+        self._groups[carries_records] = group = self._sink.frame_rows(
             at_ns, self._clock_offset_ns, size, carries_records=carries_records
         )
         self._from = mono_ns - at_ns % c.HOUR_NS

@@ -19,7 +19,7 @@ class One:
     def __init__(self) -> None:
         self.rows = EventRows("s", None)
 
-    def events(self, at_ns: int) -> EventRows:
+    def event_rows(self, at_ns: int) -> EventRows:
         return self.rows
 
 

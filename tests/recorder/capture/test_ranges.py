@@ -40,8 +40,8 @@ def published(files: RangeFiles, folder: Path) -> dict[str, list[int]]:
 def test_rows_go_into_the_file_of_their_hour(tmp_path: Path) -> None:
     files = range_files(tmp_path)
     for at_ns in (FIRST, FIRST + HOUR_NS - 1, FIRST + HOUR_NS, FIRST):
-        add(files.frames(at_ns, 0, 1, carries_records=True), b"x")
-    files.events(FIRST + HOUR_NS).add("session", None, 0, 0)
+        add(files.frame_rows(at_ns, 0, 1, carries_records=True), b"x")
+    files.event_rows(FIRST + HOUR_NS).add("session", None, 0, 0)
     name = "s-00000007-00000007.parquet"
     assert published(files, tmp_path) == {
         f"events/date=2024-10-04/hour=01/{name}": [1],
@@ -56,7 +56,7 @@ def test_a_full_group_is_written_and_a_large_frame_stands_alone(
     monkeypatch.setattr(columns, "MAX_BYTES", 10)
     files = range_files(tmp_path)
     for size in (4, 4, 4, 50, 1):
-        add(files.frames(FIRST, 0, size, carries_records=True), bytes(size))
+        add(files.frame_rows(FIRST, 0, size, carries_records=True), bytes(size))
     assert list(published(files, tmp_path).values()) == [[2, 1, 1, 1]]
 
 
@@ -65,7 +65,7 @@ def test_frames_with_records_have_row_groups_of_their_own(tmp_path: Path, monkey
     monkeypatch.setattr(columns, "MAX_BYTES_WITHOUT_RECORDS", 5)
     files = range_files(tmp_path)
     for size, carries_records in ((4, True), (1, False), (4, True), (4, False), (4, True), (1, False)):
-        add(files.frames(FIRST, 0, size, carries_records=carries_records), bytes(size))
+        add(files.frame_rows(FIRST, 0, size, carries_records=carries_records), bytes(size))
     assert list(published(files, tmp_path).values()) == [[2, 2, 1, 1]]
 
 
@@ -76,20 +76,20 @@ def test_events_do_not_wait_for_the_end_of_a_range_either(
     monkeypatch.setattr(columns, bound, 3)
     files = range_files(tmp_path)
     for _ in range(7):
-        files.events(FIRST).add("session", None, 0, 0, detail="1")
+        files.event_rows(FIRST).add("session", None, 0, 0, detail="1")
     assert list(published(files, tmp_path).values()) == [[3, 3, 1]]
 
 
 def test_a_clock_that_was_set_begins_a_group(tmp_path: Path) -> None:
     files = range_files(tmp_path)
-    add(files.frames(FIRST, 0, 1, carries_records=True), b"x")
-    add(files.frames(FIRST, 9, 1, carries_records=True), b"x")
+    add(files.frame_rows(FIRST, 0, 1, carries_records=True), b"x")
+    add(files.frame_rows(FIRST, 9, 1, carries_records=True), b"x")
     assert list(published(files, tmp_path).values()) == [[1, 1]]
 
 
 def test_discarded_files_leave_nothing(tmp_path: Path) -> None:
     files = range_files(tmp_path)
-    add(files.frames(FIRST, 0, 1, carries_records=True), b"x")
+    add(files.frame_rows(FIRST, 0, 1, carries_records=True), b"x")
     files.finish()
     files.discard()
     assert not list(tmp_path.rglob("*.parquet"))

@@ -22,11 +22,11 @@ class Groups:
         self.shared = SharedDictionaries()
         self.groups: dict[tuple[int, bool], FrameRows] = {}
 
-    def frames(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+    def frame_rows(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         where = at_ns // HOUR_NS, carries_records
         return self.groups.setdefault(where, FrameRows("s", None, self.shared, clock_offset_ns))
 
-    def events(self, at_ns: int) -> EventRows:
+    def event_rows(self, at_ns: int) -> EventRows:
         return EventRows("s", None)
 
     def rows(self) -> list[dict[str, object]]:
