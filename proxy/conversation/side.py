@@ -241,7 +241,6 @@ class Side(ABC):
             "begin": self.open_begin,
             "kind": self._kind.value,
             "marked": self._marked,
-            "may_hold_secret": self._open_may_hold_secret,
             "others": self.without_exchange,
         }
 
@@ -250,7 +249,7 @@ class Side(ABC):
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
         self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.without_exchange = state["marked"], state["others"]
-        # states of older versions lack the key
-        self._open_may_hold_secret = state.get("may_hold_secret", True)
+        # only the compactor restores states, from a log whose secrets are masked
+        self._open_may_hold_secret = self._may_hold_secret(self._kind)
         self.open_exchange = open_exchange
         self.shared.next_offsets[self.direction] = self.next_offset

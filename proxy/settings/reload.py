@@ -73,7 +73,7 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
         ),
     )
     effective = [*(after[entry.place] if entry.place in applied else entry for entry in current.effective)]
-    effective += [after[place] for place in applied if place not in before]
+    effective += [after[place] for place in after if place in applied and place not in before]
     return ReloadOutcome(
         LoadedSettings(proxy, _with_new_selection(current, new), tuple(effective), current.file),
         tuple(place for place in changed if place not in applied),

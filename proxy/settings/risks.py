@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
@@ -15,12 +16,14 @@ from proxy.wire.framing import FrameLimits
 _SOCKET_REQUEST_MAX_BYTES, _FETCH_MAX_BYTES, _REQUEST_TIMEOUT_SECONDS = FrameLimits().request, 52_428_800, 30
 # the default path of the configuration of Kerberos
 KRB5_CONFIG = "/etc/krb5.conf"
-_LOOPBACK = ("127.", "localhost", "::1")
 
 
 def _is_loopback(host: str) -> bool:
     """True if only this machine can reach an address with this host."""
-    return host.startswith(_LOOPBACK)
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Risk(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import suppress
 
 from proxy.files import Folder
@@ -18,6 +19,8 @@ from recorder.capture.segments import segment_name, segments
 
 WRITER_LOCK = "writer.lock"
 COMPACTOR_LOCK = "compactor.lock"
+# seconds before each try to take a lock; several, because `is_live` of another process holds a shared lock for a moment
+_PAUSES = (0, 0.001, 0.002, 0.004)
 
 
 class Lock:
@@ -34,13 +37,15 @@ class Lock:
         """
         descriptor = session.open(name, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            for seconds in _PAUSES:
+                time.sleep(seconds)
+                if _try_lock(descriptor, fcntl.LOCK_EX):
+                    return cls(descriptor)
+        except OSError:
             os.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                return None
             raise
-        return cls(descriptor)
+        os.close(descriptor)
+        return None
 
     def release(self) -> None:
         """Releases the lock; a second call does nothing."""
@@ -72,6 +77,15 @@ def is_live(session: Folder) -> bool:
     return _is_locked(session, WRITER_LOCK) or _is_being_written(session)
 
 
+def _try_lock(descriptor: int, kind: int) -> bool:
+    """True once the descriptor's file is locked; False if another process holds its lock. Raises OSError: no locks."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def lock_segment(descriptor: int) -> None:
     """Locks a segment as being written, for as long as the descriptor is open. Without effect if there are no locks."""
     with suppress(OSError):
@@ -89,12 +103,9 @@ def _is_locked(session: Folder, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _try_lock(descriptor, fcntl.LOCK_SH)
     except OSError:
         # a file system without locks
         return False
     finally:
         os.close(descriptor)
-    return False

@@ -71,7 +71,7 @@ def run_workers(
         0; 1 if a worker cut exchanges off, could not write its recording in time, or had to be killed.
 
     Raises:
-        BadSetting: an address can't be listened on.
+        BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
     return run_proxy(Parent(settings, command, recording, ready, reload, released))
 

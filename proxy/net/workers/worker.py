@@ -28,7 +28,7 @@ from proxy.net.server import Proxy, run_proxy
 from proxy.net.stopping import Urgency
 from proxy.net.workers.balance import ConnectionCounts, OwnCount
 from proxy.net.workers.calls import Calls, Payload
-from proxy.net.workers.channel import Channel, ChannelMessage
+from proxy.net.workers.channel import Channel, ChannelBroken, ChannelMessage
 from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.mirror import MirroredNodes, MirroredUpstreams
 from proxy.net.workers.supervisor import BEAT_SECONDS
@@ -139,8 +139,13 @@ class Worker(Proxy):
             await self._parent.all_sent()
 
     async def _listen_to_parent(self) -> None:
-        await self._parent.run()
-        log(WARNING, "stopping: the parent process is gone")
+        try:
+            await self._parent.run()
+        except* ChannelBroken as broken:
+            # for instance a listener for which no descriptor was free; a worker without it must not stay
+            log(ERROR, "stopping: a message of the parent process is lost", reason=broken.exceptions[0])
+        else:
+            log(WARNING, "stopping: the parent process is gone")
         self._ask_to_stop(Urgency.DRAIN)
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.conversation import Cause, Conversation, Routes
 from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import HEARTBEAT
-from tests.proxy.conversation.script import framed, request, response
+from tests.proxy.conversation.script import VENDOR, framed, request, response
 
 FRAME = request(HEARTBEAT, 3, 1, b"body")
 
@@ -41,6 +41,16 @@ def test_a_length_that_no_frame_may_have_ends_the_connection(size: int) -> None:
     step = talk.requests(size.to_bytes(4, "big", signed=True) + bytes(20), 10)
     assert step.cause is Cause.BAD_LENGTH
     assert step.stop == 0
+
+
+def test_a_login_that_ends_within_a_frame_leaves_its_last_pieces_as_secret_as_its_first() -> None:
+    talk, opaque = Conversation(Routes()), response(1, bytes(40))
+    talk.requests(request(VENDOR, 0, 1), 10)
+    pieces = [talk.responses(opaque[:20], 20)]
+    talk.requests(request(HEARTBEAT, 3, 2), 30)
+    assert not talk.login.pending
+    pieces.append(talk.responses(opaque[20:], 40))
+    assert [mark.may_hold_secret for step in pieces for mark in step.marks] == [True, True]
 
 
 def test_the_longest_frame_that_is_let_through_passes() -> None:

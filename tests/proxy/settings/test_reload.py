@@ -49,6 +49,13 @@ def test_a_node_that_is_new_is_taken_in(settings):
     assert reloaded(found, new) == (found, ())
 
 
+def test_new_keys_take_effect_in_the_order_of_the_file(settings):
+    new = settings(BASIC + "".join(f'{node} = "127.0.0.1:{9000 + node}"\n' for node in range(51, 60)))
+    found, _ = reloaded(settings(BASIC), new)
+    nodes = [entry.place[-1] for entry in found.effective if entry.place[2:3] == ("nodes",)]
+    assert nodes == [str(node) for node in range(50, 60)]
+
+
 def test_what_clients_are_told_of_a_new_node_is_taken_in_with_its_listener(settings):
     new = settings(BASIC + '51 = "127.0.0.1:9051"\n[clusters.main.advertised]\n51 = "kafka-51.example:443"\n')
     found, waiting = reloaded(settings(BASIC), new)

@@ -64,6 +64,12 @@ def test_an_admin_page_on_ones_own_machine_is_no_risk(tmp_path):
         assert taken(tmp_path, f'metrics = "{host}:9464"') == []
 
 
+@pytest.mark.parametrize("host", ["localhost.example.com", "127.example.com", "[::1234]"])
+def test_a_host_that_only_begins_like_ones_own_machine_is_a_risk(host, tmp_path):
+    (line,) = taken(tmp_path, f'metrics = "{host}:9464"')
+    assert line.startswith("metrics ")
+
+
 NOTED = '[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:1"\n'
 
 

@@ -29,6 +29,21 @@ def test_a_lock_is_one_holders_until_it_is_released(session: Folder) -> None:
     assert Lock.take(session, "lock") is not None
 
 
+def test_a_process_that_looks_if_a_session_is_live_keeps_nobody_from_the_lock(
+    session: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = session.create("lock")
+    locks.fcntl.flock(looking, locks.fcntl.LOCK_SH)
+
+    def looked(seconds: float) -> None:
+        if seconds:
+            locks.fcntl.flock(looking, locks.fcntl.LOCK_UN)
+
+    monkeypatch.setattr(locks.time, "sleep", looked)
+    assert Lock.take(session, "lock") is not None
+    os.close(looking)
+
+
 def test_a_session_whose_writers_lock_was_removed_is_live_while_its_segment_is_written(
     session: Folder, written: int
 ) -> None:

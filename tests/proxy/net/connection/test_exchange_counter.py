@@ -8,7 +8,7 @@ from proxy.net.cluster import routes
 from proxy.net.connection.exchange_counter import ExchangeCounter
 from proxy.wire.framing import FrameLimits
 from tests.proxy.conversation.script import produce
-from tests.proxy.net.frames import ping, pong
+from tests.proxy.net.frames import api_versions_newer, ping, pong
 
 
 class Counting:
@@ -38,6 +38,21 @@ def test_a_response_that_the_client_has_not_got_when_the_connection_ends_is_no_a
     it.counter.unsent_finished = it.talk.responses(pong(1), 2).finished
     it.counter.close()
     assert it.row("Heartbeat") == (0, 0, 1)
+
+
+def test_the_proxys_time_is_that_of_chunks_of_which_bytes_are_sent():
+    it = Counting()
+
+    def chunks_timed() -> list[int]:
+        return [sum(time.buckets) for time in it.traffic.proxy_time]
+
+    for chunk in (api_versions_newer(2), ping(3)[:6]):
+        it.counter.request_sent(it.talk.requests(chunk, 1), 1)
+    it.counter.response_sent(it.talk.own_answers_due(1), 1)
+    assert chunks_timed() == [0, 0]
+    it.counter.request_sent(it.talk.requests(ping(3)[6:] + api_versions_newer(4), 1), 1)
+    it.counter.response_sent(it.talk.responses(pong(3), 1), 1)
+    assert chunks_timed() == [1, 1]
 
 
 def test_a_one_way_request_is_counted_once_whether_it_was_sent_or_not():

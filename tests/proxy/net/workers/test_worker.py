@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import errno
+import gc
+import resource
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -282,6 +284,32 @@ async def test_it_stops_when_the_parent_is_gone(parent, caplog):
     client.close()
     await parent.worker_ends_with(0)
     assert "is gone" in caplog.text
+
+
+@pytest.fixture
+def restored_limit() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_it_lets_its_connections_end_if_it_has_no_descriptor_for_a_listener(parent, restored_limit, caplog):
+    client = await connected(await parent.hand_over())
+    await ping(client)
+    sock = bind(Address(HOST, 0))
+    parent.calls.tell({"do": "accept", "cluster": "main", "node": 1, "advertised": ["a.invalid", 1]}, [sock])
+    # no descriptor of an earlier test may become free while none is to be had
+    gc.collect()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with sock, open("/dev/null") as lowest_free:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free.fileno(), hard))
+        with trio.fail_after(PATIENCE):
+            while "is lost" not in caplog.text:
+                await wait_all_tasks_blocked(0.005)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    await client.hears_the_end()
+    client.close()
+    await parent.worker_ends_with(0)
 
 
 async def test_it_stops_by_a_signal_of_its_own(parent):
