@@ -1,8 +1,9 @@
 """Logins by bare tokens: frames without heads, after SaslHandshake v0 or in a GSSAPI login of a 0.9.0 client.
 
 No field of a token tells whether the token is the last one; that depends on the mechanism. A frame that may be a token
-counts as a token, because a token that is taken for a request would be recorded with its secret. The proxy decides, and
-logs each decision as a `Verdict`. The compactor follows the verdicts, because tokens are masked in the log.
+counts as a token, because a token that is taken for a request would be recorded with its secret. The proxy decides.
+Its recorder writes each decision as a `Verdict`, and the compactor follows the verdicts: it reads masked tokens, which
+it could not judge.
 Source: KIP-43, KIP-152, docs/proxy.md.
 
     mechanism                 client sends     server sends      ends with

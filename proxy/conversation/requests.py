@@ -170,7 +170,7 @@ class RequestSide(Side):
         return True
 
     def _classify_opaque(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Notes why a request is opaque whose API or version the catalog lacks. False: more bytes are needed."""
+        """Notes why a request is opaque: the catalog lacks its API or version. False: more bytes are needed."""
         if len(step.data) - at < min(PLAUSIBLE_HEAD, 4 + size):
             return False
         known_api = exchange.route.api is not None
@@ -203,7 +203,8 @@ class RequestSide(Side):
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
         """Takes one request. Returns the next frame's offset.
 
-        Queues the request if it awaits a response. Marks it if its route marks requests, or if it may hold a secret.
+        Queues the request if it awaits a response. Marks it for the recorder (`Step.marks`) if its route says so, or if
+        it may hold a secret.
         """
         stop = at + 4 + size
         self._charge_search(step, exchange, at, stop)

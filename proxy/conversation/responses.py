@@ -4,8 +4,8 @@ A broker may leave opaque requests unanswered. A response that is not theirs giv
 
     in flight          response to    result
     7 (opaque), 8      8              7 is given up, 8 is paired
-    7 (opaque), 8      9              7 is given up, and the connection ends; but if the broker has been found to ignore
-                                      opaque requests, the response passes as a late response to one of them
+    7 (opaque), 8      9              7 is given up, and the connection ends; but if the broker ignores opaque requests
+                                      (`broker_ignores_opaque`), the response passes as a late response to one of them
 
 The proxy's own answers are inserted in the order of the requests.
 """
@@ -32,7 +32,7 @@ class ResponseSide(Side):
 
     def __init__(self, shared: SharedState) -> None:
         super().__init__(shared, shared.limits.response)
-        # the number of responses so far: the broker's whose heads have arrived, and the proxy's own answers
+        # the number of responses so far: the broker's, once their heads have arrived, and the proxy's own
         self.begun = 0
         # the time of the newest complete response's last byte
         self.previous_last_ns = 0
@@ -78,7 +78,7 @@ class ResponseSide(Side):
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
         elif login.decides:
-            # the compactor follows the proxy's verdict instead, and `begin` above does nothing there
+            # not in the compactor, which follows the proxy's verdicts
             login.end((self.shared.next_offsets[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
@@ -112,7 +112,7 @@ class ResponseSide(Side):
                     break
                 exchange = popleft()
             plain = exchange.route.plain_response
-            if not plain and _is_handshake_v0(exchange) and not self._read_refusal(data, at, size):
+            if not plain and _is_handshake_v0(exchange) and not self._try_read_refusal(data, at, size):
                 in_flight.appendleft(exchange)
                 break
             exchange.response_size = size
@@ -152,7 +152,7 @@ class ResponseSide(Side):
     def _is_searched(self, exchange: Exchange) -> bool:
         return exchange.route.search_response
 
-    def _read_refusal(self, data: bytes, at: int, size: int) -> bool:
+    def _try_read_refusal(self, data: bytes, at: int, size: int) -> bool:
         """Notes whether the broker refused a SaslHandshake. False: more bytes are needed."""
         stop = at + 4 + min(size, HANDSHAKE_ERROR.stop - 4)
         self._refused = any(data[at + HANDSHAKE_ERROR.start : stop])
@@ -167,8 +167,8 @@ class ResponseSide(Side):
         """Gives up opaque requests at the head of the queue until the request with this correlation id is the oldest.
 
         Returns False, after giving up the opaque requests at the head, if a request that is not opaque stands before
-        the wanted one, or no request has the id. Gives up opaque requests of LOGIN_APIS too: a broker that answers a
-        later request has passed over them. Inserts own answers that become due.
+        the wanted one, or no request has the id. Opaque logins are given up, too: brokers answer them, but one that
+        answers a later request has passed over them. Inserts own answers that become due.
         """
         in_flight = self.shared.in_flight
         while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):

@@ -23,7 +23,7 @@ from proxy.config import ClusterSettings, Others
 from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
-from proxy.net.brokers.discovery import OwnApiVersions
+from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
@@ -115,7 +115,7 @@ class ProxyContext:
         accepting: the inner nursery: its tasks accept clients. Cancelled once the proxy is to stop.
         connections: the outer nursery: its tasks serve accepted clients, and go on during the drain.
         seed: a random number that all processes of this proxy share: from it, each process knows the discovery
-            queries of all (`OwnApiVersions`).
+            queries of all (`LoopProbe`).
     """
 
     connection_numbers: Iterator[int]
@@ -151,7 +151,7 @@ class ClusterParts(NamedTuple):
     """
 
     make_nodes: Callable[[Serve], Nodes]
-    make_upstreams: Callable[[Nodes, LiveCredentials | None, OwnApiVersions], Upstreams]
+    make_upstreams: Callable[[Nodes, LiveCredentials | None, LoopProbe], Upstreams]
     serve: Serve | None = None
     accept: Accept = accept_next
     on_opened: Callable[[], None] = do_nothing
@@ -205,12 +205,12 @@ class Cluster:
         self._parts = parts
         self._routes = routes(settings.dialect)
         self._tls = cluster_credentials(settings)
-        self._own_api_versions = OwnApiVersions(context.seed, settings.name)
+        self._loop_probe = LoopProbe(context.seed, settings.name)
         self._log_throttle = LogThrottle()
         self._serve = parts.serve or self.accept_on
         self.nodes = parts.make_nodes(self._serve)
-        self.upstreams = parts.make_upstreams(self.nodes, self._tls.upstream, self._own_api_versions)
-        shared = (context.held, context.observer, context.backpressure, self._log_throttle, self._own_api_versions)
+        self.upstreams = parts.make_upstreams(self.nodes, self._tls.upstream, self._loop_probe)
+        shared = (context.held, context.observer, context.backpressure, self._log_throttle, self._loop_probe)
         self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *shared)
         self._limit = ConnectionLimit(settings.connection_limit, self.name)
         self._address_limit = ConnectionLimit(settings.address_limit, self.name)

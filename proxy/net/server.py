@@ -86,7 +86,7 @@ def run(
         child: the command of the observer's own process (the compactor), which is kept running.
         ready: called once, when all listeners are open.
         reload: reads the settings again; called in a thread after a SIGHUP. None: SIGHUP does nothing.
-        released: called once no listener is open and the state files are written; in a thread if one can be started.
+        released: called when all listeners are closed and the state files written; in a thread if one can be started.
 
     Returns:
         0; 1 if exchanges in flight were cut off, or the recorder could not write everything in time.
@@ -223,7 +223,7 @@ class Proxy:
         return await self._changes_to(*await self._reading_thread.call(self._read))
 
     def _read(self) -> tuple[ReloadedSettings, list[ClusterCredentials | None]]:
-        """Returns the settings, read again, and `_read_certificates` for them. Blocks. Raises BadSetting."""
+        """Reads the settings again, and the certificates that they name. Blocks. Raises BadSetting."""
         assert self._reload is not None
         new = self._reload()
         return new, self._read_certificates(new.settings)

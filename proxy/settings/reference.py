@@ -27,13 +27,13 @@ the environment, the environment over the file, the file over the default.
   capitals, joined by two underscores (a hyphen becomes `_`):
   `KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM=broker-1:9092,broker-2:9092`. `KAFKA_WIRETAP_CONFIG` is the file's path.
   Variables that Kubernetes makes for a service called kafka-wiretap are ignored.
-- **Use flags.** A cluster's flags set the keys of the only cluster. It is called `main` if neither the file nor the
-  environment names one. The keys of several clusters can only be set in the file and the environment.
+- **Use flags.** If there is one cluster, flags set its keys, too. It is called `main` if neither the file nor the
+  environment names it. The keys of several clusters can only be set in the file and the environment.
 - **Name the file.** It may be a symbolic link, and at a start also a pipe: `--config /dev/stdin`,
   `--config <(vault read ...)`.
 - **Change settings while the proxy runs.** SIGHUP makes the proxy read file and environment again. These changes take
-  effect at once: `log`, `drain`, new `nodes` and `advertised`, the keys of `tls` and `tls.upstream` (for new
-  connections), and the selection of recorded traffic (`capture.only`, `capture.bodies`). Any other changed key waits
+  effect at once: `log`, `drain`, entries added to `nodes` and `advertised`, the keys of `tls` and `tls.upstream` (for
+  new connections), and the selection of recorded traffic (`capture.only`, `capture.bodies`). Any other change waits
   for the next start, and the log says so. After an error, the log says what is wrong, and no setting changes
   ([details](proxy.md#settings-read-again)).
 - **Serve several clusters.** Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not
@@ -75,7 +75,7 @@ def _lines() -> Iterator[str]:
         for field in keys_of(settings).values():
             yield _row(field, place)
         yield ""
-    yield f"Their variables: `{variable_of(('drain',))}`, `{variable_of(('log', 'level'))}`,"
+    yield f"The keys' variables: `{variable_of(('drain',))}`, `{variable_of(('log', 'level'))}`,"
     yield f"`{variable_of((CLUSTERS, MAIN, 'limits', 'hold'))}`, `{variable_of((CAPTURE, 'when_full'))}`, and so on."
 
 
@@ -97,5 +97,5 @@ def _default(field: KeyedField) -> str:
 
 def _flag(place: KeyPath) -> str:
     """The flag that sets a key; "" if there is none. In FLAGS, None stands for the cluster's name."""
-    named = (name for name, flag in FLAGS.items() if tuple(part or MAIN for part in flag) == place)
+    named = (name for name, path in FLAGS.items() if tuple(part or MAIN for part in path) == place)
     return next((f"`{flag_of(name)}`" for name in named), "")

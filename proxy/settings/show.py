@@ -39,7 +39,7 @@ def as_file(effective: Iterable[EffectiveValue]) -> Iterator[str]:
 
 
 def _table(entry: EffectiveValue) -> KeyPath:
-    """The table under whose header a key is printed: the outermost one, so that a cluster's keys stay together."""
+    """The table under whose header a key is printed: `[clusters.NAME]`, or the first part of the key."""
     return entry.place[: 2 if entry.place[0] == CLUSTERS else min(1, len(entry.place) - 1)]
 
 

@@ -1,16 +1,16 @@
 """Turns the log's entries into rows of frames and events. Used by `compaction`, one `Assembly` for each session.
 
-Knows entries and rows, never files. The proxy's own conversation room frames and pairs the bytes again. Login tokens
-are masked in the log, so the assembly follows the verdicts on logins that the tap has logged.
+Knows entries and rows, never files. The proxy's own `conversation` makes frames and exchanges of the bytes again. Login
+tokens are masked in the log, so the assembly follows the verdicts on logins that the tap has logged.
 
 A GAP entry breaks off the record of its connection: frames that are arriving there are dropped. The RESYNC entry holds
-the state with which the record resumes. If frame 7 was the next one when the gap began, and frame 12 is when it ends,
+the state with which the record resumes. If frame 7 is the next one at the gap's beginning, and frame 12 at its end,
 five frames are lost.
 
 A damaged log lacks entries without a GAP entry. The assembly notices that a connection's entry numbers, or its stream
 offsets, are not consecutive. It breaks off the record of that connection, and resumes it at the next CHECKPOINT or
-RESYNC entry. Other connections are not affected. The inventory at a segment's beginning names even connections without
-any other entry.
+RESYNC entry. Other connections are not affected. The inventory of open connections, at a segment's beginning, shows
+if all entries of a connection are lost.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Assembly:
     """All connections of a session, as the log describes them. Call `begin_range` before the first entry.
 
     Attributes:
-        invalid_bytes: the size of this range's entries that have a right checksum but impossible contents.
+        invalid_bytes: the size of this segment's entries with a right checksum and impossible contents.
         torn_bytes: the size of the unreadable end of a log whose writer was killed.
     """
 
@@ -317,7 +317,7 @@ class Assembly:
         fields = decoded(entry)
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
-        # if the totals are lost, an unknown connection may have rows already. `adopt` replaces the totals
+        # without totals, an unknown connection may have rows already; read before `adopt` replaces the totals
         is_new = self._reader_totals.totals is not None
         self._close_unseen(ended, self._reader_totals.adopt(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():

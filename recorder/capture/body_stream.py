@@ -37,7 +37,7 @@ Read = Callable[[int], bytes]
 
 
 def can_stream(file: BinaryIO, column: Any) -> bool:
-    """True if `bodies` can read the column, given as the footer's description by pyarrow. Errors: DamagedFileError."""
+    """True if `bodies` can read the column chunk with this metadata of pyarrow's. Errors: DamagedFileError."""
     is_known = column.compression in CODECS and not column.has_dictionary_page
     return is_known and all(page.encoding == PLAIN for page in pages(file, column))
 

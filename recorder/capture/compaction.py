@@ -209,7 +209,7 @@ class Compaction:
         return progress
 
     def _publish_end(self, before: Progress) -> Progress:
-        """Publishes the session's end in a range of its own, which also takes the place of unreadable last segments."""
+        """Publishes the session's end as a range of its own. Unreadable last segments count as part of that range."""
         unread = [number for number in segments(self._session) if number > before.segment]
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
@@ -241,7 +241,7 @@ class Compaction:
     # losses
 
     def _add_unread_bytes(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
-        """Adds a segment's unreadable bytes to the losses. Returns the log's length up to its end; None: unknown."""
+        """Adds a segment's unreadable bytes to the losses. Returns where in the log it ends; None: unknown."""
         assembly, limit = self._assembly, self._end_of(segment)
         end = self._session.size(segment_name(segment)) if limit is None else limit
         rest = max(end - reader.position, 0)

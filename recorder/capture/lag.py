@@ -20,8 +20,8 @@ from recorder.capture.status import Status, read_status
 
 # entries that arrive within this time are one step; the lag is no more exact than a step
 SHORTEST_STEP_NS = 250_000_000
-# with more steps, because much of the log is unread, steps are joined in pairs, and new ones become twice as long.
-# New steps have their first length again once fewer than half of MAX_STEPS are left
+# if much of the log is unread, there are more steps than this: steps are then joined in pairs, and new ones become
+# twice as long. New steps have their first length again once fewer than half of MAX_STEPS are left
 MAX_STEPS = 2_048
 # how long `StatusReader.newest` waits for the status file: a disk that hangs must not delay the metrics page
 READ_SECONDS = 0.25

@@ -9,8 +9,8 @@ further large file: a gap's event, for example, is published when the gap has en
 session's segments are published in order, so all files after the last merged segment are new.
 
 A large file is hidden until it was read back and holds as many rows and bytes as its small files. So a crash leaves
-whole files, and the next run makes the missing ones. The capture itself is not changed: a reader that lists the capture
-during a merge within it would see rows twice.
+whole files, and the next run makes the missing ones. The large files are written to another folder: in
+the capture itself, a reader would see rows twice during the merge.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.capture.storage import TableFile, ignore_step, publish, remove_unpublished
 
-# about the bytes of small files in a large one
+# the approximate size of a large file: the sum of its small files
 FILE_BYTES = 1 << 30
-# about the rows in a large file: `inspect` sorts the heads of a file in memory, with 400 bytes each
+# the approximate number of rows in a large file: `inspect` sorts the heads of a file in memory, with 400 bytes each
 FILE_ROWS = 1_000_000
-# least age of a merged hour's newest file: a listing of a folder that changes may lack a file and show a later one
+# an hour is merged once its newest file is this old: a listing of a folder that changes may lack a file and show a
+# later one
 QUIET_NS = 600 * 10**9
 TABLES = (*COMPACTED_TABLES, c.ORIGINS_FOLDER)
 
@@ -121,7 +122,7 @@ def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int 
         if not output.lock():
             raise CannotMerge(f"another process is merging into {out}")
         for session in {session_hour.session for session_hour in due}:
-            # a run that was killed may have left hidden files, of other sizes and therefore with other names
+            # a killed run may have left hidden files; with another `file_bytes`, their names will not be written again
             remove_unpublished(out, session, TABLES)
         ends = {session_hour: large[-1].last for session_hour, large in _by_session_hour(out).items()}
         new = {session_hour: _files_after(ends.get(session_hour, 0), small) for session_hour, small in due.items()}
@@ -219,7 +220,7 @@ def _write_bundle(bundle: Bundle, out: Path) -> int:
 
 
 class Tally(NamedTuple):
-    """The contents of a file: its rows, and of frames the bytes that arrived (`size`) and that were kept (`stored`)."""
+    """What a file holds: its rows; in frames, the bytes that arrived (`size`) and those that were kept (`stored`)."""
 
     rows: int = 0
     size: int = 0

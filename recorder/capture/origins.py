@@ -35,7 +35,7 @@ class Origins:
 
     Attributes:
         lost: the number of rows that were not written.
-        error: the reason of the newest loss; "" if there is none, or if too many rows waited.
+        error: why the newest failed write failed; "" if none failed. Rows are lost without it if too many wait.
     """
 
     def __init__(self, folder: Path, session: str) -> None:

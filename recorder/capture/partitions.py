@@ -1,6 +1,8 @@
 """The layout of a capture's tables: a folder for each hour (UTC) of arrival, with files of each session.
 
-    <table>/date=<date>/hour=<hour>/<session>-<first segment>-<last segment>.parquet
+    <table>/date=<date>/hour=<hour>/<session>-<first>-<last>.parquet
+
+`first` and `last` are segments. In the table of origins, which has no segments, both are the file's number.
 
 A capture may come from anywhere, so links in the place of folders are not followed (`proxy.files`).
 """
@@ -43,7 +45,7 @@ def _partitions(folder: Folder, column: str) -> list[str]:
 
 
 class SessionFile(NamedTuple):
-    """A file of a session's rows. `last`: its last segment.
+    """A file of a session's rows. `last`: the last segment in the file.
 
     `folder`: its hour's folder, open until the next file. `is_hidden`: True if the file is still being made, or a crash
     has left it half written.
@@ -57,7 +59,7 @@ class SessionFile(NamedTuple):
 
 
 def range_name(session: str, first: int, last: int | None = None) -> str:
-    """The file name for the rows of segments `first` to `last`; `last` None: of `first` alone."""
+    """The name of a session's file for the segments `first` to `last`; `last` None: for `first` alone."""
     return f"{session}-{first:08d}-{first if last is None else last:08d}.parquet"
 
 

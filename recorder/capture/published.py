@@ -1,6 +1,6 @@
 """Finds in a session's published Parquet files which segments have become rows, and whether the session has ended.
 
-Used by `resuming`. The compactor's files hold the rows of one segment each.
+Used by `resuming`. Each of the compactor's files holds the rows of one segment, `file.last`.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class RangeFiles:
     def frame_rows(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
         """The row group for a frame of `size` bytes that arrived at `at_ns` (wall clock).
 
-        Writes the current one first if it is full or has another clock. `carries_records`: True for frames of APIs that
-        carry records.
+        Writes the current one first if it is full or its clock offset is another. `carries_records`: True for frames of
+        APIs that carry records.
         """
         hour = at_ns // c.HOUR_NS
         group = self._groups.get((hour, carries_records))

@@ -2,8 +2,8 @@
 
 Used by `compaction`. Compares the state files, the segments that still exist, and the published ranges (a range is the
 rows of one segment, and has its number). A state file may be damaged or forged, so a state that contradicts segments or
-rows is ignored. Readable segments before the state are lost if they have no rows (`Resumed.unread`): segment 4, for
-example, if the newest usable state is that of segment 5.
+rows is ignored. Segments up to the state's own are never read again. Those of them that are readable and have no rows
+are lost (`Resumed.unread`): segment 4, for example, if the newest usable state is that of segment 5.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Resuming:
             return False
         # the state's own segment has become rows, or that segment and all before it are gone
         is_reached = number in self._published or all(segment > number for segment in existing)
-        # each later published range will be made again from this state, for which its segment must exist
+        # later published ranges will be made again, from this state and from their segments, which must exist
         return is_reached and all(segment in existing for segment in self._published if segment > number)
 
     def _unread(self, number: int) -> list[int]:

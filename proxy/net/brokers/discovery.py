@@ -56,7 +56,7 @@ class DiscoveredNodes(NamedTuple):
     cluster_id: str | None
 
 
-class OwnApiVersions:
+class LoopProbe:
     """The ApiVersions request that begins each query for one cluster. All workers send and recognise the same bytes.
 
     Args:
@@ -74,7 +74,7 @@ class OwnApiVersions:
         self.loop_answer = framed(catalog.encode_response(API_VERSIONS, 0, self.correlation_id, answer))
 
 
-async def ask_for_nodes(dial: Dial, own_request: OwnApiVersions) -> DiscoveredNodes:
+async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     """Dials a broker and queries it for the cluster's nodes.
 
     Raises:
@@ -85,7 +85,7 @@ async def ask_for_nodes(dial: Dial, own_request: OwnApiVersions) -> DiscoveredNo
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
-            return await _query(stream, dial, own_request)
+            return await _query(stream, dial, loop_probe)
     except LeadsBackIndirectly:
         raise
     except (PeerLost, WireError) as error:
@@ -94,17 +94,17 @@ async def ask_for_nodes(dial: Dial, own_request: OwnApiVersions) -> DiscoveredNo
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
-async def _query(stream: Stream, dial_again: Dial, own_request: OwnApiVersions) -> DiscoveredNodes:
+async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     try:
         try:
-            versions = await _exchange(stream, own_request.frame)
+            versions = await _exchange(stream, loop_probe.frame)
         except ClosedByBroker:
             stream.close()
             stream = await dial_again()
-            return await _fetch_nodes(stream, 0, own_request.correlation_id)
-        if versions == own_request.loop_answer[LENGTH.size :]:
+            return await _fetch_nodes(stream, 0, loop_probe.correlation_id)
+        if versions == loop_probe.loop_answer[LENGTH.size :]:
             raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        return await _fetch_nodes(stream, _metadata_version(versions), own_request.correlation_id)
+        return await _fetch_nodes(stream, _metadata_version(versions), loop_probe.correlation_id)
     finally:
         stream.close()
 

@@ -4,8 +4,9 @@ A broker that can't be reached is logged once, and once more when it is back. If
 cluster is queried again, because the broker may have moved.
 
 An address that leads back to the proxy must not be dialled again and again. If it leads straight to a listener of the
-proxy, the remote address of each new connection shows that. If it leads there through others, a discovery query comes
-back. The query is sent at each discovery, and whenever the connections to an address have doubled.
+proxy, the remote address of each new connection shows that. If it leads there through other proxies or load balancers,
+a discovery query comes back. The query is sent at each discovery, and whenever the connections to an address have
+doubled.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
 from proxy.net.brokers.bootstrap import Bootstrap
-from proxy.net.brokers.discovery import DiscoveredNodes, LeadsBackIndirectly, NotAnswered, OwnApiVersions, ask_for_nodes
+from proxy.net.brokers.discovery import DiscoveredNodes, LeadsBackIndirectly, LoopProbe, NotAnswered, ask_for_nodes
 from proxy.net.brokers.expiring_set import ExpiringSet
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
@@ -52,7 +53,7 @@ class Upstreams:
 
     Args:
         credentials: for TLS towards brokers; None: plaintext.
-        own_api_versions: begins each discovery query; all processes of the proxy share it.
+        loop_probe: the first request of each discovery query; all processes of the proxy share it.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Upstreams:
         settings: ClusterSettings,
         nodes: Nodes,
         credentials: LiveCredentials | None = None,
-        own_api_versions: OwnApiVersions | None = None,
+        loop_probe: LoopProbe | None = None,
     ) -> None:
         self.reached = False
         self.bootstrap = Bootstrap(settings.name, settings.upstream)
@@ -68,8 +69,8 @@ class Upstreams:
         self._credentials = credentials
         self._nodes = nodes
         self._down: set[Address] = set()
-        self._own_api_versions = own_api_versions or OwnApiVersions()
-        # addresses that lead straight to the proxy, and addresses that lead to it through others
+        self._loop_probe = loop_probe or LoopProbe()
+        # addresses that lead straight to the proxy, and addresses that lead to it through other proxies
         self._direct_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         self._indirect_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         # address -> the number of open connections: now, and when the address was last checked for a loop
@@ -95,7 +96,7 @@ class Upstreams:
             endpoints: the client's, for the PROXY header; None: the header names no client.
         """
         try:
-            # the broker of `own_node` is the bootstrap server
+            # a sidecar's own node (`own_node`) is the bootstrap server
             if node_id is None or node_id == self._settings.node_map.own_node:
                 return await self._dial_bootstrap(endpoints)
             address = await self._address_of(node_id)
@@ -210,7 +211,7 @@ class Upstreams:
     async def _query_at(self, address: Address) -> DiscoveredNodes:
         """Queries the broker at this address for its cluster's nodes. Raises PeerLost."""
         try:
-            discovered = await ask_for_nodes(partial(self._dial, address), self._own_api_versions)
+            discovered = await ask_for_nodes(partial(self._dial, address), self._loop_probe)
         except LeadsBackIndirectly as error:
             if address not in self._indirect_loops:
                 log(WARNING, "upstream leads back", cluster=self._settings.name, upstream=address, reason=error)

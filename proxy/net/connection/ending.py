@@ -18,8 +18,8 @@ it is why the connection will end, unless another event ends it first. Three rul
 
   * Once a connection has ended, only a fault of the proxy itself replaces the cause.
   * A client that finishes gives the cause, also while DRAINING. A peer that is gone later does not replace that cause.
-  * A failed send ends nothing, except a send to a client that has finished. Bytes that the lost peer had sent before
-    are still in the socket, and are passed on: a broker's last responses, a client's last requests (acks=0 needs no
+  * A failed send is no event, unless the client has finished: bytes that the lost peer had sent before are still in
+    the socket, and are passed on: a broker's last responses, a client's last requests (acks=0 needs no
     response). The connection ends at the peer's end of stream; `note_loss` makes that end of stream count as a loss.
 """
 
@@ -48,7 +48,7 @@ class Event(Enum):
     FINISH = auto()
     # a request is not passed on: the connection ends once the requests before it are answered
     REFUSE = auto()
-    # no response is owed any more, or the relay has waited long enough: for responses, or for the broker to close
+    # the relay's last wait is over: for owed responses, or for the broker to close after the client's end of stream
     SETTLE = auto()
     # one of the two peers is gone: the broker's end of stream, or a reset or a loss of either peer
     PEER_GONE = auto()

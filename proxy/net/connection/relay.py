@@ -24,7 +24,7 @@ from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
 from proxy.conversation.conversation import MAX_IN_FLIGHT
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
-from proxy.net.brokers.discovery import OwnApiVersions
+from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.connection.ending import Ending, Event, State
 from proxy.net.connection.exchange_counter import ExchangeCounter
@@ -62,7 +62,7 @@ class ClusterContext:
     observer: Observer | None
     backpressure: RecorderBackpressure | None
     log_throttle: LogThrottle = field(default_factory=LogThrottle)
-    own_api_versions: OwnApiVersions = field(default_factory=OwnApiVersions)
+    loop_probe: LoopProbe = field(default_factory=LoopProbe)
 
 
 class Relay:
@@ -76,7 +76,7 @@ class Relay:
         self._broker = broker
         self._conversation = conversation
         self._context = context
-        self._discovery_frame = context.own_api_versions.frame
+        self._discovery_frame = context.loop_probe.frame
         self._recording = Recording(connection, context.observer, context.backpressure)
         self._exchange_counter = ExchangeCounter(context.traffic, conversation)
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
@@ -204,7 +204,7 @@ class Relay:
                 return
             if taken is Wakeup.OWN_QUERY:
                 # the broker's address leads back to the proxy; a query that is passed on would come back again
-                await self._client.send([self._context.own_api_versions.loop_answer])
+                await self._client.send([self._context.loop_probe.loop_answer])
                 self._on(Event.CUT, Cause.LEADS_BACK)
                 return
             if taken is not Wakeup.STATE_CHANGED:

@@ -78,7 +78,7 @@ class Stream:
         self._woken = False
         # bytes that have been put back
         self._pushback = b""
-        # the size of the next read: RECEIVE_SIZE once a read has filled SMALL_SIZE, until one brings less than that
+        # the size of the next read: RECEIVE_SIZE after a read of at least SMALL_SIZE bytes, else SMALL_SIZE
         self._size = SMALL_SIZE
         # bytes sent after waiting for a slow peer; grows as long as the peer reads
         self.sent_slowly = 0
@@ -236,7 +236,7 @@ def _as_tuple(chunk: bytes | None) -> tuple[bytes | None]:
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
-    """Has the kernel probe a peer that is silent for `after` seconds. Without a reply for as long, the peer is lost."""
+    """Has the kernel probe a peer that is silent for `after` seconds; lost if silent for `after` seconds more."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     _set_tcp_options(sock, TCP_KEEPIDLE=seconds, TCP_KEEPINTVL=max(1, seconds // PROBES), TCP_KEEPCNT=PROBES)
 

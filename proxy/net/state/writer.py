@@ -1,6 +1,6 @@
 """Writes the node table's state into the state file, in a thread. Only `close` waits for the disk.
 
-The next write covers all changes during a write. A failed write is tried again only after a further change.
+Changes during a write are covered by one further write. A failed write is tried again only after a further change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from proxy.threads import NoThread, start_thread
 
 
 class StateWriter:
-    """Writes one file. `newest`: returns the current state. Called in the writing thread, and by `close`."""
+    """Writes one file. `newest` returns the current state; the writing thread and `close` call it."""
 
     def __init__(self, path: Path, newest: Callable[[], SavedState]) -> None:
         self._path = path

@@ -88,7 +88,7 @@ def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
 
 
 def load_settings(text: str) -> Job:
-    """Returns the changed settings in a message's text: a job of which only `settings` and `recording` count."""
+    """Returns the changed settings in a message's text, as a job. Its number and slot are not the worker's own."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 
 

@@ -15,7 +15,7 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.mapping.nodes import Node, NodeMap
-from proxy.net.brokers.discovery import OwnApiVersions
+from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
@@ -98,9 +98,9 @@ class MirroredUpstreams(Upstreams):
         calls: Calls,
         nodes: Nodes,
         credentials: LiveCredentials | None = None,
-        own_api_versions: OwnApiVersions | None = None,
+        loop_probe: LoopProbe | None = None,
     ) -> None:
-        super().__init__(settings, nodes, credentials, own_api_versions)
+        super().__init__(settings, nodes, credentials, loop_probe)
         self._calls = calls
 
     async def discover(self) -> bool:

@@ -307,7 +307,7 @@ class Parent(Proxy):
         return process_registry(self._gather)
 
     def _gather(self) -> Iterator[Family]:
-        self._count_from_thread()
+        self._fetch_counts()
         totals = self._workers.totals
         numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self.clusters]
         recorded = totals.recorded()
@@ -327,7 +327,7 @@ class Parent(Proxy):
         return is_alive
 
     def _is_ready(self) -> tuple[bool, str]:
-        self._count_from_thread()
+        self._fetch_counts()
         ready, text = super()._is_ready()
         reasons = [] if ready else [text]
         if not self._workers.joined:
@@ -336,7 +336,7 @@ class Parent(Proxy):
             reasons.append("the capture can't be written")
         return not reasons, "; ".join(reasons) or text
 
-    def _count_from_thread(self) -> None:
+    def _fetch_counts(self) -> None:
         """Fetches the workers' counts. Called in the admin page's threads; blocks."""
         # while the proxy ends, the page shows the last counts
         with suppress(trio.RunFinishedError, trio.Cancelled):

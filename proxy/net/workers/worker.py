@@ -77,7 +77,7 @@ class WorkerCluster:
         self.cluster = Cluster(settings, context, parts)
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, advertised: Address) -> None:
-        """Accepts on one of the parent's listening sockets from now on; see `Serve`."""
+        """Accepts on one of the parent's listening sockets from now on. `advertised`: what its clients are told."""
         self.mirror.own_listeners.add(sock, advertised)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
@@ -111,7 +111,7 @@ class Worker(Proxy):
         self._discovery_seed = job.seed
         self._parent = Calls(Channel(sock), self._handle_now, self._handle_request)
         self._worker_clusters: dict[str, WorkerCluster] = {}
-        # number of settings -> changes to them that this worker has prepared
+        # the number of a reading of the settings (a SIGHUP) -> the changes that this worker has prepared for it
         self._prepared_changes: dict[int, list[Change]] = {}
         self._number_in_effect = 0
         # the recorder's counters as last read; one thread at a time reads them
@@ -131,7 +131,7 @@ class Worker(Proxy):
         return code
 
     async def _send_counts_regularly(self) -> None:
-        """Sends the counts regularly. They show that this worker lives; the parent keeps them if it is killed."""
+        """Sends the traffic counted so far, regularly. A killed worker's counts are kept; a hung worker sends none."""
         while True:
             self._parent.tell({"do": "counted", **await self._counts()})
             await trio.sleep(BEAT_SECONDS)
@@ -142,7 +142,7 @@ class Worker(Proxy):
         try:
             await self._parent.run()
         except* ChannelBroken as broken:
-            # for instance a listener for which no descriptor was free; a worker without it must not stay
+            # the lost message may be a listener (no descriptor was free): this worker must make way for another
             log(ERROR, "stopping: a message of the parent process is lost", reason=broken.exceptions[0])
         else:
             log(WARNING, "stopping: the parent process is gone")

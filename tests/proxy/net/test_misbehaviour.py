@@ -122,9 +122,9 @@ async def no_tls(scene: Scene) -> None:
 
 async def asks_the_proxys_own_query(scene: Scene) -> None:
     client = await scene.client()
-    own_request = scene.proxy.cluster._own_api_versions
-    await client.say(own_request.frame)
-    await client.hears(own_request.loop_answer)
+    loop_probe = scene.proxy.cluster._loop_probe
+    await client.say(loop_probe.frame)
+    await client.hears(loop_probe.loop_answer)
     await client.hears_the_end()
     client.close()
 

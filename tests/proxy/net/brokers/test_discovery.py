@@ -13,8 +13,8 @@ from proxy.net.brokers.discovery import (
     LONGEST_ANSWER,
     DiscoveredNodes,
     LeadsBackIndirectly,
+    LoopProbe,
     NotAnswered,
-    OwnApiVersions,
     ask_for_nodes,
 )
 from proxy.net.sockets.streams import PeerLost, Stream, dial
@@ -27,7 +27,7 @@ from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, Peer
 
 NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
-QUESTION = OwnApiVersions(7, "main")
+QUESTION = LoopProbe(7, "main")
 
 
 async def dialled(address: Address) -> Stream:
@@ -149,9 +149,9 @@ async def test_a_question_that_comes_back_is_none_that_a_broker_has_left_unanswe
 
 
 def test_each_proxys_question_is_known_from_others_and_all_its_processes_ask_the_same():
-    ours = OwnApiVersions(7, "main")
+    ours = LoopProbe(7, "main")
     assert (ours.frame, ours.loop_answer) == (QUESTION.frame, QUESTION.loop_answer)
-    assert len({question.frame for question in (ours, OwnApiVersions(8, "main"), OwnApiVersions(7, "east"))}) == 3
+    assert len({question.frame for question in (ours, LoopProbe(8, "main"), LoopProbe(7, "east"))}) == 3
 
 
 def test_the_answer_to_a_question_that_comes_back_leaves_other_proxies_as_it_is():

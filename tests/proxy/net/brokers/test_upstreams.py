@@ -16,7 +16,7 @@ from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
 from proxy.net.brokers import upstreams as upstream_rules
-from proxy.net.brokers.discovery import LeadsBackIndirectly, OwnApiVersions
+from proxy.net.brokers.discovery import LeadsBackIndirectly, LoopProbe
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import LOOP_CHECK_FROM, LOOP_TTL, Upstreams
 from proxy.net.log_throttle import MAX_EVENTS
@@ -177,7 +177,7 @@ def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
     """From now on every query comes back. Returns the addresses of queries."""
     asked: list[Address] = []
 
-    async def comes_back(dial: Any, question: OwnApiVersions) -> None:
+    async def comes_back(dial: Any, question: LoopProbe) -> None:
         asked.extend(one for one in dial.args if isinstance(one, Address))
         raise LeadsBackIndirectly("it leads back to this proxy")
 
