@@ -59,10 +59,10 @@ def heads(folder: Path, cores: int) -> tuple[float, float]:
 
     from recorder.analysis import job
     from recorder.analysis.questions.latency import latency_by_api
-    from recorder.analysis.tables.exchanges import told_alone
+    from recorder.analysis.tables.exchanges import answered_exchanges
 
     with job.session(f"local[{cores}]") as spark:
-        ours = fastest(lambda: latency_by_api(told_alone(_captured(spark, folder))).collect())
+        ours = fastest(lambda: latency_by_api(answered_exchanges(_captured(spark, folder))).collect())
 
     def plain() -> None:
         told = spark.read.parquet(str(folder / "frames")).filter(F.col(c.KIND) == c.RESPONSE)

@@ -31,7 +31,7 @@ from recorder.ready import NoCapture, ready
 from recorder.terminal import cell, console
 
 if TYPE_CHECKING:
-    from recorder.analysis.asked import Only
+    from recorder.analysis.group_and_filter import Filters
     from recorder.analysis.running import Place
 
 # The note on a capture behind a URL: only Spark can list its files.
@@ -39,11 +39,11 @@ _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
 _DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})(?:(?-i:([smhd]))|\s+(second|minute|hour|day|week)s?)\s*", re.IGNORECASE)
 _UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
-# A window that is chosen by the capture's length; the value is that of `recorder.analysis.asked.AUTO`.
+# A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"
 # The masters that Spark takes; Spark itself would complain only after its start.
 _MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
-# The values of `--by`; `recorder.analysis.asked.BY` maps them to columns.
+# The values of `--by`; `recorder.analysis.group_and_filter.BY` maps them to columns.
 BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 FORMATS = ("parquet", "csv", "json")
 # Characters of output that are kept in memory; more go to a temporary file.
@@ -241,10 +241,10 @@ def analyze(
     if table is not None:
         _check_table(table)
     place, notes = _place(folder, master, conf, chosen)
-    from recorder.analysis.asked import BY as COLUMNS
-    from recorder.analysis.asked import Only, Question
+    from recorder.analysis.group_and_filter import BY as COLUMNS
+    from recorder.analysis.group_and_filter import Filters, Question
 
-    only = Only(apis, clients, topics, *(ns_of(moment, place) for moment in (since, until)))
+    only = Filters(apis, clients, topics, *(ns_of(moment, place) for moment in (since, until)))
     if table is not None:
         _show_table(place, partial(_loaded, name=table, only=only), table, chosen)
     else:
@@ -411,9 +411,9 @@ def _analyzed(place: Place, question: Any, chosen: Chosen) -> Any:
         return ask(place, partial(report, question=question, output=output))
 
 
-def _loaded(found: Any, *, name: str, only: Only) -> Any:
+def _loaded(found: Any, *, name: str, only: Filters) -> Any:
     """Returns a table's rows that pass the filters. Errors: Nothing for a filter on a column that the table lacks."""
-    from recorder.analysis.asked import filtered
+    from recorder.analysis.group_and_filter import filtered
     from recorder.analysis.sources import load
 
     within = replace(found, since_ns=only.since_ns, until_ns=only.until_ns)

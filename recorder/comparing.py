@@ -90,7 +90,7 @@ def compare(
 
 
 def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> list[Any]:
-    from recorder.analysis.gather import facts
+    from recorder.analysis.capture_facts import facts
     from recorder.analysis.running import ask_each
 
     with console(stderr=True).status("Spark is starting ...") as status:

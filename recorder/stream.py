@@ -127,7 +127,7 @@ def stream(
     _check_apart(place, output, checkpoint)
     check_spark()
     check_reached(master)
-    from recorder.analysis.asked import BY as COLUMNS
+    from recorder.analysis.group_and_filter import BY as COLUMNS
     from recorder.analysis.streaming import Streamed
 
     every = None if once else trigger

@@ -59,7 +59,7 @@ def spark_package(folder: Path) -> None:
 
 
 def _zip(target: Path) -> None:
-    from recorder.analysis.ship import write_whole
+    from recorder.analysis.executor_zip import write_whole
 
     write_whole(target)
 

@@ -3,9 +3,9 @@
     schema      how a table is declared: columns, types, meanings
     decode/     frames -> rows, from the wire format alone, without Spark
     scan        how Python workers read a capture's files; pushed: filters that choose files, row groups and rows
-    bodies      the two roads by which frames reach the decoders; together: decoders that share one pass
+    bodies      the two roads by which frames reach the decoders; report_decoders: a report's, in one pass
     data_source    the same tables as Spark's `format("kafka-wiretap")`
-    kept        tables that several questions read, computed once; at_once: runs questions in a few threads
+    table_cache    tables that several questions read, computed once; parallel_questions: runs questions in threads
     expressions column expressions that tables, questions and findings share
     tables/     the tables: DataFrame -> DataFrame
     sources     all tables by name; opens a capture
@@ -13,14 +13,14 @@
     questions/sections/    the report's sections
     findings/   rules that detect what is wrong; `judge` applies them
     summary/    a capture's report as values of bounded size, without Spark or HTML; summarize: how Spark fills it
-    change/     two captures compared, as values without Spark; gather: how Spark fills one side
-    asked       the grouping, window and filters of `analyze`
+    change/     two captures compared, as values without Spark; capture_facts: how Spark fills one side
+    group_and_filter    the grouping, window and filters of `analyze`
     report      all answers of `analyze`, from the same exchanges
     streaming   windows of latency and errors of a growing capture; batch_progress: what its batches wrote;
                 checkpoint: which stream owns a checkpoint
     views       SQL over the tables
     running     runs a question in its own Spark session, and translates errors
-    job         opens Spark sessions; ship: zips the code for executors
+    job         opens Spark sessions; executor_zip: zips the code for executors
     java, master, store    checks that fail sooner and more clearly than Spark would
     screen, output, listing    answers and tables as text
 

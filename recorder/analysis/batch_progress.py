@@ -30,7 +30,7 @@ class FinishedBatches:
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         # the number of the newest batch that was told; -1: none
-        self._told = -1
+        self._reported = -1
 
     def since_last_call(self) -> Iterator[Progress]:
         """Yields the progress of each batch that has finished since.
@@ -38,15 +38,15 @@ class FinishedBatches:
         A call costs Spark one report as JSON. Only a call that follows a finished batch also costs the recent hundred.
         """
         newest: Any = self._query.lastProgress
-        if newest is None or _finished(newest) <= self._told:
+        if newest is None or _finished(newest) <= self._reported:
             return
         for report in self._query.recentProgress:
             # a batch may have finished after `newest` was read: it is told now, and not again
-            if _is_of_batch(report) and report["batchId"] > self._told:
-                self._told = report["batchId"]
+            if _is_of_batch(report) and report["batchId"] > self._reported:
+                self._reported = report["batchId"]
                 yield from _progress(self._query.name, report)
         # a query that goes on from a checkpoint is idle behind batches that another process has told
-        self._told = max(self._told, _finished(newest))
+        self._reported = max(self._reported, _finished(newest))
 
 
 def _is_of_batch(report: Report) -> bool:

@@ -25,8 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis.decode import packed
-from recorder.analysis.decode.rows import SIDE, UNREAD, Asked, Askers, Decoder, decoded, decoded_together
-from recorder.analysis.kept import Kept
+from recorder.analysis.decode.rows import SIDE, UNREAD, Decoder, DecoderIndex, FrameSelector, decoded, decoded_together
 from recorder.analysis.scan import (
     LARGEST_BODY,
     Piece,
@@ -37,6 +36,7 @@ from recorder.analysis.scan import (
     planned,
     within,
 )
+from recorder.analysis.table_cache import TableCache
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME
 
@@ -59,7 +59,7 @@ class Captured:
     `paths`: its files of frames, for the worker road; None if only Spark can reach them.
     `since_ns`, `until_ns`: tables have the frames that arrived between these times, both included.
     `is_tiny`: a single task computes each table.
-    `kept`: keeps tables that several questions read.
+    `cache`: keeps tables that several questions read.
     `together`: decoders that share one pass, which runs when the first of their tables is read.
     """
 
@@ -71,7 +71,7 @@ class Captured:
     since_ns: int | None = None
     until_ns: int | None = None
     is_tiny: bool = False
-    kept: Kept | None = None
+    cache: TableCache | None = None
     together: tuple[Decoder, ...] = ()
 
     @property
@@ -109,23 +109,23 @@ class Captured:
         return self if is_all else replace(self, since_ns=None, until_ns=None, together=())
 
     def keeping(self) -> Captured:
-        """Returns the capture with a store for tables (`kept`), for a table that reads other tables several times."""
-        return self if self.kept else replace(self, kept=Kept())
+        """Returns the capture with a store for tables (`cache`), for a table that reads other tables several times."""
+        return self if self.cache else replace(self, cache=TableCache())
 
     def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
         """Returns the table that `make` computes for the chosen time.
 
-        With `kept`, the table is computed once under this name.
+        With `cache`, the table is computed once under this name.
         """
-        if self.kept is None:
+        if self.cache is None:
             return make()
         key = name, self.since_ns, self.until_ns
         whole = (lambda: make().coalesce(1)) if self.is_tiny else make
-        return self.kept.table(key, whole, is_tiny=self.is_tiny)
+        return self.cache.table(key, whole, is_tiny=self.is_tiny)
 
 
 def rows(captured: Captured, decoder: Decoder) -> DataFrame:
-    """Returns the decoder's table, of all frames that the decoder asks for. With `kept`, it is computed once."""
+    """Returns the decoder's table, of all frames that the decoder asks for. With `cache`, it is computed once."""
     return captured.once(f"rows of {decoder.name}", partial(fresh_rows, captured, decoder))
 
 
@@ -146,11 +146,15 @@ def _of_pass(captured: Captured, decoder: Decoder) -> DataFrame:
 def _in_one_pass(captured: Captured) -> DataFrame:
     """Returns the packed rows of all decoders of `together`. On the jvm road, only opened frames have rows."""
     decoders = captured.together
-    wanted = tuple(one for decoder in decoders for one in decoder.asked)
+    wanted = tuple(one for decoder in decoders for one in decoder.selectors)
     if captured.by_workers:
         read = partial(_packed_by_workers, decoders=decoders, wanted=_wanted(captured, wanted))
         return scanned(captured, read, packed.DDL)
-    opened = captured.chosen.filter(asked(wanted)).filter(is_readable(captured.largest)).select(*Askers(decoders).reads)
+    opened = (
+        captured.chosen.filter(is_selected(wanted))
+        .filter(is_readable(captured.largest))
+        .select(*DecoderIndex(decoders).reads)
+    )
     return opened.mapInArrow(partial(_packed_by_spark, decoders=decoders), packed.DDL)
 
 
@@ -159,7 +163,7 @@ def _packed_by_workers(task: Sequence[Piece], decoders: Sequence[Decoder], wante
 
 
 def _packed_by_spark(batches: Iterable[Any], decoders: Sequence[Decoder]) -> Iterator[Any]:
-    return packed.packed(decoded_together(batches, Askers(decoders)))
+    return packed.packed(decoded_together(batches, DecoderIndex(decoders)))
 
 
 def opened_rows(captured: Captured, decoder: Decoder) -> tuple[DataFrame, Column]:
@@ -168,10 +172,10 @@ def opened_rows(captured: Captured, decoder: Decoder) -> tuple[DataFrame, Column
     On the jvm road these are the opened frames alone. A table that scans all frames anyway can add the unread ones
     itself, which saves a second scan.
     """
-    is_asked = asked(decoder.asked)
+    is_wanted = is_selected(decoder.selectors)
     if captured.by_workers:
-        return _by_workers(captured, decoder), is_asked
-    return _opened_by_spark(captured, decoder), is_asked & is_readable(captured.largest)
+        return _by_workers(captured, decoder), is_wanted
+    return _opened_by_spark(captured, decoder), is_wanted & is_readable(captured.largest)
 
 
 def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
@@ -180,27 +184,27 @@ def _by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
 
 def _opened_by_spark(captured: Captured, decoder: Decoder) -> DataFrame:
     # a filter treats null as false; with coalesce() in it, Parquet statistics could not skip row groups
-    wanted = captured.chosen.filter(_asked_any(decoder.asked)).filter(is_readable(captured.largest))
+    wanted = captured.chosen.filter(_any_selects(decoder.selectors)).filter(is_readable(captured.largest))
     return wanted.select(*decoder.reads).mapInArrow(partial(decoded, decoder=decoder), decoder.table.ddl)
 
 
 def _unopened(captured: Captured, decoder: Decoder) -> DataFrame:
     """Returns a row for each frame that is not opened: its head, and the reason."""
     largest = captured.largest
-    left = captured.chosen.filter(asked(decoder.asked)).filter(~is_readable(largest))
-    return left.select(*_heads(decoder), *_nulls(decoder), _reason(largest).alias(UNREAD))
+    left = captured.chosen.filter(is_selected(decoder.selectors)).filter(~is_readable(largest))
+    return left.select(*_frame_columns(decoder), *_nulls(decoder), _reason(largest).alias(UNREAD))
 
 
-def asked(frames: Sequence[Asked]) -> Column:
+def is_selected(selectors: Sequence[FrameSelector]) -> Column:
     """Returns the condition that selects the frames for a decoder: true or false, never null."""
-    return F.coalesce(_asked_any(frames), F.lit(False))
+    return F.coalesce(_any_selects(selectors), F.lit(False))
 
 
-def _asked_any(frames: Sequence[Asked]) -> Column:
-    return reduce(or_, map(_asked_one, frames))
+def _any_selects(selectors: Sequence[FrameSelector]) -> Column:
+    return reduce(or_, map(_selects, selectors))
 
 
-def _asked_one(one: Asked) -> Column:
+def _selects(one: FrameSelector) -> Column:
     found = (F.col(c.KIND) == one.side) & (F.col(c.DIALECT) == one.dialect)
     found &= F.col(c.API_KEY).isNotNull() if one.api_keys is None else F.col(c.API_KEY).isin(*one.api_keys)
     return found if one.versions is None else found & F.col(c.API_VERSION).isin(*one.versions)
@@ -217,7 +221,7 @@ def _reason(largest: int) -> Column:
     return F.when(omitted, Unread.OMITTED.value).otherwise(Unread.TOO_LARGE.value)
 
 
-def _heads(decoder: Decoder) -> list[Column]:
+def _frame_columns(decoder: Decoder) -> list[Column]:
     return [F.col(name).alias(SIDE) if name == c.KIND else F.col(name) for name in decoder.copied]
 
 
@@ -226,12 +230,12 @@ def _nulls(decoder: Decoder) -> list[Column]:
 
 
 def _by_workers(captured: Captured, decoder: Decoder) -> DataFrame:
-    wanted = _wanted(captured, decoder.asked)
+    wanted = _wanted(captured, decoder.selectors)
     return scanned(captured, partial(opened_frames, decoder=decoder, wanted=wanted), decoder.table.ddl)
 
 
-def _wanted(captured: Captured, asked: tuple[Asked, ...] = ()) -> Wanted:
-    return Wanted(asked, captured.largest, captured.since_ns, captured.until_ns)
+def _wanted(captured: Captured, selectors: tuple[FrameSelector, ...] = ()) -> Wanted:
+    return Wanted(selectors, captured.largest, captured.since_ns, captured.until_ns)
 
 
 def whole_frames(captured: Captured, columns: Sequence[str], ddl: str) -> DataFrame:

@@ -58,7 +58,7 @@ class CaptureSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._asked = asked(options)
+        self._chosen = read_options(options)
         self._pushes = _is_true(options.get(PUSHDOWN), self.pushes)
 
     @classmethod
@@ -68,17 +68,17 @@ class CaptureSource(DataSource):
 
     def schema(self) -> str:
         """The chosen columns in Spark's notation."""
-        return ", ".join(column.ddl for column in self._asked.columns)
+        return ", ".join(column.ddl for column in self._chosen.columns)
 
     def reader(self, schema: Any) -> CaptureReader:
         """A reader of the columns of `schema`, which may be fewer than the table has."""
         fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-        found = self._asked._replace(columns=_typed(self._asked.table, fields))
+        found = self._chosen._replace(columns=_typed(self._chosen.table, fields))
         return PushingReader(found) if self._pushes else CaptureReader(found)
 
     def streamReader(self, schema: Any) -> NoStream:  # noqa: N802 - Spark's name
         """Returns a reader that refuses `spark.readStream` when the stream starts."""
-        return NoStream(self._asked.path)
+        return NoStream(self._chosen.path)
 
 
 class PushingSource(CaptureSource):
@@ -87,7 +87,7 @@ class PushingSource(CaptureSource):
     pushes = True
 
 
-class Question(NamedTuple):
+class ReadOptions(NamedTuple):
     """A reader's options, checked: the capture, the table, its columns, and the filters."""
 
     path: str
@@ -103,7 +103,7 @@ class Question(NamedTuple):
     @property
     def head(self) -> dict[str, Column]:
         """The columns that can be filtered without opening a frame, by their names in the table."""
-        own = self.decoder.heads if self.decoder else self.table.columns
+        own = self.decoder.frame_columns if self.decoder else self.table.columns
         plain = [column for column in own if column.kind != "binary" and not column.kind.startswith("array")]
         return {column.name: column._replace(name=_CAPTURED.get(column.name, column.name)) for column in plain}
 
@@ -118,16 +118,16 @@ class Task(InputPartition):
 class CaptureReader(DataSourceReader):
     """Plans the tasks in a Python process of the driver, and reads their rows in those of the executors."""
 
-    def __init__(self, asked: Question) -> None:
-        self._asked = asked
+    def __init__(self, chosen: ReadOptions) -> None:
+        self._chosen = chosen
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns Spark's tasks. Errors: ValueError for a folder without frames."""
         from recorder.capture.reader import files
 
-        asked, wanted = self._asked, self._asked.wanted
-        folder = place_at(asked.path)
-        kind = asked.table.name if asked.table.name in _HEADS else c.FRAMES_FOLDER
+        options, wanted = self._chosen, self._chosen.wanted
+        folder = place_at(options.path)
+        kind = options.table.name if options.table.name in _HEADS else c.FRAMES_FOLDER
         there = files(folder, kind)
         if not there and not files(folder):
             raise ValueError(f"{folder} holds no frames: right would be a capture's folder, compacted")
@@ -137,14 +137,14 @@ class CaptureReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yields a task's rows as Arrow batches."""
-        names = [column.name for column in self._asked.columns]
-        decoder, wanted = self._asked.decoder, self._asked.wanted
+        names = [column.name for column in self._chosen.columns]
+        decoder, wanted = self._chosen.decoder, self._chosen.wanted
         # for an empty list of tasks, Spark makes one partition without a value
         pieces = partition.value or ()
         if decoder is None:
             yield from plain_rows(pieces, names, wanted)
             return
-        for batch in opened_frames(pieces, decoder, wanted._replace(asked=decoder.asked)):
+        for batch in opened_frames(pieces, decoder, wanted._replace(selectors=decoder.selectors)):
             yield batch.select(names)
 
 
@@ -169,13 +169,13 @@ class PushingReader(CaptureReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Accepts the filters that it can apply, and returns the others to Spark."""
-        found, left = taken(filters, self._asked.head)
-        wanted = self._asked.wanted
-        self._asked = self._asked._replace(wanted=wanted._replace(conditions=(*wanted.conditions, *found)))
+        found, left = taken(filters, self._chosen.head)
+        wanted = self._chosen.wanted
+        self._chosen = self._chosen._replace(wanted=wanted._replace(conditions=(*wanted.conditions, *found)))
         return left
 
 
-def asked(options: Mapping[str, str]) -> Question:
+def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Returns the question that a reader's options ask. Errors: ValueError."""
     for name in options:
         if name.lower() not in OPTIONS:
@@ -192,7 +192,7 @@ def asked(options: Mapping[str, str]) -> Question:
     apis = _of_apis(options.get("apis", ""))
     _chosen(table, [condition.column for condition in apis])
     wanted = Wanted((), _bytes(options.get("largest")), since, until, apis)
-    return Question(path, table, _chosen(table, names or table.names), wanted)
+    return ReadOptions(path, table, _chosen(table, names or table.names), wanted)
 
 
 def _table(name: str) -> Table:

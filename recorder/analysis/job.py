@@ -22,8 +22,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from recorder.analysis.executor_zip import zip_for_executors
 from recorder.analysis.master import is_loopback
-from recorder.analysis.ship import ship
 
 SETTINGS = {
     "spark.app.name": "kafka-wiretap",
@@ -135,7 +135,7 @@ def session(
             )
         _silence(spark)
         try:
-            spark.sparkContext.addPyFile(str(ship(folder / "kafka_wiretap.zip")))
+            spark.sparkContext.addPyFile(str(zip_for_executors(folder / "kafka_wiretap.zip")))
             yield spark
             spark.stop()
         finally:

@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.asked import AUTO, BY, Question, chosen
 from recorder.analysis.bodies import Captured
-from recorder.analysis.kept import persisted
+from recorder.analysis.group_and_filter import AUTO, BY, Question, chosen
 from recorder.analysis.output import WRITING
 from recorder.analysis.questions import losses
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.errors import errors_by_api
 from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.exchanges import doubtful, exchanges
 from recorder.analysis.tables.lag import SECOND_NS, window_ns
 from recorder.capture import frames as c
@@ -64,7 +64,7 @@ def report(capture: Captured, question: Question = BY_API, *, output: Output | N
     """Returns the answers to the question, and what is missing; also writes them to `output`, if given.
 
     Raises Spark's AnalysisException for a folder without a capture, an existing output or an invalid window;
-    `asked.Nothing` for an unknown topic.
+    `group_and_filter.NoMatch` for an unknown topic.
     """
     by = question.by
     capture = replace(capture, since_ns=question.only.since_ns, until_ns=question.only.until_ns)

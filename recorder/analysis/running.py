@@ -26,8 +26,8 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
 from recorder.analysis import job
-from recorder.analysis.asked import Nothing
 from recorder.analysis.bodies import Captured
+from recorder.analysis.group_and_filter import NoMatch
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import captured
 from recorder.analysis.store import StoreGone, check_found
@@ -77,12 +77,12 @@ def ask(place: Place, question: Callable[[Captured], Answer]) -> Answer:
     return answer
 
 
-def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> list[Answer]:
+def ask_each(questions: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> list[Answer]:
     """Returns the answers to questions about one capture each, in one session with the first place's settings.
 
     Errors: as of `opened`.
     """
-    places = [place for place, _ in asked]
+    places = [place for place, _ in questions]
     # a single task computes each table of a tiny capture
     is_tiny, is_small = (all(place.size < size for place in places) for size in (TINY_CAPTURE, SMALL_CAPTURE))
     settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
@@ -90,7 +90,7 @@ def ask_each(asked: Sequence[tuple[Place, Callable[[Captured], Answer]]]) -> lis
         for place in places:
             if place.files is None and is_url(place.folder):
                 check_found(spark, place.folder, FRAMES_FOLDER)
-        return [_asked(spark, place, question, is_tiny) for place, question in asked]
+        return [_answer(spark, place, question, is_tiny) for place, question in questions]
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def _not_started(master: str, reason: str, log: Path) -> click.ClickException:
     return click.ClickException(f"Spark did not start: {reason} (its log: {log})")
 
 
-def _asked(spark: SparkSession, place: Place, question: Callable[[Captured], Answer], is_tiny: bool = False) -> Answer:
+def _answer(spark: SparkSession, place: Place, question: Callable[[Captured], Answer], is_tiny: bool = False) -> Answer:
     while True:
         try:
             return question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny))
@@ -196,7 +196,7 @@ def as_click_errors(log: Path) -> Iterator[None]:
     """Turns Spark's exceptions into one line; their texts can only be read while the session is open."""
     try:
         yield
-    except Nothing as error:
+    except NoMatch as error:
         raise click.UsageError(str(error)) from error
     except (AnalysisException, ParseException) as error:
         raise click.UsageError(_question(error)) from error

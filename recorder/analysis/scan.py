@@ -13,7 +13,7 @@ from operator import or_
 from typing import Any, NamedTuple
 
 from proxy.wire.error_paths import Unread
-from recorder.analysis.decode.rows import KIND, Asked, Askers, Decoder, decoded_together
+from recorder.analysis.decode.rows import KIND, Decoder, DecoderIndex, FrameSelector, decoded_together
 from recorder.analysis.pushed import Condition, all_of, bounds_ns
 from recorder.analysis.schema import arrow_type
 from recorder.capture import frames as c
@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
     `largest`: frames of more bytes are not opened.
     """
 
-    asked: tuple[Asked, ...] = ()
+    selectors: tuple[FrameSelector, ...] = ()
     largest: int = LARGEST_BODY
     since_ns: int | None = None
     until_ns: int | None = None
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
         """Returns the conjunction of all conditions and of `more`, for pyarrow; None if every row is wanted."""
         import pyarrow.compute as pc
 
-        found = [reduce(or_, map(_asked_one, self.asked))] if self.asked else []
+        found = [reduce(or_, map(_selects, self.selectors))] if self.selectors else []
         found += [] if self.since_ns is None else [pc.field(c.AT_NS) >= self.since_ns]
         found += [] if self.until_ns is None else [pc.field(c.AT_NS) <= self.until_ns]
         found += [condition.expression() for condition in self.conditions]
@@ -135,12 +135,12 @@ def opened_together(
 ) -> Iterator[tuple[Decoder, Any]]:
     """Yields Arrow batches of several decoders' tables. Each frame is read and opened once."""
     readable = wanted.readable()
-    askers = Askers(decoders)
-    heads = [*{*askers.copied, *KIND, c.SIZE, c.STORED}]
+    index = DecoderIndex(decoders)
+    columns = [*{*index.copied, *KIND, c.SIZE, c.STORED}]
     for piece in task:
-        yield from decoded_together(_batches(piece, wanted.expression(readable), askers.reads), askers)
-        for batch in _batches(piece, wanted.expression(~readable), heads):
-            for decoder, rows in _dealt(batch, askers):
+        yield from decoded_together(_batches(piece, wanted.expression(readable), index.reads), index)
+        for batch in _batches(piece, wanted.expression(~readable), columns):
+            for decoder, rows in _dealt(batch, index):
                 yield decoder, _unopened(rows, decoder)
 
 
@@ -150,7 +150,7 @@ def plain_rows(task: Sequence[Piece], columns: Sequence[str], wanted: Wanted) ->
         yield from _batches(piece, wanted.expression(), columns)
 
 
-def heads(task: Sequence[Piece], keys: Sequence[int]) -> Iterator[Any]:
+def frames_with_beginnings(task: Sequence[Piece], keys: Sequence[int]) -> Iterator[Any]:
     """Yields all columns of frames as Arrow batches, with the first bytes of these APIs' responses in place of frames.
 
     FRAME is null for all other frames: none of their bytes is read.
@@ -168,7 +168,7 @@ def heads(task: Sequence[Piece], keys: Sequence[int]) -> Iterator[Any]:
             yield pa.RecordBatch.from_arrays([*batch.columns[:at], nothing, *batch.columns[at:]], ALL)
 
 
-def _asked_one(one: Asked) -> Any:
+def _selects(one: FrameSelector) -> Any:
     import pyarrow.compute as pc
 
     found = (pc.field(c.KIND) == one.side) & (pc.field(c.DIALECT) == one.dialect)
@@ -184,13 +184,13 @@ def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
             yield from table.to_batches(BATCH_ROWS)
 
 
-def _dealt(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
+def _dealt(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
     """Yields each decoder with the rows of its frames."""
-    rows: dict[str, list[int]] = {decoder.name: [] for decoder in askers.decoders}
+    rows: dict[str, list[int]] = {decoder.name: [] for decoder in index.decoders}
     for number, kind in enumerate(zip(*(batch.column(name).to_pylist() for name in KIND), strict=True)):
-        for decoder in askers.of(*kind):
+        for decoder in index.of(*kind):
             rows[decoder.name].append(number)
-    for decoder in askers.decoders:
+    for decoder in index.decoders:
         if rows[decoder.name]:
             yield decoder, batch.take(rows[decoder.name])
 

@@ -27,7 +27,7 @@ from recorder.analysis.questions.windows import (
     in_time,
     latency_in_windows,
 )
-from recorder.analysis.tables.exchanges import EXCHANGES, told_by_one_row
+from recorder.analysis.tables.exchanges import EXCHANGES, exchanges_of_one_row
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
 
@@ -81,17 +81,17 @@ def exchanges_as_they_come(spark: SparkSession, folder: str, columns: Collection
     """Returns these columns of EXCHANGES as a stream over published segments, for exchanges that one row describes."""
     frames = spark.readStream.schema(SCHEMA).option("maxFileAge", MAX_FILE_AGE)
     found = frames.parquet(f"{folder.rstrip('/')}/{c.FRAMES_FOLDER}")
-    return told_by_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM), columns)
+    return exchanges_of_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM), columns)
 
 
-def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iterator[Progress]:
+def run(spark: SparkSession, stream: Streamed, stop: Event | None = None) -> Iterator[Progress]:
     """Runs the stream until `stop`, or until all segments are read if `every` is None. Yields each batch's progress.
 
     It waits in Python, because a signal that interrupts a call into the JVM leaves the connection to it broken.
     Errors: Spark's StreamingQueryException.
     """
     stop = stop or Event()
-    queries = [_started(spark, name, asked) for name in QUESTIONS]
+    queries = [_started(spark, name, stream) for name in QUESTIONS]
     batches = [FinishedBatches(query) for query in queries]
     is_over = False
     while not is_over:
@@ -105,15 +105,15 @@ def run(spark: SparkSession, asked: Streamed, stop: Event | None = None) -> Iter
         query.stop()
 
 
-def windows_of(spark: SparkSession, name: str, asked: Streamed) -> DataFrame:
+def windows_of(spark: SparkSession, name: str, stream: Streamed) -> DataFrame:
     """Returns the streaming DataFrame of a question's windows. `name`: of QUESTIONS."""
     question = QUESTIONS[name]
-    exchanges = exchanges_as_they_come(spark, asked.folder, {*question.needs, *asked.by, c.API_KEY})
-    return question.answer(in_time(exchanges, asked.watermark), window=asked.window, by=asked.by)
+    exchanges = exchanges_as_they_come(spark, stream.folder, {*question.needs, *stream.by, c.API_KEY})
+    return question.answer(in_time(exchanges, stream.watermark), window=stream.window, by=stream.by)
 
 
-def _started(spark: SparkSession, name: str, asked: Streamed) -> StreamingQuery:
-    trigger: dict[str, Any] = {"processingTime": asked.every} if asked.every else {"availableNow": True}
-    writer = windows_of(spark, name, asked).writeStream.queryName(name).outputMode("append").trigger(**trigger)
-    writer = writer.format(asked.form).option("checkpointLocation", f"{asked.checkpoint}/{name}").options(**WRITING)
-    return writer.start(f"{asked.output}/{name}")
+def _started(spark: SparkSession, name: str, stream: Streamed) -> StreamingQuery:
+    trigger: dict[str, Any] = {"processingTime": stream.every} if stream.every else {"availableNow": True}
+    writer = windows_of(spark, name, stream).writeStream.queryName(name).outputMode("append").trigger(**trigger)
+    writer = writer.format(stream.form).option("checkpointLocation", f"{stream.checkpoint}/{name}").options(**WRITING)
+    return writer.start(f"{stream.output}/{name}")

@@ -1,6 +1,6 @@
 """A capture's report as values: all sections, each reduced by Spark, and the findings.
 
-Tables that several sections or rules read are computed once (`kept`). A section is an entry of SECTIONS, a rule one of
+Tables that several sections or rules read are computed once (`cache`). A section is an entry of SECTIONS, a rule one of
 RULES. They don't depend on each other, and several run at a time (`at_once`).
 """
 
@@ -13,33 +13,33 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from recorder.analysis.at_once import ask_all
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
-from recorder.analysis.kept import Kept
+from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.questions.sections import cluster, groups, peers, traffic
 from recorder.analysis.questions.sections.delivery import delivery
 from recorder.analysis.questions.sections.groups import Events
 from recorder.analysis.questions.sections.metadata import metadata
 from recorder.analysis.report import missing
+from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
 from recorder.analysis.summary.bounds import Table, Timeline
 from recorder.analysis.summary.finding import Findings
 from recorder.analysis.summary.peers import Method, Threshold
 from recorder.analysis.summary.traffic import Coverage
 from recorder.analysis.summary.whole import Summary
+from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.deliveries import delivered
-from recorder.analysis.together import OF_FINDINGS, OF_REPORT
 from recorder.capture import frames as c
 
 _NO_FRAMES = "no frame of the capture arrived in the time that was asked for"
 Say = Callable[[str], None]
 
 
-class Asked(NamedTuple):
+class SectionInput(NamedTuple):
     """The input of a section's function."""
 
     captured: Captured
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 
 # The sections by their names in a `Summary`. Those that read bodies alternate with those that don't.
-SECTIONS: Mapping[str, Callable[[Asked], Any]] = {
+SECTIONS: Mapping[str, Callable[[SectionInput], Any]] = {
     "topics": lambda of: cluster.topics(of.captured),
     "coverage": lambda of: traffic.coverage(
         of.captured, of.tables.kept, of.line, folder=of.folder, lost=missing(of.captured.frames, of.captured.events)
@@ -85,7 +85,7 @@ def summary(
     if line is None:
         return Summary(coverage=Coverage(not_judged=_NO_FRAMES), findings=Findings(not_judged=_NO_FRAMES))
     tables = Tables(within)
-    sections = _sections(Asked(within, tables, line, folder), say)
+    sections = _sections(SectionInput(within, tables, line, folder), say)
     say(f"{len(RULES)} rules")
     findings = judge(tables, own=own or {})
     return Summary(timeline=line, findings=findings, method=_method(tables, began, own or {}, options), **sections)
@@ -110,12 +110,12 @@ def _events(tables: Tables, line: Timeline) -> Events:
     return Events(tables.group_events, tables.rebalances, tables.offsets, tables.lag_by(line.bin_ns), tables.span)
 
 
-def _sections(of: Asked, say: Say) -> dict[str, Any]:
+def _sections(of: SectionInput, say: Say) -> dict[str, Any]:
     """Returns the sections by their names."""
     return dict(zip(SECTIONS, ask_all([partial(_section, of, name, say) for name in SECTIONS]), strict=True))
 
 
-def _section(of: Asked, name: str, say: Say) -> Any:
+def _section(of: SectionInput, name: str, say: Say) -> Any:
     say(name)
     return SECTIONS[name](of)
 
@@ -127,7 +127,7 @@ def _within(captured: Captured, since_ns: int | None, until_ns: int | None, toge
         events = events.filter(ns(c.AT) >= since_ns)
     if until_ns is not None:
         events = events.filter(ns(c.AT) < until_ns)
-    found = replace(captured, since_ns=since_ns, until_ns=until_ns, kept=Kept(), together=together)
+    found = replace(captured, since_ns=since_ns, until_ns=until_ns, cache=TableCache(), together=together)
     return replace(found, events=found.once("events", lambda: events))
 
 

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
 from recorder import analyze
-from recorder.analysis.asked import Only, Question
+from recorder.analysis.group_and_filter import Filters, Question
 from recorder.analysis.report import Report
 from recorder.analysis.running import Place, as_click_errors, ask
 from recorder.capture.compactor import Summary
@@ -129,7 +129,7 @@ def test_what_is_asked_by_and_of_reaches_the_job(captured: Path, analyzed: list[
     ]
     assert run("analyze", captured, *options, "--until", "2026-11-22T00:00").exit_code == 0
     day = 1_795_219_200 * 10**9
-    only = Only(((0, "kafka"),), ("app",), ("t",), day, day + 86_400 * 10**9)
+    only = Filters(((0, "kafka"),), ("app",), ("t",), day, day + 86_400 * 10**9)
     assert analyzed[0][1] == Question(("software", "api_version"), None, only)
 
 

@@ -221,9 +221,9 @@ def _untold(rule: str, side: Findings) -> str:
         return side.not_judged
     if reason := next((one.reason for one in side.unjudged if one.rule == rule), ""):
         return reason
-    told = sum(one.rule == rule for one in side.found)
-    is_cut = told >= MAX_SUBJECTS or side.found.total > len(side.found)
-    return f"there, only the first {told} subjects are told" if is_cut else ""
+    shown = sum(one.rule == rule for one in side.found)
+    is_cut = shown >= MAX_SUBJECTS or side.found.total > len(side.found)
+    return f"there, only the first {shown} subjects are told" if is_cut else ""
 
 
 def _most(before: Any, after: Any, of: Callable[[Any], int]) -> int:

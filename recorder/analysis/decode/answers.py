@@ -19,7 +19,7 @@ from proxy.wire.error_probes import fixed_place
 from proxy.wire.throttling import throttle_ms
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE, Frame
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column
 from recorder.capture import frames as c
 from recorder.capture.response_errors import ResponseErrors, response_errors
@@ -79,15 +79,15 @@ def fixed() -> dict[tuple[int, int], Fixed]:
 
 
 @cache
-def asked() -> tuple[Asked, ...]:
+def selectors() -> tuple[FrameSelector, ...]:
     """The answers that the decoder reads: those with error codes, except `fixed` ones."""
     rest: dict[tuple[int, ...], list[int]] = {}
     for key in apis.api_keys():
         versions = tuple(one for one in apis.versions(key) if error_paths(key, one) and (key, one) not in fixed())
         if versions:
             rest.setdefault(versions, []).append(key)
-    kafka = tuple(Asked(RESPONSE, tuple(keys), versions=versions) for versions, keys in rest.items())
-    return (*kafka, Asked(RESPONSE, tuple(apis_with_errors(Dialect.KAFKA_07)), Dialect.KAFKA_07.value))
+    kafka = tuple(FrameSelector(RESPONSE, tuple(keys), versions=versions) for versions, keys in rest.items())
+    return (*kafka, FrameSelector(RESPONSE, tuple(apis_with_errors(Dialect.KAFKA_07)), Dialect.KAFKA_07.value))
 
 
 def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -156,7 +156,7 @@ def answers(wanted: frozenset[str] | None = None) -> Decoder:
 
     `wanted`: the names of the columns that the table must have; None: all.
     """
-    heads = tuple(column for column in HEADS if wanted is None or column.name in wanted)
+    frame_columns = tuple(column for column in HEADS if wanted is None or column.name in wanted)
     has_throttle = wanted is None or t.THROTTLE_MS in wanted
     own, read_one = (_OWN, read_answer) if has_throttle else (_OWN[:-1], read_codes)
-    return Decoder("answers", "an answer with error codes", asked(), (), own, read_one, heads)
+    return Decoder("answers", "an answer with error codes", selectors(), (), own, read_one, frame_columns)

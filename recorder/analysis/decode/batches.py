@@ -12,11 +12,11 @@ from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.records import Batch
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, why
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, Place, places
 from recorder.analysis.schema import Column
 
-HOLDERS = (Asked(REQUEST, (keys.PRODUCE,)), Asked(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
+HOLDERS = (FrameSelector(REQUEST, (keys.PRODUCE,)), FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
 
 HEADER = (
     Column(
@@ -80,22 +80,22 @@ def header_row(batch: Batch) -> tuple[Any, ...]:
     )
 
 
-def read_told(frame: Frame, budget: Budget) -> Iterator[Group]:
+def read_offsets(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The base offset of each partition in a Produce answer. Errors: Unreadable."""
-    told = ((place, place.values) for place in places(frame, budget))
-    yield Group((), [(*at.named, found["error_code"], none_if_negative(found["base_offset"])) for at, found in told])
+    pairs = ((place, place.values) for place in places(frame, budget))
+    yield Group((), [(*at.named, found["error_code"], none_if_negative(found["base_offset"])) for at, found in pairs])
 
 
-OFFSETS_TOLD = Decoder(
-    "offsets_told",
+PRODUCED_OFFSETS = Decoder(
+    "produced_offsets",
     "a partition in an answer to Produce",
-    (Asked(RESPONSE, (keys.PRODUCE,)),),
+    (FrameSelector(RESPONSE, (keys.PRODUCE,)),),
     (),
     (
         *PLACE,
         Column("error_code", "smallint", "of the partition"),
         Column("base_offset", "bigint", "of the first record produced; null: none"),
     ),
-    read_told,
+    read_offsets,
 )
 BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, HEADER, read)

@@ -141,57 +141,57 @@ def event_in(record: Record) -> Event | None:
     # nearly all records return here
     if not headers and (value is None or _MARK not in value):
         return None
-    told = _read_headers(record)
-    media_type = told.content_type.lower()
+    found = _read_headers(record)
+    media_type = found.content_type.lower()
     if media_type.startswith(_BATCH):
-        return Event(Mode.BATCH, broken={Clause.MODES: f"content-type {told.content_type}"})
+        return Event(Mode.BATCH, broken={Clause.MODES: f"content-type {found.content_type}"})
     if media_type.startswith(_MEDIA_TYPE):
-        return _structured(value, told, _form(media_type))
-    if told.is_event:
-        return _binary(value, told)
+        return _structured(value, found, _form(media_type))
+    if found.is_event:
+        return _binary(value, found)
     if value is None or _MARK not in value or len(value) > MOST_JSON:
         return None
     members = _members(value)
     if members is None or not members.keys() >= {*MANDATORY}:
         return None
-    return _structured(value, told, "json" if not media_type else None, members)
+    return _structured(value, found, "json" if not media_type else None, members)
 
 
 def _read_headers(record: Record) -> _EventHeaders:
-    told = _EventHeaders()
+    headers = _EventHeaders()
     for name, value in record.headers:
         lower = name.lower()
         if lower == _CONTENT_TYPE:
-            told.content_name, told.content_type = name, _text(told, name, value) or ""
+            headers.content_name, headers.content_type = name, _text(headers, name, value) or ""
         elif lower.startswith(_PREFIXES):
-            _add(told, name, lower[3:], value)
-    return told
+            _add(headers, name, lower[3:], value)
+    return headers
 
 
-def _add(told: _EventHeaders, name: str, attribute: str, value: bytes | None) -> None:
+def _add(headers: _EventHeaders, name: str, attribute: str, value: bytes | None) -> None:
     if attribute in (_DATA, _DATA_BASE64):
-        _breaks(told.broken, Clause.DATA_IS_VALUE, f"header {name}")
+        _breaks(headers.broken, Clause.DATA_IS_VALUE, f"header {name}")
         return
     if attribute == _DATA_TYPE:
-        _breaks(told.broken, Clause.CONTENT_TYPE, f"header {name}")
+        _breaks(headers.broken, Clause.CONTENT_TYPE, f"header {name}")
     elif name != f"ce_{attribute}" or not _NAME.fullmatch(attribute):
-        _breaks(told.broken, Clause.HEADER_NAMES, f"header {name}")
-    if attribute in told.names:
-        _breaks(told.broken, Clause.HEADERS, f"{attribute} stands twice")
-    told.names.add(attribute)
-    text = _text(told, name, value)
+        _breaks(headers.broken, Clause.HEADER_NAMES, f"header {name}")
+    if attribute in headers.names:
+        _breaks(headers.broken, Clause.HEADERS, f"{attribute} stands twice")
+    headers.names.add(attribute)
+    text = _text(headers, name, value)
     if text is not None:
-        told.attributes[attribute] = text
+        headers.attributes[attribute] = text
 
 
-def _text(told: _EventHeaders, name: str, value: bytes | None) -> str | None:
+def _text(headers: _EventHeaders, name: str, value: bytes | None) -> str | None:
     try:
         if value is not None:
             return value.decode()
     except UnicodeDecodeError:
-        _breaks(told.broken, Clause.HEADERS, f"header {name} is not UTF-8")
+        _breaks(headers.broken, Clause.HEADERS, f"header {name} is not UTF-8")
         return None
-    _breaks(told.broken, Clause.HEADERS, f"header {name} is null")
+    _breaks(headers.broken, Clause.HEADERS, f"header {name} is null")
     return None
 
 
@@ -206,16 +206,18 @@ def _msgspec() -> Any:
     return msgspec
 
 
-def _binary(value: bytes | None, told: _EventHeaders) -> Event:
-    missing = [name for name in MANDATORY if name not in told.names]
+def _binary(value: bytes | None, headers: _EventHeaders) -> Event:
+    missing = [name for name in MANDATORY if name not in headers.names]
     size = None if value is None else len(value)
-    event = Event(Mode.INCOMPLETE if missing else Mode.BINARY, None, told.attributes, size, value is None, told.broken)
+    event = Event(
+        Mode.INCOMPLETE if missing else Mode.BINARY, None, headers.attributes, size, value is None, headers.broken
+    )
     if missing:
         _breaks(event.broken, Clause.MANDATORY, f"no {', '.join(missing)}")
-    if told.content_name != _CONTENT_TYPE:
-        _breaks(event.broken, Clause.CONTENT_TYPE, f"header {told.content_name}")
-    if told.content_type:
-        event.attributes[_DATA_TYPE] = told.content_type
+    if headers.content_name != _CONTENT_TYPE:
+        _breaks(event.broken, Clause.CONTENT_TYPE, f"header {headers.content_name}")
+    if headers.content_type:
+        event.attributes[_DATA_TYPE] = headers.content_type
     if value and _JSON.match(event.attributes.get(_DATA_TYPE, "").lower()) and not _is_json(value):
         _breaks(event.broken, Clause.DATA, f"the value is no {event.attributes[_DATA_TYPE]}")
     return event
@@ -237,18 +239,18 @@ def _form(media_type: str) -> str | None:
 
 
 def _structured(
-    value: bytes | None, told: _EventHeaders, form: str | None, members: Mapping[str, Raw] | None = None
+    value: bytes | None, headers: _EventHeaders, form: str | None, members: Mapping[str, Raw] | None = None
 ) -> Event:
-    event = Event(Mode.STRUCTURED, form, broken=told.broken)
+    event = Event(Mode.STRUCTURED, form, broken=headers.broken)
     if form is None:
-        _breaks(event.broken, Clause.MEDIA_TYPE, f"content-type {told.content_type}")
-    elif told.content_name != _CONTENT_TYPE:
-        _breaks(event.broken, Clause.MEDIA_TYPE, f"header {told.content_name}")
+        _breaks(event.broken, Clause.MEDIA_TYPE, f"content-type {headers.content_type}")
+    elif headers.content_name != _CONTENT_TYPE:
+        _breaks(event.broken, Clause.MEDIA_TYPE, f"header {headers.content_name}")
     if value is None:
         _breaks(event.broken, Clause.EVENT_FORMAT, "the value is null")
     elif members is not None or (form == "json" and len(value) <= MOST_JSON):
         _read_json(event, members if members is not None else _members(value))
-    _compare(event, told)
+    _compare(event, headers)
     return event
 
 
@@ -329,12 +331,12 @@ def _unpacked(event: Event, packed: Any) -> int | None:
         return None
 
 
-def _compare(event: Event, told: _EventHeaders) -> None:
+def _compare(event: Event, headers: _EventHeaders) -> None:
     """Compares the attributes with the ce_ headers. If no attribute could be read, takes those of the headers."""
     if not event.attributes:
-        event.attributes = told.attributes
+        event.attributes = headers.attributes
         return
-    for name in _different(event.attributes, told.attributes):
+    for name in _different(event.attributes, headers.attributes):
         _breaks(event.broken, Clause.SAME_HEADERS, f"{name} differs")
 
 

@@ -15,7 +15,7 @@ from proxy.wire.catalog import Codec
 from proxy.wire.integers import Encoding
 from proxy.wire.sizes import Sizer
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened_with_codec
-from recorder.analysis.decode.rows import SIDE, Asked, Decoder, Group
+from recorder.analysis.decode.rows import SIDE, Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column
 from recorder.capture import frames as c
 
@@ -54,7 +54,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
 FIELD_SIZES = Decoder(
     "field_sizes",
     "a field of integers in a frame",
-    (Asked(REQUEST, None), Asked(RESPONSE, None)),
+    (FrameSelector(REQUEST, None), FrameSelector(RESPONSE, None)),
     (VERSION,),
     (PATH, SENT, *BYTES.values()),
     read,

@@ -2,9 +2,9 @@
 
 Within a session, a request names only new partitions, partitions with a new offset, and partitions to forget.
 
-    FETCH_ASKED  a row for each request, without a partition, and one for each partition that it names
+    FETCH_REQUESTS  a row for each request, without a partition, and one for each partition that it names
     FETCH_SIZES  a row for each request, with the number of its partitions
-    FETCH_TOLD   the session that an answer names
+    FETCH_ANSWERS   the session that an answer names
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, id_text, places, topic_name
 from recorder.analysis.schema import Column
 
@@ -22,29 +22,29 @@ _SESSION = (
     Column("fetch_session", "int", "the session's id; 0 for none; null before version 7"),
     Column("fetch_epoch", "int", "counts the session's requests: 0 opens one, -1 closes it"),
 )
-_ASKED = (
+_REQUESTED = (
     *PLACE,
     Column("fetch_offset", "bigint", "the first offset asked for"),
     Column("is_forgotten", "boolean", "the partition leaves the session"),
 )
-_TOLD = (
-    Column("told_session", "int", "the session's id; 0 for none"),
-    Column("told_error", "smallint", "the answer's own error"),
+_ANSWERED = (
+    Column("answered_session", "int", "the session's id; 0 for none"),
+    Column("answered_error", "smallint", "the answer's own error"),
 )
 _SIZE = (Column("partitions", "int", "how many partitions the request names"),)
-_NOTHING = (None,) * len(_ASKED)
+_NOTHING = (None,) * len(_REQUESTED)
 
 
-def read_asked(frame: Frame, budget: Budget) -> Iterator[Group]:
+def read_request(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The row of the request, and those of its partitions. Errors: Unreadable."""
     values = opened(frame, budget)
-    asked = [(*place.named, none_if_negative(place.values["fetch_offset"]), False) for place in places(frame, budget)]
+    fetched = [(*place.named, none_if_negative(place.values["fetch_offset"]), False) for place in places(frame, budget)]
     forgotten = [
         (topic_name(topic), id_text(topic.get("topic_id")), partition, None, True)
         for topic in values.get("forgotten_topics_data") or ()
         for partition in topic["partitions"]
     ]
-    yield Group((values.get("session_id"), values.get("session_epoch")), [_NOTHING, *asked, *forgotten])
+    yield Group((values.get("session_id"), values.get("session_epoch")), [_NOTHING, *fetched, *forgotten])
 
 
 def read_size(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -54,21 +54,28 @@ def read_size(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((values.get("session_id"), values.get("session_epoch")), [(size,)])
 
 
-def read_told(frame: Frame, budget: Budget) -> Iterator[Group]:
+def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The session that the answer names. Errors: Unreadable."""
     values = opened(frame, budget)
     yield Group((), [(values.get("session_id"), values.get("error_code"))])
 
 
-FETCH_ASKED = Decoder(
-    "fetch_asked",
+FETCH_REQUESTS = Decoder(
+    "fetch_requests",
     "a Fetch request, or its partition",
-    (Asked(REQUEST, (keys.FETCH,)),),
+    (FrameSelector(REQUEST, (keys.FETCH,)),),
     _SESSION,
-    _ASKED,
-    read_asked,
+    _REQUESTED,
+    read_request,
 )
-FETCH_SIZES = Decoder("fetch_sizes", "a Fetch request", (Asked(REQUEST, (keys.FETCH,)),), _SESSION, _SIZE, read_size)
-FETCH_TOLD = Decoder(
-    "fetch_told", "an answer to such a request", (Asked(RESPONSE, (keys.FETCH,)),), (), _TOLD, read_told
+FETCH_SIZES = Decoder(
+    "fetch_sizes", "a Fetch request", (FrameSelector(REQUEST, (keys.FETCH,)),), _SESSION, _SIZE, read_size
+)
+FETCH_ANSWERS = Decoder(
+    "fetch_answers",
+    "an answer to such a request",
+    (FrameSelector(RESPONSE, (keys.FETCH,)),),
+    (),
+    _ANSWERED,
+    read_answer,
 )

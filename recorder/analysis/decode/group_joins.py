@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import REQUEST, Frame, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column
 
 _OWN = (
@@ -24,4 +24,6 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [(values["group_id"], values["protocol_type"], names)])
 
 
-JOINS = Decoder("joins", "a member's request to join a group", (Asked(REQUEST, (keys.JOIN_GROUP,)),), (), _OWN, read)
+JOINS = Decoder(
+    "joins", "a member's request to join a group", (FrameSelector(REQUEST, (keys.JOIN_GROUP,)),), (), _OWN, read
+)

@@ -23,7 +23,7 @@ from recorder.analysis.decode.group_rows import (
 )
 from recorder.analysis.decode.memberships import CLASSIC_STEPS
 from recorder.analysis.decode.memberships import read as read_membership
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import id_text, topic_name
 
 Rows = Iterator[GroupRow]
@@ -70,11 +70,11 @@ def _asks_for_offsets(values: Values) -> Rows:
 def _told_offsets(values: Values) -> Rows:
     for group in values.get("groups", [values]):
         for place, one in _placed(group):
-            told = place | {
+            described = place | {
                 "part": group.get("group_id", ""),
                 "committed_offset": none_if_negative(one["committed_offset"]),
             }
-            yield GroupRow(**told, error_code=group.get("error_code", 0) or one["error_code"])
+            yield GroupRow(**described, error_code=group.get("error_code", 0) or one["error_code"])
 
 
 def _deletes_offsets(values: Values) -> Rows:
@@ -129,7 +129,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
 GROUP_STEPS = Decoder(
     "group_steps",
     "a side of a group's step, heartbeats left out",
-    (Asked(REQUEST, _KEYS), Asked(RESPONSE, _KEYS)),
+    (FrameSelector(REQUEST, _KEYS), FrameSelector(RESPONSE, _KEYS)),
     (),
     COLUMNS,
     read,

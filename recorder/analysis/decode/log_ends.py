@@ -13,7 +13,7 @@ from typing import NamedTuple
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, Place, places
 from recorder.analysis.schema import Column
 
@@ -43,13 +43,13 @@ _OWN = (
 
 
 def _fetched(_: Values, place: Place) -> LogEnd | None:
-    told = place.values
-    if told["error_code"]:
+    values = place.values
+    if values["error_code"]:
         return None
     # a fault in the records spoils neither the batches before it nor the watermark
     controls = [one.last_offset for one in place.batches.found if one.control]
-    stable = told.get("last_stable_offset", -1)
-    return LogEnd(_known(told["high_watermark"]), _known(stable), control_offsets=controls)
+    stable = values.get("last_stable_offset", -1)
+    return LogEnd(_known(values["high_watermark"]), _known(stable), control_offsets=controls)
 
 
 def _produces(_: Values, place: Place) -> LogEnd | None:
@@ -59,8 +59,8 @@ def _produces(_: Values, place: Place) -> LogEnd | None:
 
 
 def _produced(_: Values, place: Place) -> LogEnd | None:
-    told = place.values
-    return None if told["error_code"] else LogEnd(first_offset=_known(told["base_offset"]))
+    values = place.values
+    return None if values["error_code"] else LogEnd(first_offset=_known(values["base_offset"]))
 
 
 def _asks(values: Values, place: Place) -> LogEnd | None:
@@ -69,9 +69,9 @@ def _asks(values: Values, place: Place) -> LogEnd | None:
 
 
 def _found(_: Values, place: Place) -> LogEnd | None:
-    told = place.values
-    old = told.get("old_style_offsets") or [-1]
-    return None if told["error_code"] else LogEnd(first_offset=_known(told.get("offset", old[0])))
+    values = place.values
+    old = values.get("old_style_offsets") or [-1]
+    return None if values["error_code"] else LogEnd(first_offset=_known(values.get("offset", old[0])))
 
 
 def _known(offset: int) -> int | None:
@@ -91,16 +91,18 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """What the frame says of each partition's end. Errors: Unreadable."""
     values, tell = opened(frame, budget), _READERS[frame.side, frame.api_key]
     found = ((place, tell(values, place)) for place in places(frame, budget))
-    yield Group((), [(*place.named, *told) for place, told in found if told is not None])
+    yield Group((), [(*place.named, *end) for place, end in found if end is not None])
 
 
 _PAIRED = (keys.PRODUCE, keys.LIST_OFFSETS)
 _COLUMNS = (*PLACE, *_OWN)
-FETCHED_ENDS = Decoder("fetched_ends", "a log's end in a Fetch", (Asked(RESPONSE, (keys.FETCH,)),), (), _COLUMNS, read)
+FETCHED_ENDS = Decoder(
+    "fetched_ends", "a log's end in a Fetch", (FrameSelector(RESPONSE, (keys.FETCH,)),), (), _COLUMNS, read
+)
 PAIRED_ENDS = Decoder(
     "paired_ends",
     "a side of what tells a log's end",
-    (Asked(REQUEST, _PAIRED), Asked(RESPONSE, _PAIRED)),
+    (FrameSelector(REQUEST, _PAIRED), FrameSelector(RESPONSE, _PAIRED)),
     (),
     _COLUMNS,
     read,

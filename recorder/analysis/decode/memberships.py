@@ -26,7 +26,7 @@ from recorder.analysis.decode.group_rows import (
     GroupRow,
     text,
 )
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import id_text, topic_name
 
 Rows = Iterator[GroupRow]
@@ -42,8 +42,8 @@ _CONSUMERS = (None, "consumer")
 
 
 def _asks_to_join(values: Values) -> Rows:
-    told = [_blob("ConsumerProtocolSubscription", one["metadata"], values) for one in values["protocols"]]
-    first = next((one for one in told if one is not None), {})
+    subscriptions = [_blob("ConsumerProtocolSubscription", one["metadata"], values) for one in values["protocols"]]
+    first = next((one for one in subscriptions if one is not None), {})
     yield GroupRow(
         step=JOIN,
         protocol=CLASSIC,
@@ -222,8 +222,8 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 HEARTBEAT_REQUESTS = Decoder(
-    "heartbeat_requests", "a member's heartbeat", (Asked(REQUEST, HEARTBEATS),), (), COLUMNS, read
+    "heartbeat_requests", "a member's heartbeat", (FrameSelector(REQUEST, HEARTBEATS),), (), COLUMNS, read
 )
 HEARTBEAT_ANSWERS = Decoder(
-    "heartbeat_answers", "an answer to a heartbeat with news", (Asked(RESPONSE, HEARTBEATS),), (), COLUMNS, read
+    "heartbeat_answers", "an answer to a heartbeat with news", (FrameSelector(RESPONSE, HEARTBEATS),), (), COLUMNS, read
 )

@@ -16,7 +16,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Side, Unreadable, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column
 
 _OWN = (Column("body", "string", "the body as JSON; `parse_json` makes a variant of it"),)
@@ -42,4 +42,6 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [(written,)], size=len(written))
 
 
-MESSAGES = Decoder("messages", "a frame, decoded", (Asked(REQUEST, None), Asked(RESPONSE, None)), (), _OWN, read)
+MESSAGES = Decoder(
+    "messages", "a frame, decoded", (FrameSelector(REQUEST, None), FrameSelector(RESPONSE, None)), (), _OWN, read
+)

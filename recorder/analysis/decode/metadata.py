@@ -12,7 +12,7 @@ from typing import Any
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import RESPONSE, Frame, none_if_negative, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, id_text, topic_name
 from recorder.analysis.schema import Column
 
@@ -42,22 +42,22 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
         yield Group((), [(*named, *_partition(one), *_NO_NODE) for one in topic["partitions"]])
 
 
-def _partition(told: Mapping[str, Any]) -> tuple[Any, ...]:
-    offline = told.get("offline_replicas")
+def _partition(partition: Mapping[str, Any]) -> tuple[Any, ...]:
+    offline = partition.get("offline_replicas")
     return (
-        told["partition_index"],
-        none_if_negative(told["leader_id"]),
-        none_if_negative(told.get("leader_epoch")),
-        sorted(told["isr_nodes"]),
-        told["replica_nodes"],
+        partition["partition_index"],
+        none_if_negative(partition["leader_id"]),
+        none_if_negative(partition.get("leader_epoch")),
+        sorted(partition["isr_nodes"]),
+        partition["replica_nodes"],
         None if offline is None else sorted(offline),
     )
 
 
-METADATA_TOLD = Decoder(
-    "metadata_told",
+METADATA_STATES = Decoder(
+    "metadata_states",
     "a partition or a node in an answer",
-    (Asked(RESPONSE, (keys.METADATA, keys.DESCRIBE_TOPIC_PARTITIONS)),),
+    (FrameSelector(RESPONSE, (keys.METADATA, keys.DESCRIBE_TOPIC_PARTITIONS)),),
     (),
     (*PLACE, *PARTITION, *NODE),
     read,

@@ -12,7 +12,7 @@ from typing import Any
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import RESPONSE, Frame, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import id_text, topic_name
 from recorder.analysis.schema import Column
 
@@ -43,13 +43,13 @@ _CLUSTER = (
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The names in an answer. Errors: Unreadable."""
     values = opened(frame, budget)
-    told = {
+    names = {
         (name, topic_id)
         for path in _TOPICS[frame.api_key]
         for topic in _structs(values, path.split("."))
         if (name := topic_name(topic)) and (topic_id := id_text(topic.get("topic_id")))
     }
-    yield Group((values.get("cluster_id"),), [*sorted(told), (None, None)])
+    yield Group((values.get("cluster_id"),), [*sorted(names), (None, None)])
 
 
 def _structs(value: Mapping[str, Any], path: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -61,4 +61,6 @@ def _structs(value: Mapping[str, Any], path: list[str]) -> Iterator[Mapping[str,
         yield from _structs(one, path[1:])
 
 
-NAMES_TOLD = Decoder("names_told", "a name in an answer", (Asked(RESPONSE, (*_TOPICS,)),), _CLUSTER, _OWN, read)
+ANSWERED_NAMES = Decoder(
+    "answered_names", "a name in an answer", (FrameSelector(RESPONSE, (*_TOPICS,)),), _CLUSTER, _OWN, read
+)

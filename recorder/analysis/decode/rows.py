@@ -2,7 +2,7 @@
 
 A `Decoder` yields groups: values that some rows share, and the rows' own values. `take` repeats the shared values, and
 `zip` makes columns of the own ones. So a record costs no work for columns that its frame or its batch fills. A table
-has the columns of its frames (`heads`), the shared ones, the rows' own, and `unread`.
+has the columns of its frames (`frame_columns`), the shared ones, the rows' own, and `unread`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ KIND = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION)
 FACTS = (*KIND, c.MASKED, c.NOTE)
 
 
-class Asked(NamedTuple):
+class FrameSelector(NamedTuple):
     """A choice of frames: those of one side and dialect, of these APIs and versions (None: of all)."""
 
     side: str
@@ -85,22 +85,22 @@ Read = Callable[[Frame, Budget], Iterator[Group]]
 class Decoder:
     """Declares a table that is made from the bodies of frames, and makes its rows.
 
-    `asked`: the frames that it reads. `heads`: the columns that are copied from the frame's row. `read` yields a
-    frame's groups; it may raise Unreadable after some of them.
+    `selectors`: the frames that it reads. `frame_columns`: the columns that are copied from the frame's row. `read`
+    yields a frame's groups; it may raise Unreadable after some of them.
     """
 
     name: str
     row: str
-    asked: tuple[Asked, ...]
+    selectors: tuple[FrameSelector, ...]
     shared: tuple[Column, ...]
     own: tuple[Column, ...]
     read: Read
-    heads: tuple[Column, ...] = FRAME
+    frame_columns: tuple[Column, ...] = FRAME
 
     @property
     def copied(self) -> list[str]:
-        """The capture's columns that `heads` come from."""
-        return [c.KIND if column.name == SIDE else column.name for column in self.heads]
+        """The capture's columns that `frame_columns` come from."""
+        return [c.KIND if column.name == SIDE else column.name for column in self.frame_columns]
 
     @property
     def reads(self) -> list[str]:
@@ -110,10 +110,12 @@ class Decoder:
     @property
     def table(self) -> Table:
         """The table's declaration."""
-        return Table(self.name, self.row, (*self.heads, *self.shared, *self.own, UNREAD_COLUMN), needs_bodies=True)
+        return Table(
+            self.name, self.row, (*self.frame_columns, *self.shared, *self.own, UNREAD_COLUMN), needs_bodies=True
+        )
 
 
-class Askers:
+class DecoderIndex:
     """Finds the decoders that ask for a frame."""
 
     def __init__(self, decoders: Sequence[Decoder]) -> None:
@@ -127,14 +129,14 @@ class Askers:
 
     @property
     def copied(self) -> list[str]:
-        """The columns of the capture that the decoders' `heads` come from."""
+        """The columns of the capture that the decoders' `frame_columns` come from."""
         return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.copied)]
 
     def of(self, *kind: Any) -> list[Decoder]:
         """Returns the decoders that ask for frames of this side, dialect, API and version (KIND)."""
         known = self._known.get(kind)
         if known is None:
-            known = [one for one in self.decoders if any(asked.has(*kind) for asked in one.asked)]
+            known = [one for one in self.decoders if any(selector.has(*kind) for selector in one.selectors)]
             self._known[kind] = known
         return known
 
@@ -144,14 +146,14 @@ def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
 
     `batches`: frames, with the columns `decoder.reads`.
     """
-    return (rows for _, rows in decoded_together(batches, Askers([decoder])))
+    return (rows for _, rows in decoded_together(batches, DecoderIndex([decoder])))
 
 
-def decoded_together(batches: Iterable[Any], askers: Askers) -> Iterator[tuple[Decoder, Any]]:
+def decoded_together(batches: Iterable[Any], index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
     """Decodes for several decoders: yields each batch with its decoder. Each frame is opened once for all of them."""
     with _rarely_collected():
         for batch in batches:
-            yield from _decoded(batch, askers)
+            yield from _decoded(batch, index)
 
 
 @contextmanager
@@ -165,29 +167,29 @@ def _rarely_collected() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def _decoded(batch: Any, askers: Askers) -> Iterator[tuple[Decoder, Any]]:
-    gathered = {decoder.name: _Gathered(decoder, batch) for decoder in askers.decoders}
-    for at, (decoders, frame) in enumerate(_frames(batch, askers)):
+def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
+    gathered = {decoder.name: _Gathered(decoder, batch) for decoder in index.decoders}
+    for at, (decoders, frame) in enumerate(_frames(batch, index)):
         for decoder in decoders:
             mine = gathered[decoder.name]
             for group in _groups(decoder, frame):
                 mine.add(at, group)
                 if mine.is_full:
                     yield decoder, mine.taken()
-    for decoder in askers.decoders:
+    for decoder in index.decoders:
         if gathered[decoder.name].rows:
             yield decoder, gathered[decoder.name].taken()
 
 
-def _frames(batch: Any, askers: Askers) -> Iterator[tuple[list[Decoder], Frame | None]]:
+def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
     """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
-    heads = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
-    for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), heads, strict=True):
+    facts = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
+    for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), facts, strict=True):
         data = body.as_py()
         frame = None
         if data is not None:
             frame = Frame(side, dialect, key, version, data, masked_from(masked), is_cut(note))
-        yield askers.of(side, dialect, key, version), frame
+        yield index.of(side, dialect, key, version), frame
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:

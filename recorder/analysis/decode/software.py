@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column
 
 _NAMED = (
@@ -46,15 +46,15 @@ def read_replica(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 SOFTWARE = Decoder(
-    "software", "an ApiVersions request", (Asked(REQUEST, (keys.API_VERSIONS,)),), (), _NAMED, read_software
+    "software", "an ApiVersions request", (FrameSelector(REQUEST, (keys.API_VERSIONS,)),), (), _NAMED, read_software
 )
 OFFERS = Decoder(
-    "offers", "an api that a broker offers", (Asked(RESPONSE, (keys.API_VERSIONS,)),), (), _OFFERED, read_offers
+    "offers", "an api that a broker offers", (FrameSelector(RESPONSE, (keys.API_VERSIONS,)),), (), _OFFERED, read_offers
 )
 REPLICAS = Decoder(
     "replicas",
     "a Fetch in a version that Kafka 4 refuses",
-    (Asked(REQUEST, (keys.FETCH,), versions=_REFUSED_FETCHES),),
+    (FrameSelector(REQUEST, (keys.FETCH,), versions=_REFUSED_FETCHES),),
     (),
     _REPLICA,
     read_replica,

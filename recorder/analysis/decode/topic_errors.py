@@ -11,7 +11,7 @@ from typing import Any
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import RESPONSE, Frame, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, PLACES, Where, around_topics, id_text, number_of, topic_name
 from recorder.analysis.schema import Column
 
@@ -41,14 +41,14 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), rows)
 
 
-def _code(told: Mapping[str, Any]) -> int | None:
-    return next((told[name] for name in _CODES if name in told), None)
+def _code(values: Mapping[str, Any]) -> int | None:
+    return next((values[name] for name in _CODES if name in values), None)
 
 
 TOPIC_ERRORS = Decoder(
     "topic_errors",
     "a code other than 0 that stands at a topic, or at its partition",
-    (Asked(RESPONSE, tuple(_WHERE)),),
+    (FrameSelector(RESPONSE, tuple(_WHERE)),),
     (),
     (
         *PLACE[:2],

@@ -14,7 +14,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, none_if_negative, opened, why
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, PLACES, Place, places
 from recorder.analysis.schema import Column
 
@@ -68,19 +68,19 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [_row(values, place) for place in found])
 
 
-def _row(values: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
-    told = place.values
-    error = next((told[name] for name in _ERRORS if name in told), None)
-    around = (*place.around, told)
+def _row(of_frame: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
+    values = place.values
+    error = next((values[name] for name in _ERRORS if name in values), None)
+    around = (*place.around, values)
     return (
         *place.named,
         error,
         *_records(place),
-        *(none_if_negative(told.get(name)) for name in _OFFSETS),
-        told.get("timestamp"),
+        *(none_if_negative(values.get(name)) for name in _OFFSETS),
+        values.get("timestamp"),
         _named(around, "group_id"),
-        _named(around, "transactional_id") or values.get("v3_and_below_transactional_id") or None,
-        values.get("acks"),
+        _named(around, "transactional_id") or of_frame.get("v3_and_below_transactional_id") or None,
+        of_frame.get("acks"),
     )
 
 
@@ -125,9 +125,9 @@ TOPIC_PARTITIONS = Decoder(
     "topic_partitions",
     "a partition that a frame names",
     (
-        Asked(REQUEST, _keys(REQUEST)),
-        Asked(RESPONSE, _keys(RESPONSE)),
-        Asked(REQUEST, tuple(kafka07.RequestType), Dialect.KAFKA_07.value),
+        FrameSelector(REQUEST, _keys(REQUEST)),
+        FrameSelector(RESPONSE, _keys(RESPONSE)),
+        FrameSelector(REQUEST, tuple(kafka07.RequestType), Dialect.KAFKA_07.value),
     ),
     (),
     _OWN,

@@ -14,7 +14,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from recorder.analysis.decode.batches import holders
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
-from recorder.analysis.decode.rows import Asked, Decoder, Group
+from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.decode.topics import PLACE, PLACES, id_text, places, topic_name
 from recorder.analysis.schema import Column
 
@@ -42,8 +42,8 @@ _STEP = (
 _ANSWER = (
     Column("is_refused", "boolean", "nothing of what the request asked for was done"),
     Column("error_code", "smallint", "why; null without an error"),
-    Column("told_producer_id", "bigint", "of InitProducerId and EndTxn 5"),
-    Column("told_producer_epoch", "smallint", "of InitProducerId and EndTxn 5"),
+    Column("answered_producer_id", "bigint", "of InitProducerId and EndTxn 5"),
+    Column("answered_producer_epoch", "smallint", "of InitProducerId and EndTxn 5"),
 )
 _NOWHERE = (None,) * len(PLACE)
 # records, bytes, group_id, is_commit, timeout_ms
@@ -147,11 +147,11 @@ def _end(data: bytes, batch: records.Batch) -> str | None:
 
 
 TRANSACTION_STEPS = Decoder(
-    "transaction_steps", "a step of a transaction", (Asked(REQUEST, _KEYS),), _PRODUCER, _STEP, read_steps
+    "transaction_steps", "a step of a transaction", (FrameSelector(REQUEST, _KEYS),), _PRODUCER, _STEP, read_steps
 )
 TRANSACTION_ANSWERS = Decoder(
-    "transaction_answers", "an answer to such a step", (Asked(RESPONSE, _KEYS),), (), _ANSWER, read_answers
+    "transaction_answers", "an answer to such a step", (FrameSelector(RESPONSE, _KEYS),), (), _ANSWER, read_answers
 )
 MARKERS = Decoder(
-    "markers", "the end of a transaction in a log", (Asked(RESPONSE, (keys.FETCH,)),), (), _MARKER, read_markers
+    "markers", "the end of a transaction in a log", (FrameSelector(RESPONSE, (keys.FETCH,)),), (), _MARKER, read_markers
 )

@@ -96,9 +96,9 @@ def unanswered(tables: Tables) -> DataFrame:
 
 def throttled(tables: Tables) -> DataFrame:
     """The share of a client's answers that make it wait, because it exceeded a quota."""
-    told = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
+    throttled = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
     waited = F.col(t.THROTTLE_MS)
-    found = counted(told, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
+    found = counted(throttled, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
     wait = F.concat(F.col("_longest").cast("string"), F.lit(" ms"))
     return rule_rows(shares(found), PEER, {"longest": wait})
 

@@ -32,14 +32,14 @@ _IN_ORDER = [c.AT, c.SESSION, c.CONNECTION, c.SEQUENCE]
 
 def under_replicated(tables: Tables) -> DataFrame:
     """How many partitions have a replica that is not in sync, by the replica's node; and how many have no leader."""
-    told = tables.changes.filter(F.col("partition").isNotNull())
+    changes = tables.changes.filter(F.col("partition").isNotNull())
     of_partition = Window.partitionBy(*_PARTITION)
     next_at = F.lead(c.AT).over(of_partition.orderBy(F.col("leader_epoch").asc_nulls_first(), *_IN_ORDER))
     lacks = F.array_except("replicas", "isr").cast("array<string>")
     missing = F.when(F.col("leader").isNull(), F.array(F.lit("a leader"))).otherwise(
         F.transform(lacks, lambda node: F.concat(F.lit("node "), node))
     )
-    states = told.withColumn("_next", next_at).withColumn("_missing", F.explode(missing))
+    states = changes.withColumn("_next", next_at).withColumn("_missing", F.explode(missing))
     found = inside(_in_windows(states, tables))
     first = F.min_by(evidence(found, ns(c.AT)), F.struct(c.AT, "topic", "partition"))
     window_ns = F.col(WINDOW) * tables.windows.length_ns
@@ -76,8 +76,8 @@ def uneven_nodes(tables: Tables) -> DataFrame:
     carried = counted(sized, [c.CLUSTER, c.NODE], worst=F.col("_size"), more={"_bytes": F.sum("_size")})
     every = carried.withColumn("_all", F.sum("_bytes").over(of_window))
     busy = every.filter(F.col("_all") >= MIN_BYTES_A_SECOND * tables.windows.seconds)
-    told_nodes = tables.changes.filter(F.col("told_node").isNotNull())
-    nodes = told_nodes.groupBy(c.CLUSTER).agg(F.count_distinct("told_node").alias("_nodes"))
+    nodes_in_metadata = tables.changes.filter(F.col("told_node").isNotNull())
+    nodes = nodes_in_metadata.groupBy(c.CLUSTER).agg(F.count_distinct("told_node").alias("_nodes"))
     both = null_safe_join(busy, nodes, [c.CLUSTER]).filter(F.col("_nodes") >= MIN_NODES)
     times = F.col("_bytes") * F.col("_nodes") / F.col("_all")
     part = F.concat(F.round(100 * F.col("_bytes") / F.col("_all")).cast("int").cast("string"), F.lit(" %"))
@@ -110,10 +110,10 @@ def _commits(tables: Tables) -> DataFrame:
     """The offsets of groups, from commits and from answers to OffsetFetch. If a group is not named, its
     client stands for it.
     """
-    asked = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "OffsetCommit")
-    told = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetFetch") & (F.col("error_code") == 0)
+    commits = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "OffsetCommit")
+    fetched = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetFetch") & (F.col("error_code") == 0)
     named_ones = F.col("committed_offset").isNotNull() & F.col("topic").isNotNull()
-    found = tables.partitions_with_peers.filter((asked | told) & named_ones)
+    found = tables.partitions_with_peers.filter((commits | fetched) & named_ones)
     return found.withColumn("_group", F.coalesce(F.concat(F.lit("group "), "group_id"), PEER))
 
 
@@ -122,9 +122,9 @@ def _out_of_range(tables: Tables) -> DataFrame:
     fetches = tables.partitions_with_peers.filter((F.col(c.API) == "Fetch") & F.col("topic").isNotNull())
     wrong = fetches.filter((F.col(SIDE) == RESPONSE) & (F.col("error_code") == OUT_OF_RANGE)).drop("fetch_offset")
     place = [*t.KEYS, "topic", "partition"]
-    asked = fetches.filter(F.col(SIDE) == REQUEST).select(*place, "fetch_offset")
+    requests = fetches.filter(F.col(SIDE) == REQUEST).select(*place, "fetch_offset")
     starts = fetches.groupBy(*_PARTITION).agg(F.max("log_start_offset").alias("_start"))
-    known = wrong.join(asked, place, "left").join(starts, _PARTITION, "left")
+    known = wrong.join(requests, place, "left").join(starts, _PARTITION, "left")
     lost = known.filter(F.coalesce(F.col("fetch_offset") < F.col("_start"), F.lit(True)))
     return _by_group_and_topic(lost.withColumn("_how", F.lit("it asked for an offset that is not there")), F.col(PEER))
 
@@ -132,5 +132,5 @@ def _out_of_range(tables: Tables) -> DataFrame:
 def _by_group_and_topic(found: DataFrame, who: Column) -> DataFrame:
     of_whom = found.withColumns({"_who": who, WINDOW: F.lit(0)})
     cases = counted(of_whom, ["_who", "topic"], more={"_how": F.min_by("_how", c.AT)})
-    told = cases.withColumn(MEASURE, F.col(CASES))
-    return rule_rows(told, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})
+    measured = cases.withColumn(MEASURE, F.col(CASES))
+    return rule_rows(measured, F.concat_ws(" of ", "_who", "topic"), {"who": "_who", "topic": "topic", "how": "_how"})

@@ -90,8 +90,8 @@ def rule_rows(found: DataFrame, subject: Column | str, words: Words | None = Non
     """The columns of ROWS, with `subject`, and with `words` for the rule's sentence."""
     pairs = [part for name, word in (words or {}).items() for part in (F.lit(name), _text(word))]
     shown = F.create_map(*pairs) if pairs else F.create_map().cast(ROWS[WORDS])
-    told = found.withColumns({SUBJECT: _text(subject), WORDS: shown})
-    return told.select(*(F.col(name).cast(kind).alias(name) for name, kind in ROWS.items()))
+    described = found.withColumns({SUBJECT: _text(subject), WORDS: shown})
+    return described.select(*(F.col(name).cast(kind).alias(name) for name, kind in ROWS.items()))
 
 
 def _text(word: Column | str) -> Column:

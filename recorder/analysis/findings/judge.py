@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.keys import PRODUCE
 from recorder.analysis import columns as t
-from recorder.analysis.at_once import ask_all
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, SUBJECT, TO_NS, WINDOW, WORDS
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.findings.windows import LASTING, LONG, NEAR
+from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import MAX_EVIDENCE, MAX_SUBJECTS, Evidence, Finding, Findings, Unjudged
 from recorder.analysis.summary.words import measure
@@ -76,11 +76,11 @@ class Known:
             return f"none of the {self.produced} Produce requests was kept whole"
         if Need.BODIES not in rule.needs:
             return None
-        asked = [read for key, read in self.of_api.items() if not rule.reads or key in rule.reads]
-        answers, unread = sum(one.answers for one in asked), sum(one.unread for one in asked)
+        bodies = [read for key, read in self.of_api.items() if not rule.reads or key in rule.reads]
+        answers, unread = sum(one.answers for one in bodies), sum(one.unread for one in bodies)
         if not answers or unread < answers:
             return None
-        reason = max(asked, key=lambda one: one.unread).reason
+        reason = max(bodies, key=lambda one: one.unread).reason
         return f"none of the {answers} answers that it needs could be read ({reason})"
 
     @property
@@ -94,15 +94,15 @@ def judge(tables: Tables, rules: Sequence[Rule] = RULES, own: Mapping[str, float
     """Judges the capture. `own`: thresholds by rule that replace the default ones."""
     known = _known(tables)
     reasons = {rule.name: why for rule in rules if (why := known.not_judged(rule))}
-    asked = [rule for rule in rules if rule.name not in reasons]
+    judged = [rule for rule in rules if rule.name not in reasons]
     limits = {rule.name: rule.threshold for rule in rules} | dict(own or {})
-    some = [asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE)]
+    some = [judged[at : at + _AT_ONCE] for at in range(0, len(judged), _AT_ONCE)]
     rows = chain.from_iterable(ask_all([partial(_fired, tables, rules, limits) for rules in some]))
     by_name = {rule.name: rule for rule in rules}
     found = [_finding(row, by_name[row[_RULE]], limits, known.is_lower_bound) for row in rows]
     order = [rule.name for rule in rules]
     ordered = sorted(found, key=lambda one: (_rank(one), -(one.share or 0), order.index(one.rule), one.subject))
-    quiet = tuple(rule.name for rule in asked if rule.name not in {one.rule for one in found})
+    quiet = tuple(rule.name for rule in judged if rule.name not in {one.rule for one in found})
     return Findings(
         found=Table(tuple(ordered)), quiet=quiet, unjudged=Table(tuple(Unjudged(*pair) for pair in reasons.items()))
     )

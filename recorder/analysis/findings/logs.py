@@ -83,8 +83,10 @@ def sequence_gaps(tables: Tables) -> DataFrame:
     is_refused = F.col("_refused_at").isNotNull()
     end = F.col("base_sequence") + F.col("records")
     before = F.max(F.when(~is_refused, end)).over(so_far)
-    told = known.join(_refused(tables), [*t.KEYS, "topic", "partition"], "left")
-    behind = told.withColumns({"_missing": F.col("base_sequence") - before, "_news": F.max("_refused_at").over(so_far)})
+    placed = known.join(_refused(tables), [*t.KEYS, "topic", "partition"], "left")
+    behind = placed.withColumns(
+        {"_missing": F.col("base_sequence") - before, "_news": F.max("_refused_at").over(so_far)}
+    )
     # a batch that was sent before the client knew of the refusal is no gap
     knew = F.col("_news").isNull() | (F.col("_news") < F.col(c.AT))
     cases = counted(
@@ -139,8 +141,8 @@ def re_reads(tables: Tables) -> DataFrame:
 
 def clocks_ahead(tables: Tables) -> DataFrame:
     """How far the times of a client's records are ahead of the proxy's clock: the median of its batches."""
-    told = (F.col("timestamp_type") == "create") & F.col("max_timestamp_ms").isNotNull()
-    sent = inside(tables.batches).filter((F.col(SIDE) == REQUEST) & told)
+    has_producer_time = (F.col("timestamp_type") == "create") & F.col("max_timestamp_ms").isNotNull()
+    sent = inside(tables.batches).filter((F.col(SIDE) == REQUEST) & has_producer_time)
     ahead = (F.col("max_timestamp_ms") - F.unix_micros(c.AT) / 1000).cast("double")
     timed = sent.withColumn("_ahead", ahead)
     usual = {MEASURE: F.median("_ahead")}

@@ -60,8 +60,8 @@ def metadata_storm(tables: Tables) -> DataFrame:
     is_asked = F.col(c.API_KEY) == keys.METADATA
     # sorting all other exchanges would be wasted
     every = tables.exchanges.filter(is_asked | (has_reason == 1)).withColumn("_reason", F.max(has_reason).over(recent))
-    asked = inside(every).filter(is_asked & (F.col("_reason") == 0))
-    found = counted(asked, [*_CONNECTION, PEER])
+    requests = inside(every).filter(is_asked & (F.col("_reason") == 0))
+    found = counted(requests, [*_CONNECTION, PEER])
     busiest = Window.partitionBy(PEER, WINDOW).orderBy(F.desc(CASES), *_CONNECTION)
     one = found.withColumn("_rank", F.row_number().over(busiest)).filter(F.col("_rank") == 1)
     return rule_rows(rates(one, tables.windows), PEER)
@@ -104,8 +104,8 @@ def without_sessions(tables: Tables) -> DataFrame:
     """
     own = Window.partitionBy(*_CONNECTION).orderBy(c.EXCHANGE)
     # epoch -1 asks for no session, and 0 for a new one; all others are within a session
-    asked = tables.fetches.filter(F.col("fetch_epoch") >= 0).withColumn("_number", F.row_number().over(own))
-    asks_again = inside(asked).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
+    fetches = tables.fetches.filter(F.col("fetch_epoch") >= 0).withColumn("_number", F.row_number().over(own))
+    asks_again = inside(fetches).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
     most = {"_most": F.max(F.when(F.col("_again"), F.col("partitions")))}
     found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"), more=most)
     return rule_rows(shares(found), PEER, {"partitions": "_most"})
@@ -139,9 +139,9 @@ def unoffered_versions(tables: Tables) -> DataFrame:
     offered = tables.offers.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
         F.min("offered_from").alias("_from"), F.max("offered_to").alias("_to")
     )
-    asked = tables.exchanges.filter(F.col(c.API_KEY) != keys.API_VERSIONS)
+    exchanges = tables.exchanges.filter(F.col(c.API_KEY) != keys.API_VERSIONS)
     is_outside = ~F.col(c.API_VERSION).between(F.col("_from"), F.col("_to"))
-    found = counted(asked.join(offered, [*_CONNECTION, c.API_KEY]).filter(is_outside), [PEER, c.API, c.API_VERSION])
+    found = counted(exchanges.join(offered, [*_CONNECTION, c.API_KEY]).filter(is_outside), [PEER, c.API, c.API_VERSION])
     subject = F.concat(PEER, F.lit(": "), c.API, F.lit(" v"), c.API_VERSION)
     words: Words = {"client": PEER, "api": c.API, "v": c.API_VERSION}
     return rule_rows(found.withColumn(MEASURE, F.col(CASES)), subject, words)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.decode.frame import RESPONSE
-from recorder.analysis.decode.metadata import METADATA_TOLD
+from recorder.analysis.decode.metadata import METADATA_STATES
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.findings.counting import Words, counted, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE
@@ -27,7 +27,7 @@ _NOT_LEADER = 6
 _OF_LEADERS = ("Produce", "Fetch", "ListOffsets")
 # A refused client asks for Metadata at once. If it is still refused after this time, Metadata did not help it.
 STALE_AFTER_S = 30
-_PLACE = [HOST, c.CLIENT_ID, "topic", "partition"]
+_CLIENT_PARTITION = [HOST, c.CLIENT_ID, "topic", "partition"]
 
 
 def stale_leaders(tables: Tables) -> DataFrame:
@@ -37,19 +37,23 @@ def stale_leaders(tables: Tables) -> DataFrame:
     """
     refused = (F.col(SIDE) == RESPONSE) & (F.col("error_code") == _NOT_LEADER) & F.col(c.API).isin(*_OF_LEADERS)
     suspects = tables.of_bodies(tables.partitions.filter(refused & F.col(c.NODE).isNotNull()))
-    leaders = with_peers(named(tables.captured, METADATA_TOLD).filter(F.col("partition").isNotNull()))
-    told = leaders.select(*_PLACE, "leader", F.col(c.AT).alias("_told_at"))
-    every = told.join(F.broadcast(suspects.select(*_PLACE).distinct()), _PLACE, "left_semi")
-    known = every.groupBy(*_PLACE).agg(F.array_sort(F.collect_list(F.struct("_told_at", "leader"))).alias("_told"))
-    both = suspects.join(known, _PLACE).withColumns(
+    leaders = with_peers(named(tables.captured, METADATA_STATES).filter(F.col("partition").isNotNull()))
+    named_leaders = leaders.select(*_CLIENT_PARTITION, "leader", F.col(c.AT).alias("_at"))
+    every = named_leaders.join(
+        F.broadcast(suspects.select(*_CLIENT_PARTITION).distinct()), _CLIENT_PARTITION, "left_semi"
+    )
+    known = every.groupBy(*_CLIENT_PARTITION).agg(
+        F.array_sort(F.collect_list(F.struct("_at", "leader"))).alias("_leaders")
+    )
+    both = suspects.join(known, _CLIENT_PARTITION).withColumns(
         {
-            "_now": _last_told(F.col(c.AT))["leader"],
-            "_before": _last_told(_stale_before())["leader"],
-            "_told_at": _last_told(F.col(c.AT))["_told_at"],
-            "_otherwise": _last_told_otherwise(),
+            "_now": _last_named(F.col(c.AT))["leader"],
+            "_before": _last_named(_stale_before())["leader"],
+            "_at": _last_named(F.col(c.AT))["_at"],
+            "_otherwise": _last_named_otherwise(),
         }
     )
-    of_run = Window.partitionBy(*_PLACE, c.NODE, "_otherwise")
+    of_run = Window.partitionBy(*_CLIENT_PARTITION, c.NODE, "_otherwise")
     dated = both.withColumn("_refused_first", F.min(c.AT).over(of_run))
     found = counted(dated.filter(_is_astray() | _is_misled()), [PEER, c.API, "topic", "partition", c.NODE, "_now"])
     words: Words = {
@@ -71,24 +75,24 @@ def _is_astray() -> Column:
 
 def _is_misled() -> Column:
     """Whether the node has long refused, and Metadata, which the client asked again, named only this node."""
-    was_told_again = F.col("_told_at") > F.col("_refused_first")
-    return (F.col("_now") == F.col(c.NODE)) & (F.col("_refused_first") <= _stale_before()) & was_told_again
+    was_named_again = F.col("_at") > F.col("_refused_first")
+    return (F.col("_now") == F.col(c.NODE)) & (F.col("_refused_first") <= _stale_before()) & was_named_again
 
 
 def _stale_before() -> Column:
     return F.col(c.AT) - F.expr(f"INTERVAL {STALE_AFTER_S} SECONDS")
 
 
-def _last_told(at: Column) -> Column:
-    """The last thing that Metadata told the client up to a moment: `_told_at`, `leader`. Null if nothing."""
-    return _last(F.filter("_told", lambda one: one["_told_at"] <= at))
+def _last_named(at: Column) -> Column:
+    """The last thing that Metadata told the client up to a moment: `_at`, `leader`. Null if nothing."""
+    return _last(F.filter("_leaders", lambda one: one["_at"] <= at))
 
 
-def _last_told_otherwise() -> Column:
+def _last_named_otherwise() -> Column:
     """When Metadata last named no leader or another one to the client. Null if never."""
-    others = F.filter("_told", lambda one: (one["_told_at"] <= F.col(c.AT)) & ~one["leader"].eqNullSafe(F.col(c.NODE)))
-    return _last(others)["_told_at"]
+    others = F.filter("_leaders", lambda one: (one["_at"] <= F.col(c.AT)) & ~one["leader"].eqNullSafe(F.col(c.NODE)))
+    return _last(others)["_at"]
 
 
-def _last(told: Column) -> Column:
-    return F.when(F.size(told) > 0, F.element_at(told, -1))
+def _last(leaders: Column) -> Column:
+    return F.when(F.size(leaders) > 0, F.element_at(leaders, -1))

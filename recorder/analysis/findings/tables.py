@@ -120,8 +120,8 @@ class Tables:
 
         WINDOW is that of the opening, CLIENT_ID the first one on the connection.
         """
-        told = self.kept.filter(F.col(c.CLIENT_ID).isNotNull()).groupBy(*_CONNECTION)
-        ids = told.agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
+        named = self.kept.filter(F.col(c.CLIENT_ID).isNotNull()).groupBy(*_CONNECTION)
+        ids = named.agg(F.min_by(c.CLIENT_ID, c.EXCHANGE).alias(c.CLIENT_ID))
         found = connections(self.captured).filter(F.col("opened_at").isNotNull()).join(ids, _CONNECTION, "left")
         return self.windows.put(with_peers(found), "opened_at")
 
@@ -130,8 +130,8 @@ class Tables:
         """The partitions that Produce requests write to, with the columns of `of_bodies`; without those of unknown
         topics.
         """
-        told = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
-        return self.of_bodies(told.filter(F.col("topic").isNotNull()))
+        written = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
+        return self.of_bodies(written.filter(F.col("topic").isNotNull()))
 
     @cached_property
     def partition_counts(self) -> DataFrame:
@@ -152,8 +152,8 @@ class Tables:
     @cached_property
     def batches(self) -> DataFrame:
         """The record batches, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID; topics by their names."""
-        told = self.checked_batches.filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
-        return self.of_bodies(told)
+        batches = self.checked_batches.filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
+        return self.of_bodies(batches)
 
     @cached_property
     def checked_batches(self) -> DataFrame:
@@ -177,9 +177,9 @@ class Tables:
         """The transactions, with HOST, PEER, FAMILY and CLUSTER_ID."""
         return with_peers_of_bodies(transactions(self.captured))
 
-    def of_bodies(self, told: DataFrame) -> DataFrame:
+    def of_bodies(self, rows: DataFrame) -> DataFrame:
         """Rows of decoded frames, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID."""
-        return self.windows.put(with_peers_of_bodies(told))
+        return self.windows.put(with_peers_of_bodies(rows))
 
     @cached_property
     def clients(self) -> DataFrame:

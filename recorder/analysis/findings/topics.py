@@ -82,9 +82,9 @@ def uncompressed(tables: Tables) -> DataFrame:
 
 def unsafe(tables: Tables) -> DataFrame:
     """The share of a client's writes to a topic that ask for fewer acks than most writes to this topic."""
-    asked = inside(tables.written).withColumn("_acks", F.when(F.col("acks") < 0, 2).otherwise(F.col("acks")))
-    usual = asked.groupBy("topic").agg(F.mode("_acks").alias("_usual"))
-    both = asked.join(F.broadcast(usual), ["topic"])
+    written = inside(tables.written).withColumn("_acks", F.when(F.col("acks") < 0, 2).otherwise(F.col("acks")))
+    usual = written.groupBy("topic").agg(F.mode("_acks").alias("_usual"))
+    both = written.join(F.broadcast(usual), ["topic"])
     fewest = {"_fewest": F.min("_acks"), "_usual": F.max("_usual")}
     found = counted(both, [PEER, "topic"], F.col("_acks") < F.col("_usual"), more=fewest)
     words: Words = {"client": PEER, "topic": "topic", "acks": _acks("_fewest"), "usual": _acks("_usual")}

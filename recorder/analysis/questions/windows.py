@@ -55,8 +55,8 @@ def errors_in_windows(exchanges: DataFrame, *, window: str, by: Sequence[str] = 
         F.sum(t.COUNT).alias(t.COUNT), F.count("*").alias(t.EXCHANGES)
     )
     name, retriable = looked_up()
-    told = counted.withColumns({t.ERROR: name, t.RETRIABLE: retriable})
-    return _started(told).select(t.WINDOW_START, *by, t.ERROR_CODE, t.ERROR, t.RETRIABLE, t.COUNT, t.EXCHANGES)
+    named = counted.withColumns({t.ERROR: name, t.RETRIABLE: retriable})
+    return _started(named).select(t.WINDOW_START, *by, t.ERROR_CODE, t.ERROR, t.RETRIABLE, t.COUNT, t.EXCHANGES)
 
 
 def _window(length: str) -> Column:

@@ -50,7 +50,7 @@ def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFr
     return found if wanted is None else found.select(*(name for name in decoder.table.names if name in wanted))
 
 
-def heads(captured: Captured) -> DataFrame:
+def answers_without_bodies(captured: Captured) -> DataFrame:
     """One row an answer, without reading bodies: the columns of HEADS, and WAIT: "includes_wait" for a long poll."""
     names = [column.name for column in decode.HEADS]
     return answer_frames(captured.chosen).select(*names, _wait_by_head().alias(t.WAIT))

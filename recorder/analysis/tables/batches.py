@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.batches import BATCHES, OFFSETS_TOLD
+from recorder.analysis.decode.batches import BATCHES, PRODUCED_OFFSETS
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE, Asked, Decoder
+from recorder.analysis.decode.rows import SIDE, Decoder, FrameSelector
 from recorder.analysis.tables.names import named
 
-PRODUCED = Asked(REQUEST, (keys.PRODUCE,))
-FETCHED = Asked(RESPONSE, (keys.FETCH, keys.SHARE_FETCH))
-_PLACE = [*t.KEYS, "_topic", "partition"]
+PRODUCED = FrameSelector(REQUEST, (keys.PRODUCE,))
+FETCHED = FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH))
+_PARTITION = [*t.KEYS, "_topic", "partition"]
 
 
 def batches(captured: Captured, *, offsets: bool = False, of: Decoder = BATCHES) -> DataFrame:
@@ -35,12 +35,12 @@ def batches(captured: Captured, *, offsets: bool = False, of: Decoder = BATCHES)
 
 def with_offsets(found: DataFrame, captured: Captured) -> DataFrame:
     """The batches, those of Produce requests with their offsets in the log, as in `batches`."""
-    answers = rows(captured.later, OFFSETS_TOLD).filter(F.col("error_code") == 0)
-    told = answers.withColumn("_topic", topic_key()).select(*_PLACE, F.col("base_offset").alias("_told"))
+    answers = rows(captured.later, PRODUCED_OFFSETS).filter(F.col("error_code") == 0)
+    offsets = answers.withColumn("_topic", topic_key()).select(*_PARTITION, F.col("base_offset").alias("_offset"))
     own = found.withColumn("_topic", F.when(F.col(SIDE) == REQUEST, topic_key()))
-    base = F.when(F.col(SIDE) == REQUEST, F.col("_told") + F.col("base_offset")).otherwise(F.col("base_offset"))
-    last = F.when(F.col(SIDE) == REQUEST, F.col("_told") + F.col("last_offset")).otherwise(F.col("last_offset"))
-    placed = own.join(told, _PLACE, "left").withColumns({"base_offset": base, "last_offset": last})
+    base = F.when(F.col(SIDE) == REQUEST, F.col("_offset") + F.col("base_offset")).otherwise(F.col("base_offset"))
+    last = F.when(F.col(SIDE) == REQUEST, F.col("_offset") + F.col("last_offset")).otherwise(F.col("last_offset"))
+    placed = own.join(offsets, _PARTITION, "left").withColumns({"base_offset": base, "last_offset": last})
     return placed.select(*found.columns)
 
 

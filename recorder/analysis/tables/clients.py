@@ -79,8 +79,8 @@ def software(captured: Captured) -> DataFrame:
 
 
 def _software(captured: Captured) -> DataFrame:
-    told = rows(captured, SOFTWARE).filter(F.col("software").isNotNull())
-    return told.groupBy(*_CONNECTION).agg(
+    reported = rows(captured, SOFTWARE).filter(F.col("software").isNotNull())
+    return reported.groupBy(*_CONNECTION).agg(
         *(F.max_by(name, c.SEQUENCE).alias(name) for name in ("software", "software_version"))
     )
 
@@ -101,9 +101,9 @@ def _clients(captured: Captured) -> DataFrame:
     of_connection = used.groupBy(
         *_CONNECTION, c.CLIENT_ID, c.PRINCIPAL, host().alias(HOST), c.API_KEY, c.API, c.API_VERSION
     ).agg(F.count("*").alias("n"), F.min(c.AT).alias("first"), F.max(c.AT).alias("last"))
-    told = _with_fates(of_connection, captured).join(F.broadcast(software(captured)), _CONNECTION, "left")
+    with_software = _with_fates(of_connection, captured).join(F.broadcast(software(captured)), _CONNECTION, "left")
     keys_of = [name for name in CLIENTS.names if name not in (t.REQUESTS, "first_at", "last_at")]
-    found = told.groupBy(*keys_of).agg(
+    found = with_software.groupBy(*keys_of).agg(
         F.sum("n").alias(t.REQUESTS), F.min("first").alias("first_at"), F.max("last").alias("last_at")
     )
     return found.select(*CLIENTS.names)
@@ -117,23 +117,23 @@ def _with_fates(used: DataFrame, captured: Captured) -> DataFrame:
     newest = offered.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
         F.max("offered_to").alias("newest")
     )
-    asked = offered.select(*_CONNECTION).distinct().withColumn("asked", F.lit(True))
+    negotiated = offered.select(*_CONNECTION).distinct().withColumn("negotiated", F.lit(True))
     begun = captured.events.filter(F.col(c.KIND) == c.EVENT_OPENED).select(*_CONNECTION).distinct()
     copying = rows(captured, REPLICAS).filter(F.col("replica_id").isNotNull()).select(*_CONNECTION).distinct()
     fate = (
         F.when(~F.coalesce(is_below, F.lit(False)) | F.col("copying"), F.lit(None).cast("string"))
         .when(F.col("newest") >= floor, CUT)
-        .when(F.col("asked"), HELD_BACK)
+        .when(F.col("negotiated"), HELD_BACK)
         .when(F.col("begun"), CUT)
         .otherwise(UNSURE)
     )
     return (
         used.join(newest, [*_CONNECTION, c.API_KEY], "left")
-        .join(F.broadcast(asked), _CONNECTION, "left")
+        .join(F.broadcast(negotiated), _CONNECTION, "left")
         .join(F.broadcast(begun.withColumn("begun", F.lit(True))), _CONNECTION, "left")
         .join(F.broadcast(copying.withColumn("copying", F.lit(True))), _CONNECTION, "left")
         .withColumn(FATE, fate)
-        .drop("newest", "asked", "begun", "copying")
+        .drop("newest", "negotiated", "begun", "copying")
     )
 
 

@@ -22,10 +22,10 @@ from recorder.analysis.tables.batches import FETCHED, PRODUCED, batches
 from recorder.analysis.tables.names import CLUSTER_CALLED
 from recorder.capture import frames as c
 
-_PRODUCED_BATCHES = replace(BATCHES, name="produced_batches", asked=(PRODUCED,))
-_FETCHED_BATCHES = replace(BATCHES, name="fetched_batches", asked=(FETCHED,))
+_PRODUCED_BATCHES = replace(BATCHES, name="produced_batches", selectors=(PRODUCED,))
+_FETCHED_BATCHES = replace(BATCHES, name="fetched_batches", selectors=(FETCHED,))
 _PRODUCER = ["producer_id", "producer_epoch", "base_sequence"]
-_PLACE = [c.CLUSTER, "_topic", "partition", "base_offset", *_PRODUCER]
+_BATCH_IN_LOG = [c.CLUSTER, "_topic", "partition", "base_offset", *_PRODUCER]
 _FRAME = [c.AT, c.CLIENT, c.CLIENT_ID, c.SESSION, c.CONNECTION, c.EXCHANGE]
 _BATCH = ["topic", "topic_id", "records", "bytes", "max_timestamp_ms"]
 
@@ -70,22 +70,22 @@ def delivered(found: DataFrame) -> DataFrame:
     ours = F.struct(*_FRAME, *_BATCH)
     both = (
         _with_lives(placed)
-        .groupBy(*_PLACE, "_life")
+        .groupBy(*_BATCH_IN_LOG, "_life")
         .agg(F.min(F.when(is_produced, ours)).alias("_produced"), F.min(F.when(~is_produced, ours)).alias("_fetched"))
     )
-    return _told(both).select(*DELIVERIES.names)
+    return _with_both_sides(both).select(*DELIVERIES.names)
 
 
 def _with_lives(placed: DataFrame) -> DataFrame:
     """The batches with `_life`. It counts how often a batch was produced where one was fetched before."""
     is_fetch = (F.col(SIDE) != REQUEST).cast("int")
-    in_order = Window.partitionBy(*_PLACE).orderBy(c.AT, is_fetch, c.SESSION, c.CONNECTION, c.EXCHANGE)
+    in_order = Window.partitionBy(*_BATCH_IN_LOG).orderBy(c.AT, is_fetch, c.SESSION, c.CONNECTION, c.EXCHANGE)
     begins = (is_fetch == 0) & (F.lag(is_fetch).over(in_order) == 1) & F.col("producer_id").isNull()
     marked = placed.withColumn("_begins", F.coalesce(begins, F.lit(False)).cast("int"))
     return marked.withColumn("_life", F.sum("_begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
 
 
-def _told(both: DataFrame) -> DataFrame:
+def _with_both_sides(both: DataFrame) -> DataFrame:
     produced, fetched, either = F.col("_produced"), F.col("_fetched"), F.coalesce("_produced", "_fetched")
     took = (F.unix_micros(fetched[c.AT]) - F.unix_micros(produced[c.AT])) / 1000
     # the fetched batch first: brokers may have set its time

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.integers import Encoding
-from recorder.analysis.bodies import Captured, asked, fresh_rows, is_readable, whole_frames
+from recorder.analysis.bodies import Captured, fresh_rows, is_readable, is_selected, whole_frames
 from recorder.analysis.decode.encodings import API, BYTES, FIELD_SIZES, OF_SIDE, PATH, SENT, VERSION
 from recorder.analysis.decode.rows import SIDE, UNREAD
 from recorder.analysis.schema import Column as Declared
@@ -93,7 +93,7 @@ def sample(captured: Captured) -> list[Any]:
     Only the bodies of the chosen frames are read.
     """
     # a client may send any api key; messages of unknown apis can't be timed
-    known = asked(FIELD_SIZES.asked) & F.col(c.API).isNotNull()
+    known = is_selected(FIELD_SIZES.selectors) & F.col(c.API).isNotNull()
     small = captured.chosen.filter(known & is_readable(_SAMPLE_BYTES))
     as_by_chance = Window.partitionBy(c.API_KEY, c.KIND).orderBy(F.xxhash64(*_FRAME), *_FRAME)
     numbered = small.select(*_FRAME, c.API_KEY, c.KIND).withColumn("_number", F.row_number().over(as_by_chance))

@@ -66,7 +66,7 @@ ERRORS = Table(
 
 
 _TOPIC = ["topic", "partition"]
-_PLACE = f"struct<topic: string, partition: int, {t.COUNT}: bigint>"
+_PARTITION_COUNT = f"struct<topic: string, partition: int, {t.COUNT}: bigint>"
 _OF_ANSWERS = [name for name in ERRORS.names if name not in _TOPIC]
 
 
@@ -86,8 +86,8 @@ def errors_by_topic(exchanges: DataFrame, captured: Captured) -> DataFrame:
 def _everywhere() -> Column:
     """The topics and partitions that have a code, each with its count; other occurrences are one last entry."""
     elsewhere = F.col(t.COUNT) - F.coalesce("_placed", F.lit(0))
-    nowhere = F.array(F.struct(F.lit(None).cast("string"), F.lit(None).cast("int"), elsewhere).cast(_PLACE))
-    none = F.array().cast(f"array<{_PLACE}>")
+    nowhere = F.array(F.struct(F.lit(None).cast("string"), F.lit(None).cast("int"), elsewhere).cast(_PARTITION_COUNT))
+    none = F.array().cast(f"array<{_PARTITION_COUNT}>")
     return F.concat(F.coalesce("_places", none), F.when(elsewhere > 0, nowhere).otherwise(none))
 
 
@@ -97,8 +97,8 @@ def errors(exchanges: DataFrame) -> DataFrame:
     """
     names = [column.name for column in EXCHANGES.columns if column.name in _COPIED]
     name, retriable = looked_up()
-    told = {t.ERROR: name, t.RETRIABLE: retriable, FLOW: _flow()}
-    return each_code(exchanges, [F.col(name) for name in names]).withColumns(told).select(*_OF_ANSWERS)
+    described = {t.ERROR: name, t.RETRIABLE: retriable, FLOW: _flow()}
+    return each_code(exchanges, [F.col(name) for name in names]).withColumns(described).select(*_OF_ANSWERS)
 
 
 def each_code(exchanges: DataFrame, columns: Sequence[Column]) -> DataFrame:

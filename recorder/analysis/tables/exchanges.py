@@ -22,7 +22,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
-from recorder.analysis.tables.answers import answers, heads
+from recorder.analysis.tables.answers import answers, answers_without_bodies
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
@@ -108,12 +108,12 @@ def doubtful(captured: Captured) -> Doubtful | None:
     return Doubtful(sessions, tuple(sorted((row[0], row[1]) for row in found if row[1] is not None)))
 
 
-def told_alone(captured: Captured) -> DataFrame:
+def answered_exchanges(captured: Captured) -> DataFrame:
     """The answered exchanges, made of answers' heads in one scan: the columns of EXCHANGES, as without `decode`."""
-    return _within(_told_alone(_undecoded(heads(captured.later))), captured)
+    return _within(_of_answers_alone(_undecoded(answers_without_bodies(captured.later))), captured)
 
 
-def told_by_one_row(captured: Captured, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
+def exchanges_of_one_row(captured: Captured, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
     """The exchanges that a single row of `frames` shows: answered ones, and requests that await no answer.
 
     There is no join, so streams can use it. `columns`: the needed columns of EXCHANGES, because Spark can't prune
@@ -121,7 +121,7 @@ def told_by_one_row(captured: Captured, columns: Collection[str] = EXCHANGES.nam
     """
     one_way = _requests(captured).filter(_awaits_none()).withColumn(t.OUTCOME, F.lit(Outcome.ONE_WAY.value))
     wanted = {part for name in columns for part in _MADE_OF.get(name, (name,))}
-    return _told_alone(answers(captured, wanted), columns).unionByName(_as_exchanges(one_way).select(*columns))
+    return _of_answers_alone(answers(captured, wanted), columns).unionByName(_as_exchanges(one_way).select(*columns))
 
 
 def both_sizes() -> Column:
@@ -154,12 +154,14 @@ def _all(captured: Captured, joined: Doubtful | None, decode: bool) -> DataFrame
 
 def _whole(captured: Captured, decode: bool, which: Column) -> DataFrame:
     """The exchanges of connections that are not doubtful."""
-    told = _told_alone(_answered(captured, decode).filter(which))
-    return told.unionByName(_without_answer(_requests(captured).filter(which), heads(captured), captured))
+    answered = _of_answers_alone(_answered(captured, decode).filter(which))
+    return answered.unionByName(
+        _without_answer(_requests(captured).filter(which), answers_without_bodies(captured), captured)
+    )
 
 
 def _answered(captured: Captured, decode: bool) -> DataFrame:
-    return answers(captured) if decode else _undecoded(heads(captured))
+    return answers(captured) if decode else _undecoded(answers_without_bodies(captured))
 
 
 def _within(found: DataFrame, captured: Captured) -> DataFrame:
@@ -189,7 +191,7 @@ def _requests(captured: Captured) -> DataFrame:
     return found.select(*t.KEYS, *_SHARED, c.AT, F.col(c.SIZE).alias(c.REQUEST_SIZE), c.AWAITS)
 
 
-def _told_alone(found: DataFrame, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
+def _of_answers_alone(found: DataFrame, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
     """Exchanges made of their answers' rows: these columns, in the order of EXCHANGES."""
     spent = F.col(c.LATENCY_NS) + F.coalesce(c.TRANSFER_NS, F.lit(0))
     # division of integers: a float rounds a time in ns to a multiple of 256
@@ -216,11 +218,11 @@ def _of_the_answer(side: str = "") -> dict[str, Column]:
     }
 
 
-def _without_answer(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
+def _without_answer(requests: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
     """Requests that await no answer, and those behind their connection's last answered one."""
     last = found.groupBy(*_CONNECTION).agg(F.max(c.EXCHANGE).alias(_LAST))
     behind = F.col(c.EXCHANGE) > F.coalesce(_LAST, F.lit(-1))
-    rest = asked.join(F.broadcast(last), _CONNECTION, "left").filter(_awaits_none() | behind)
+    rest = requests.join(F.broadcast(last), _CONNECTION, "left").filter(_awaits_none() | behind)
     return _as_exchanges(_with_closed(rest, captured).withColumn(t.OUTCOME, _unanswered()))
 
 
@@ -230,10 +232,10 @@ def _as_exchanges(requests: DataFrame) -> DataFrame:
     return requests.withColumns(lacking).select(*EXCHANGES.names)
 
 
-def _with_closed(asked: DataFrame, captured: Captured) -> DataFrame:
+def _with_closed(requests: DataFrame, captured: Captured) -> DataFrame:
     """The requests, and whether their connection was closed."""
     closed = captured.events.filter(F.col(c.KIND) == c.EVENT_CLOSED).select(*_CONNECTION).distinct()
-    return asked.join(F.broadcast(closed.withColumn(_CLOSED, F.lit(True))), _CONNECTION, "left")
+    return requests.join(F.broadcast(closed.withColumn(_CLOSED, F.lit(True))), _CONNECTION, "left")
 
 
 def _awaits_none(side: str = "") -> Column:
@@ -249,28 +251,28 @@ def _unanswered(side: str = "") -> Column:
     )
 
 
-def _joined(asked: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
+def _joined(requests: DataFrame, found: DataFrame, captured: Captured) -> DataFrame:
     """Joins requests and answers, either of which may be missing. A fact of both is taken from the request."""
-    requests = _with_closed(asked, captured).select(*t.KEYS, F.struct("*").alias("asked"))
-    answered = found.select(*t.KEYS, F.struct("*").alias("told"))
-    sides = requests.join(answered, t.KEYS, "full_outer")
+    sent = _with_closed(requests, captured).select(*t.KEYS, F.struct("*").alias("request"))
+    answered = found.select(*t.KEYS, F.struct("*").alias("answer"))
+    sides = sent.join(answered, t.KEYS, "full_outer")
     return sides.select(
         *t.KEYS,
-        *(F.coalesce(f"asked.{name}", f"told.{name}").alias(name) for name in (*_SHARED, c.AT)),
-        F.col(f"told.{c.AT}").alias(t.ANSWERED_AT),
-        F.coalesce(f"asked.{c.REQUEST_SIZE}", f"told.{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
-        *(column.alias(name) for name, column in _of_the_answer("told.").items()),
+        *(F.coalesce(f"request.{name}", f"answer.{name}").alias(name) for name in (*_SHARED, c.AT)),
+        F.col(f"answer.{c.AT}").alias(t.ANSWERED_AT),
+        F.coalesce(f"request.{c.REQUEST_SIZE}", f"answer.{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
+        *(column.alias(name) for name, column in _of_the_answer("answer.").items()),
         _outcome().alias(t.OUTCOME),
-        F.col(f"told.{t.ERROR_CODES}"),
-        F.col(f"told.{t.UNREAD}"),
+        F.col(f"answer.{t.ERROR_CODES}"),
+        F.col(f"answer.{t.UNREAD}"),
     ).select(*EXCHANGES.names)
 
 
 def _outcome() -> Column:
-    answered, asked = F.col("told").isNotNull(), F.col("asked").isNotNull()
+    is_answered, is_requested = F.col("answer").isNotNull(), F.col("request").isNotNull()
     return (
-        F.when(answered & (F.col(f"told.{c.MADE_BY}") == c.BY_PROXY), Outcome.BY_PROXY.value)
-        .when(answered & asked, Outcome.ANSWERED.value)
-        .when(answered, Outcome.REQUEST_LOST.value)
-        .otherwise(_unanswered("asked."))
+        F.when(is_answered & (F.col(f"answer.{c.MADE_BY}") == c.BY_PROXY), Outcome.BY_PROXY.value)
+        .when(is_answered & is_requested, Outcome.ANSWERED.value)
+        .when(is_answered, Outcome.REQUEST_LOST.value)
+        .otherwise(_unanswered("request."))
     )

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.fetch_sessions import FETCH_ASKED, FETCH_TOLD
+from recorder.analysis.decode.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import topic_key
@@ -68,9 +68,9 @@ FETCH_SESSIONS = Table(
 
 def fetch_sessions(captured: Captured) -> DataFrame:
     """One row a stay: the columns of FETCH_SESSIONS."""
-    asked = named(captured, FETCH_ASKED)
-    requests = streams(asked, captured).filter(F.col(_SESSION).isNotNull())
-    found = _stays(asked, requests).join(_sessions(requests), STREAM)
+    fetches = named(captured, FETCH_REQUESTS)
+    requests = streams(fetches, captured).filter(F.col(_SESSION).isNotNull())
+    found = _stays(fetches, requests).join(_sessions(requests), STREAM)
     end = F.coalesce("_forgotten", "_end")
     own = {
         "opened_at": F.col(_OPENED)[c.AT],
@@ -83,15 +83,15 @@ def fetch_sessions(captured: Captured) -> DataFrame:
     return found.withColumns(own).select(*FETCH_SESSIONS.names)
 
 
-def streams(asked: DataFrame, captured: Captured) -> DataFrame:
-    """The Fetch requests, each with STREAM and RUN. Needs the rows of FETCH_ASKED.
+def streams(fetches: DataFrame, captured: Captured) -> DataFrame:
+    """The Fetch requests, each with STREAM and RUN. Needs the rows of FETCH_REQUESTS.
 
     RUN grows where requests of the session are missing in the capture. A request that closes a session is also a row of
     that session, with a cause.
     """
-    told = rows(captured.later, FETCH_TOLD).select(*t.KEYS, "told_session", "told_error")
-    own = asked.filter(F.col("partition").isNull() & F.col("unread").isNull())
-    both = own.select(*t.KEYS, c.AT, *_FACTS, _SESSION, _EPOCH).join(told, t.KEYS, "left")
+    answers = rows(captured.later, FETCH_ANSWERS).select(*t.KEYS, "answered_session", "answered_error")
+    own = fetches.filter(F.col("partition").isNull() & F.col("unread").isNull())
+    both = own.select(*t.KEYS, c.AT, *_FACTS, _SESSION, _EPOCH).join(answers, t.KEYS, "left")
     used, closed = both.withColumns(_of_use()), both.filter(F.col(_SESSION) > 0).withColumns(_of_close())
     events = used.unionByName(closed.filter(F.col(_CAUSE).isNotNull())).withColumn(_ONE, _one())
     in_order = Window.partitionBy(_ONE).orderBy(*ORDER)
@@ -105,11 +105,11 @@ def streams(asked: DataFrame, captured: Captured) -> DataFrame:
 
 def _of_use() -> dict[str, Column]:
     """The session of the request, and the request's number in it; null without a session."""
-    opens = (F.col(_EPOCH) == 0) & (F.col("told_session") > 0)
+    opens = (F.col(_EPOCH) == 0) & (F.col("answered_session") > 0)
     goes_on = F.col(_EPOCH) > 0
-    lost = F.when(goes_on & F.col("told_error").isin(*LOST), ERROR)
+    lost = F.when(goes_on & F.col("answered_error").isin(*LOST), ERROR)
     return {
-        _SESSION: F.when(goes_on, F.col(_SESSION)).when(opens, F.col("told_session")),
+        _SESSION: F.when(goes_on, F.col(_SESSION)).when(opens, F.col("answered_session")),
         "_use": F.when(goes_on | opens, F.col(_EPOCH)),
         _CAUSE: lost,
     }
@@ -140,17 +140,17 @@ def _sessions(requests: DataFrame) -> DataFrame:
     )
 
 
-def _stays(asked: DataFrame, requests: DataFrame) -> DataFrame:
+def _stays(fetches: DataFrame, requests: DataFrame) -> DataFrame:
     """One row a stay, from the requests that name or forget its partition."""
     of_request = requests.filter(F.col("_use").isNotNull()).select(*t.KEYS, STREAM, F.col(_SESSION).alias("_id"))
-    named_ones = asked.filter(F.col("partition").isNotNull()).drop(_SESSION)
-    told = named_ones.join(of_request, t.KEYS).withColumnRenamed("_id", _SESSION).withColumn("_topic", topic_key())
+    named_ones = fetches.filter(F.col("partition").isNotNull()).drop(_SESSION)
+    paired = named_ones.join(of_request, t.KEYS).withColumnRenamed("_id", _SESSION).withColumn("_topic", topic_key())
     of_partition = Window.partitionBy(STREAM, "_topic", "partition")
     # a request that forgets a topic and names it again means the topic's new id
     in_order = of_partition.orderBy(*ORDER, F.desc("is_forgotten"))
     ended = F.coalesce(F.lag("is_forgotten").over(in_order), F.lit(False)).cast("int")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
-    numbered = told.withColumn("_ended", ended).withColumn("_stay", F.sum("_ended").over(so_far))
+    numbered = paired.withColumn("_ended", ended).withColumn("_stay", F.sum("_ended").over(so_far))
     event, offset = F.struct(*ORDER), F.col("fetch_offset")
     facts = [*_FACTS, c.SESSION, c.CONNECTION, "topic", "topic_id"]
     return (

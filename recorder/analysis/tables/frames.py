@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.bodies import by_workers
 from recorder.analysis.decode.answers import fixed
-from recorder.analysis.scan import Wanted, heads, plain_rows, within
+from recorder.analysis.scan import Wanted, frames_with_beginnings, plain_rows, within
 from recorder.analysis.schema import SPANS, Column, Table
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
 
@@ -67,7 +67,7 @@ def from_bucket(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[
     keys = sorted({key for key, _ in fixed()})
     names = [name for name, _ in EVENT_COLUMNS]
     reads = {
-        FRAMES_FOLDER: (partial(heads, keys=keys), SCHEMA),
+        FRAMES_FOLDER: (partial(frames_with_beginnings, keys=keys), SCHEMA),
         EVENTS_FOLDER: (partial(plain_rows, columns=names, wanted=Wanted()), EVENTS_SCHEMA),
     }
     found = (

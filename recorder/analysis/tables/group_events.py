@@ -80,10 +80,10 @@ GROUP_EVENTS = Table(
     ),
     needs_bodies=True,
 )
-_ASKED = [column.name for column in (*FRAME, *COLUMNS, UNREAD_COLUMN) if column.name != SIDE]
-_TOLD = [column.name for column in (*COLUMNS, UNREAD_COLUMN)]
+_REQUESTED = [column.name for column in (*FRAME, *COLUMNS, UNREAD_COLUMN) if column.name != SIDE]
+_ANSWERED = [column.name for column in (*COLUMNS, UNREAD_COLUMN)]
 # the columns that the heartbeats of one member in one generation share
-_SAME = [name for name in _ASKED if name not in (c.SEQUENCE, c.EXCHANGE, c.AT)]
+_SAME = [name for name in _REQUESTED if name not in (c.SEQUENCE, c.EXCHANGE, c.AT)]
 
 
 def group_events(captured: Captured) -> DataFrame:
@@ -92,58 +92,58 @@ def group_events(captured: Captured) -> DataFrame:
 
 
 def _group_events(captured: Captured) -> DataFrame:
-    told = _with_effect(_merged(_steps(captured).unionByName(_heartbeats(captured))))
-    steps = told.filter(F.coalesce("step", F.lit("")) != g.END_TXN)
+    merged = _with_effect(_merged(_steps(captured).unionByName(_heartbeats(captured))))
+    steps = merged.filter(F.coalesce("step", F.lit("")) != g.END_TXN)
     return with_names(captured, steps, ("owned", "assignment")).select(*GROUP_EVENTS.names)
 
 
 def _steps(captured: Captured) -> DataFrame:
-    """Both sides of all exchanges but heartbeats, as `asked` and `told`."""
-    asked, told = F.struct(*_ASKED), F.struct(F.col(c.AT), *_TOLD)
-    is_asked = F.col(SIDE) == REQUEST
+    """Both sides of all exchanges but heartbeats, as `request` and `answer`."""
+    request, answer = F.struct(*_REQUESTED), F.struct(F.col(c.AT), *_ANSWERED)
+    is_request = F.col(SIDE) == REQUEST
     # an answer that can't be read has no part in common with its request: it is a row of its own
-    is_alone = is_asked | F.col(t.UNREAD).isNotNull()
+    is_alone = is_request | F.col(t.UNREAD).isNotNull()
     sides = (
         fresh_rows(captured, GROUP_STEPS)
         .groupBy(*t.KEYS, "part")
         .agg(
-            F.first(F.when(is_alone, asked), ignorenulls=True).alias("asked"),
-            F.collect_list(F.when(~is_alone, told)).alias("every"),
+            F.first(F.when(is_alone, request), ignorenulls=True).alias("request"),
+            F.collect_list(F.when(~is_alone, answer)).alias("every"),
         )
     )
-    whole = sides.filter(F.col("asked").isNotNull()).select("asked", F.explode_outer("every").alias("told"))
-    return whole.withColumns({TIMES: F.lit(1).cast("bigint"), LAST_AT: F.col(f"asked.{c.AT}")})
+    whole = sides.filter(F.col("request").isNotNull()).select("request", F.explode_outer("every").alias("answer"))
+    return whole.withColumns({TIMES: F.lit(1).cast("bigint"), LAST_AT: F.col(f"request.{c.AT}")})
 
 
 def _heartbeats(captured: Captured) -> DataFrame:
     """A row for each heartbeat with news, and one for all other heartbeats of a member in one generation."""
     news = fresh_rows(captured, HEARTBEAT_ANSWERS).filter(F.col(t.UNREAD).isNull())
-    told = news.select(*t.KEYS, F.struct(F.col(c.AT), *_TOLD).alias("told"))
-    both = fresh_rows(captured, HEARTBEAT_REQUESTS).join(F.broadcast(told), t.KEYS, "left")
-    is_news = F.coalesce("is_news", F.lit(False)) | F.col("told").isNotNull()
+    answers = news.select(*t.KEYS, F.struct(F.col(c.AT), *_ANSWERED).alias("answer"))
+    both = fresh_rows(captured, HEARTBEAT_REQUESTS).join(F.broadcast(answers), t.KEYS, "left")
+    is_news = F.coalesce("is_news", F.lit(False)) | F.col("answer").isNotNull()
     single = F.when(is_news, F.col(c.EXCHANGE)).alias("_single")
     found = both.groupBy(*_SAME, single).agg(
-        F.min_by(F.struct(*_ASKED), c.AT).alias("asked"),
-        F.first("told").alias("told"),
+        F.min_by(F.struct(*_REQUESTED), c.AT).alias("request"),
+        F.first("answer").alias("answer"),
         F.count("*").alias(TIMES),
         F.max(c.AT).alias(LAST_AT),
     )
-    return found.select("asked", "told", TIMES, LAST_AT)
+    return found.select("request", "answer", TIMES, LAST_AT)
 
 
 def _merged(sides: DataFrame) -> DataFrame:
     """One row of both sides: each fact from the answer, or else from the request."""
     facts = [column.name for column in COLUMNS if column.name not in ("part", "generation", "is_news")]
-    merged = [F.coalesce(F.col(f"told.{name}"), F.col(f"asked.{name}")).alias(name) for name in facts]
+    merged = [F.coalesce(F.col(f"answer.{name}"), F.col(f"request.{name}")).alias(name) for name in facts]
     return sides.select(
-        *(F.col(f"asked.{column.name}") for column in FRAME if column.name != SIDE),
-        F.col(f"told.{c.AT}").alias(t.ANSWERED_AT),
+        *(F.col(f"request.{column.name}") for column in FRAME if column.name != SIDE),
+        F.col(f"answer.{c.AT}").alias(t.ANSWERED_AT),
         *merged,
-        F.when(F.col("asked.step") == g.JOIN, _has_no_id()).alias(NEWCOMER),
-        F.col("asked.generation").alias(ASKED_GENERATION),
-        F.coalesce("told.generation", "asked.generation").alias("generation"),
-        F.col("asked.is_news").alias("is_news"),
-        F.coalesce(f"asked.{t.UNREAD}", f"told.{t.UNREAD}").alias(t.UNREAD),
+        F.when(F.col("request.step") == g.JOIN, _has_no_id()).alias(NEWCOMER),
+        F.col("request.generation").alias(ASKED_GENERATION),
+        F.coalesce("answer.generation", "request.generation").alias("generation"),
+        F.col("request.is_news").alias("is_news"),
+        F.coalesce(f"request.{t.UNREAD}", f"answer.{t.UNREAD}").alias(t.UNREAD),
         TIMES,
         LAST_AT,
     )
@@ -151,7 +151,7 @@ def _merged(sides: DataFrame) -> DataFrame:
 
 def _has_no_id() -> Column:
     """Whether a join is the member's first one. Members of newer protocols choose their ids, and join once."""
-    return (F.col("asked.protocol") != g.CLASSIC) | F.col("asked.member_id").isNull()
+    return (F.col("request.protocol") != g.CLASSIC) | F.col("request.member_id").isNull()
 
 
 def _with_effect(steps: DataFrame) -> DataFrame:

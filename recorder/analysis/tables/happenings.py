@@ -115,8 +115,8 @@ def gaps(captured: Captured) -> DataFrame:
     """One row a gap: the columns of GAPS."""
     detail = F.from_json(c.DETAIL, _GAP)
     lasted = detail["until_mono_ns"] - F.col(c.MONO_NS)
-    told = {"lasted_ns": F.when(lasted >= 0, lasted), "connections": detail["connections"]}
-    return captured.events.filter(_is(c.EVENT_GAP)).withColumns(told).select(*GAPS.names)
+    lost = {"lasted_ns": F.when(lasted >= 0, lasted), "connections": detail["connections"]}
+    return captured.events.filter(_is(c.EVENT_GAP)).withColumns(lost).select(*GAPS.names)
 
 
 def _is(kind: str) -> Column:

@@ -70,8 +70,8 @@ LAG = Table(
     ),
     needs_bodies=True,
 )
-_PLACE = [c.CLUSTER, "topic", LIFE, "partition"]
-KEY = [*_PLACE, "group_id"]
+_PARTITION = [c.CLUSTER, "topic", LIFE, "partition"]
+KEY = [*_PARTITION, "group_id"]
 _STATE = ["end_offset", "stable_offset", "told_at", "commit"]
 # returns the table of this name; makes it by the function if it is not there yet
 Once = Callable[[str, Callable[[], DataFrame]], DataFrame]
@@ -152,8 +152,8 @@ def commits(events: DataFrame, lives: DataFrame) -> DataFrame:
     """The commits that count, and offsets in OffsetFetch answers: KEY, AT, `committed_offset`, `is_commit`."""
     counting = events.filter(F.col(COUNTS_FROM).isNotNull())
     found = counting.filter(F.col("topic").isNotNull())
-    told = found.withColumns({c.AT: F.col(COUNTS_FROM), "is_commit": F.col("step") == g.COMMIT})
-    placed = with_life(told, lives).select(*KEY, c.AT, "committed_offset", "is_commit")
+    offsets = found.withColumns({c.AT: F.col(COUNTS_FROM), "is_commit": F.col("step") == g.COMMIT})
+    placed = with_life(offsets, lives).select(*KEY, c.AT, "committed_offset", "is_commit")
     # a deleted group has no offset of any partition
     gone = counting.filter((F.col("step") == g.DELETE) & F.col("topic").isNull())
     deleted = gone.select(c.CLUSTER, "group_id", F.col(COUNTS_FROM).alias(c.AT)).join(
@@ -167,7 +167,7 @@ def thinned(ends: DataFrame, within: Span) -> DataFrame:
     """A few ends a window and partition: the highest and the lowest with their first times, and the latest time."""
     step = F.floor(ns(c.AT) / (within.window_ns // ENDS_A_WINDOW))
     earliest = F.struct(F.col("end_offset"), -F.unix_micros(c.AT))
-    return ends.groupBy(*_PLACE, step.alias("_step")).agg(
+    return ends.groupBy(*_PARTITION, step.alias("_step")).agg(
         F.max_by(c.AT, earliest).alias(c.AT),
         F.max("end_offset").alias("end_offset"),
         F.min(F.struct("end_offset", F.unix_micros(c.AT).alias("at_us"))).alias("lowest"),
@@ -179,7 +179,7 @@ def thinned(ends: DataFrame, within: Span) -> DataFrame:
 def steps(kept: DataFrame, points: DataFrame) -> DataFrame:
     """The commits, and the ends of their partitions, repeated for each group that commits the partition."""
     groups = kept.select(*KEY).distinct()
-    ends = points.join(groups, _PLACE).select(*KEY, c.AT, "end_offset", "stable_offset", "told_at")
+    ends = points.join(groups, _PARTITION).select(*KEY, c.AT, "end_offset", "stable_offset", "told_at")
     state = F.struct("committed_offset", F.col(c.AT).alias("committed_at")).alias("commit")
     return kept.select(*KEY, c.AT, state, "is_commit").unionByName(ends, allowMissingColumns=True)
 
@@ -235,8 +235,8 @@ def filled(windows: DataFrame, lives: DataFrame, within: Span) -> DataFrame:
     found = every.join(windows, [*KEY, "window"], "left")
     state = F.last("state", ignorenulls=True).over(_in_order(KEY, "window").rowsBetween(Window.unboundedPreceding, 0))
     end_us = F.least((F.col("window") + 1) * (within.window_ns // 1000), F.lit(within.last_ns // 1000))
-    told = found.withColumn("state", state).select(*KEY, "window", "least_lag", "most_lag", "commits", "state.*")
-    return told.withColumns(
+    unfolded = found.withColumn("state", state).select(*KEY, "window", "least_lag", "most_lag", "commits", "state.*")
+    return unfolded.withColumns(
         {
             "committed_offset": F.col("commit.committed_offset"),
             "committed_at": F.col("commit.committed_at"),

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis.tables.topic_lives import LIFE
 from recorder.capture import frames as c
 
-_PLACE = [c.CLUSTER, "topic", LIFE, "partition"]
+_PARTITION = [c.CLUSTER, "topic", LIFE, "partition"]
 # The order at one offset: an end that is not beyond it, the question, a control batch in the lag.
 _END, _QUESTION, _CONTROL = 0, 1, 2
 
@@ -23,9 +23,9 @@ def with_age(windows: DataFrame, points: DataFrame, ends: DataFrame) -> DataFram
     batches.
     """
     numbered = windows.withColumn("_id", F.monotonically_increasing_id()).localCheckpoint()
-    asked = _asked(_questions(numbered).unionByName(_growth(points)).unionByName(_controls(ends)))
+    looked_up = _looked_up(_questions(numbered).unionByName(_growth(points)).unionByName(_controls(ends)))
     at_us, behind = F.unix_micros("window_end"), F.col("lag")
-    found = numbered.join(asked, "_id", "left")
+    found = numbered.join(looked_up, "_id", "left")
     since = (at_us - _passed(F.col("_before"), F.col("_next"), F.col("committed_offset"))) / 1000
     # a commit at the log's end has no lag, and no age
     lag_ms = F.when(behind == 0, 0).when(since.isNotNull(), F.greatest(F.round(since).cast("bigint"), F.lit(0)))
@@ -47,7 +47,7 @@ def _questions(windows: DataFrame) -> DataFrame:
             F.struct(F.greatest("end_offset", "committed_offset").alias("offset"), F.lit(False).alias("is_commit")),
         )
     )
-    found = behind.select(*_PLACE, "_id", each.alias("_one")).select(*_PLACE, "_id", "_one.*")
+    found = behind.select(*_PARTITION, "_id", each.alias("_one")).select(*_PARTITION, "_id", "_one.*")
     return _filled(found.withColumn("kind", F.lit(_QUESTION)))
 
 
@@ -59,15 +59,15 @@ def _growth(points: DataFrame) -> DataFrame:
     )
     low_us = F.col("lowest.at_us")
     lowest = F.struct(F.col("lowest.end_offset").alias("end"), low_us.alias("from_us"), low_us.alias("until_us"))
-    both = points.select(*_PLACE, F.explode(F.array(lowest, highest)).alias("end"))
-    order = Window.partitionBy(*_PLACE).orderBy("end.from_us", "end.end")
+    both = points.select(*_PARTITION, F.explode(F.array(lowest, highest)).alias("end"))
+    order = Window.partitionBy(*_PARTITION).orderBy("end.from_us", "end.end")
     so_far = F.max("end.end").over(order.rowsBetween(Window.unboundedPreceding, 0))
     rising = both.withColumn("_most", so_far).filter(F.col("end.end") >= F.col("_most"))
-    return _filled(rising.select(*_PLACE, F.col("end.end").alias("offset"), "end", F.lit(_END).alias("kind")))
+    return _filled(rising.select(*_PARTITION, F.col("end.end").alias("offset"), "end", F.lit(_END).alias("kind")))
 
 
 def _controls(ends: DataFrame) -> DataFrame:
-    offsets = ends.select(*_PLACE, F.explode("control_offsets").alias("offset")).distinct()
+    offsets = ends.select(*_PARTITION, F.explode("control_offsets").alias("offset")).distinct()
     return _filled(offsets.withColumn("kind", F.lit(_CONTROL)))
 
 
@@ -76,16 +76,16 @@ def _filled(rows: DataFrame) -> DataFrame:
     kinds = {"offset": "bigint", "kind": "int", "_id": "bigint", "is_commit": "boolean"}
     kinds |= {"end": "struct<end: bigint, from_us: bigint, until_us: bigint>"}
     lacking = {name: F.lit(None).cast(kind) for name, kind in kinds.items() if name not in rows.columns}
-    return rows.withColumns(lacking).select(*_PLACE, *(F.col(name).cast(kind) for name, kind in kinds.items()))
+    return rows.withColumns(lacking).select(*_PARTITION, *(F.col(name).cast(kind) for name, kind in kinds.items()))
 
 
-def _asked(rows: DataFrame) -> DataFrame:
+def _looked_up(rows: DataFrame) -> DataFrame:
     """`_id`, the ends before and behind its commit, and the control batches between its commit and its end."""
-    order = Window.partitionBy(*_PLACE).orderBy("offset", "kind", F.col("end.from_us"))
+    order = Window.partitionBy(*_PARTITION).orderBy("offset", "kind", F.col("end.from_us"))
     before = F.last("end", ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, 0))
     # The next end is found in reverse order. With a window frame to the partition's end, Spark would start anew at each
     # row.
-    reverse = Window.partitionBy(*_PLACE).orderBy(F.desc("offset"), F.desc("kind"), F.col("end.from_us").desc())
+    reverse = Window.partitionBy(*_PARTITION).orderBy(F.desc("offset"), F.desc("kind"), F.col("end.from_us").desc())
     behind = F.last("end", ignorenulls=True).over(reverse.rowsBetween(Window.unboundedPreceding, -1))
     controls = F.count_if(F.col("kind") == _CONTROL).over(order.rowsBetween(Window.unboundedPreceding, 0))
     found = rows.withColumns({"_before": before, "_next": behind, "_controls": controls}).filter(

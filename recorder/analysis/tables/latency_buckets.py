@@ -15,7 +15,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
-from recorder.analysis.tables.exchanges import both_sizes, told_alone
+from recorder.analysis.tables.exchanges import answered_exchanges, both_sizes
 from recorder.capture import frames as c
 
 MINUTE = "minute"
@@ -51,7 +51,7 @@ def latency_buckets(captured: Captured) -> DataFrame:
     Exchanges without an answer, and those that the proxy answered, have no latency and are left out.
     """
     facts = {MINUTE: F.date_trunc("minute", c.AT), c.API: _api(), t.BUCKET: _bucket()}
-    answered = told_alone(captured).filter(F.col(c.LATENCY_NS) >= 0).withColumns(facts)
+    answered = answered_exchanges(captured).filter(F.col(c.LATENCY_NS) >= 0).withColumns(facts)
     found = answered.groupBy(*_BY).agg(F.count("*").alias(t.COUNT), F.sum(both_sizes()).alias(c.BYTES))
     return found.select(*LATENCY_BUCKETS.names)
 

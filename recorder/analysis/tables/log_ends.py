@@ -17,8 +17,8 @@ from recorder.analysis.decode.rows import SIDE, Decoder
 from recorder.analysis.tables.names import with_names
 from recorder.capture import frames as c
 
-_PLACE = [c.CLUSTER, "topic", "partition"]
-_TOLD = [*_PLACE, "topic_id", c.AT, "end_offset", "stable_offset", "control_offsets"]
+_PARTITION = [c.CLUSTER, "topic", "partition"]
+_END = [*_PARTITION, "topic_id", c.AT, "end_offset", "stable_offset", "control_offsets"]
 
 
 def log_ends(captured: Captured, topics: DataFrame) -> DataFrame:
@@ -28,25 +28,25 @@ def log_ends(captured: Captured, topics: DataFrame) -> DataFrame:
     """
     wanted = F.broadcast(topics.select(c.CLUSTER, "topic").distinct())
 
-    def told(decoder: Decoder) -> DataFrame:
+    def ends_of(decoder: Decoder) -> DataFrame:
         return with_names(captured, fresh_rows(captured, decoder)).join(wanted, [c.CLUSTER, "topic"], "left_semi")
 
-    found = told(FETCHED_ENDS).select(*_TOLD).unionByName(_paired(told(PAIRED_ENDS)).select(*_TOLD))
+    found = ends_of(FETCHED_ENDS).select(*_END).unionByName(_paired(ends_of(PAIRED_ENDS)).select(*_END))
     return found.filter(F.col("end_offset").isNotNull())
 
 
 def _paired(sides: DataFrame) -> DataFrame:
     """The ends that request and answer show together, for Produce and ListOffsets."""
-    told_at = F.when(F.col(SIDE) == RESPONSE, F.col(c.AT))
-    found = sides.groupBy(*t.KEYS, *_PLACE, c.API).agg(
-        F.max(told_at).alias(c.AT),
+    answered_at = F.when(F.col(SIDE) == RESPONSE, F.col(c.AT))
+    found = sides.groupBy(*t.KEYS, *_PARTITION, c.API).agg(
+        F.max(answered_at).alias(c.AT),
         *(F.max(name).alias(name) for name in ("topic_id", "first_offset", "offsets", "is_asked")),
     )
     # if only decompressing would count the records, there is at least one
     behind = F.col("first_offset") + F.greatest(F.coalesce("offsets", F.lit(1)), F.lit(1))
     # the first offset is where the log ended before
     produced = F.array("first_offset", behind)
-    asked = F.array(F.when(F.col("is_asked"), F.col("first_offset")))
-    each = F.explode(F.when(F.col(c.API) == "Produce", produced).otherwise(asked)).alias("end_offset")
+    queried = F.array(F.when(F.col("is_asked"), F.col("first_offset")))
+    each = F.explode(F.when(F.col(c.API) == "Produce", produced).otherwise(queried)).alias("end_offset")
     nothing = {"stable_offset": F.lit(None).cast("bigint"), "control_offsets": F.lit(None).cast("array<bigint>")}
-    return found.select(*_PLACE, "topic_id", c.AT, each).withColumns(nothing)
+    return found.select(*_PARTITION, "topic_id", c.AT, each).withColumns(nothing)

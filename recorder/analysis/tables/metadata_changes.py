@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.metadata import METADATA_TOLD, NODE, PARTITION
+from recorder.analysis.decode.metadata import METADATA_STATES, NODE, PARTITION
 from recorder.analysis.decode.topics import PLACE
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
@@ -43,12 +43,12 @@ METADATA_CHANGES = Table(
 
 def metadata_changes(captured: Captured) -> DataFrame:
     """One row a state: the columns of METADATA_CHANGES."""
-    told = named(captured, METADATA_TOLD).filter(F.coalesce("partition", "told_node").isNotNull())
+    states = named(captured, METADATA_STATES).filter(F.coalesce("partition", "told_node").isNotNull())
     before = Window.partitionBy(*_KEY).orderBy(
         F.col("leader_epoch").asc_nulls_first(), F.col(c.AT), F.col(c.SESSION), F.col(c.CONNECTION), F.col(c.SEQUENCE)
     )
     state, was = F.struct(*_STATE), F.col("_was")
-    found = told.withColumn("_was", F.lag(state).over(before)).filter(was.isNull() | ~was.eqNullSafe(state))
+    found = states.withColumn("_was", F.lag(state).over(before)).filter(was.isNull() | ~was.eqNullSafe(state))
     changes = {f"was_{name}": was[name] for name in ("leader", "isr", "replicas")}
     address = F.when(was["host"].isNotNull(), F.concat_ws(":", was["host"], was["port"].cast("string")))
     changes |= {"was_address": address, "is_first": was.isNull()}

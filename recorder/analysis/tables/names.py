@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured, fresh_rows
-from recorder.analysis.decode.names import NAMES_TOLD
+from recorder.analysis.decode.names import ANSWERED_NAMES
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
@@ -42,10 +42,10 @@ def topic_names(captured: Captured) -> DataFrame:
     return _names(captured)
 
 
-def first_told(captured: Captured) -> DataFrame:
+def first_named(captured: Captured) -> DataFrame:
     """When a topic's name first came with each of its ids: CLUSTER, `topic`, `topic_id`, AT."""
-    told = with_cluster_ids(_told(captured), cluster_ids(captured))
-    known = told.filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
+    answered = with_cluster_ids(_answered_names(captured), cluster_ids(captured))
+    known = answered.filter(F.col(_ID).isNotNull() & F.col(_TOPIC).isNotNull())
     return known.groupBy(c.CLUSTER, _TOPIC, _ID).agg(F.min(c.AT).alias(c.AT))
 
 
@@ -78,24 +78,26 @@ def _by_name(partition: Column) -> Column:
     return F.coalesce(F.concat(name, F.regexp_extract(partition, r"(-\d+)$", 1)), partition)
 
 
-def _told(captured: Captured) -> DataFrame:
+def _answered_names(captured: Captured) -> DataFrame:
     """All names in the whole capture, each with the time of the first answer that has it."""
-    return captured.ever.once("names told", partial(_told_by, captured.ever))
+    return captured.ever.once("answered names", partial(_compute_answered_names, captured.ever))
 
 
-def _told_by(captured: Captured) -> DataFrame:
-    return fresh_rows(captured, NAMES_TOLD).groupBy(*_SETTINGS, _CLUSTER_ID, _ID, _TOPIC).agg(F.min(c.AT).alias(c.AT))
+def _compute_answered_names(captured: Captured) -> DataFrame:
+    return (
+        fresh_rows(captured, ANSWERED_NAMES).groupBy(*_SETTINGS, _CLUSTER_ID, _ID, _TOPIC).agg(F.min(c.AT).alias(c.AT))
+    )
 
 
 def cluster_ids(captured: Captured) -> DataFrame:
     """The own ids of each session's clusters: SESSION, CLUSTER (the name in the settings), `cluster_id`. A report keeps
     them.
     """
-    return captured.ever.once("clusters told", partial(_clusters_told, captured))
+    return captured.ever.once("cluster ids", partial(_compute_cluster_ids, captured))
 
 
-def _clusters_told(captured: Captured) -> DataFrame:
-    known = _told(captured).filter(F.col(_CLUSTER_ID).isNotNull())
+def _compute_cluster_ids(captured: Captured) -> DataFrame:
+    known = _answered_names(captured).filter(F.col(_CLUSTER_ID).isNotNull())
     return known.groupBy(*_SETTINGS).agg(F.max(_CLUSTER_ID).alias(_CLUSTER_ID))
 
 
@@ -110,9 +112,9 @@ def with_cluster_ids(found: DataFrame, clusters: DataFrame) -> DataFrame:
 
 def _names(captured: Captured) -> DataFrame:
     """The name of each topic's id. A report keeps it."""
-    return captured.ever.once(TOPIC_NAMES.name, partial(_names_told, captured))
+    return captured.ever.once(TOPIC_NAMES.name, partial(_compute_names, captured))
 
 
-def _names_told(captured: Captured) -> DataFrame:
-    known = with_cluster_ids(_told(captured), cluster_ids(captured)).filter(F.col(_ID).isNotNull())
+def _compute_names(captured: Captured) -> DataFrame:
+    known = with_cluster_ids(_answered_names(captured), cluster_ids(captured)).filter(F.col(_ID).isNotNull())
     return known.groupBy(c.CLUSTER, _ID).agg(F.max(_TOPIC).alias(_TOPIC))

@@ -29,7 +29,7 @@ def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
     topic.
     """
     grown = _grown(highest)
-    order = Window.partitionBy(*_GROUP).orderBy("first_told", "life", "generation")
+    order = Window.partitionBy(*_GROUP).orderBy("first_assigned", "life", "generation")
     was = F.lag(F.struct("members", "revoked")).over(order)
     known = found.join(grown, _GENERATION, "left").withColumn("_was", was)
     before = F.col("_was")["members"]
@@ -70,7 +70,7 @@ def _grown(highest: DataFrame) -> DataFrame:
     nothing to assign.
     """
     of_topic, of_group = (
-        Window.partitionBy(*_GROUP, *own).orderBy("told").rowsBetween(Window.unboundedPreceding, -1)
+        Window.partitionBy(*_GROUP, *own).orderBy("told_at").rowsBetween(Window.unboundedPreceding, -1)
         for own in (["topic"], [])
     )
     nothing = F.max(F.when(F.col("topic").isNull(), F.lit(-1))).over(of_group)

@@ -102,13 +102,14 @@ def _is_classic() -> Column:
 def _by_member(steps: DataFrame) -> DataFrame:
     """The steps, with facts from the same member's earlier and later steps.
 
-    `is_told`: the answer brings the member into a generation. `is_changed`: the member wants other topics than before.
-    `is_revoked`: the member has to give partitions up. `reported_at`: when the member says that it has its assignment.
+    `is_assigned`: the answer brings the member into a generation. `is_changed`: the member wants other topics than
+    before. `is_revoked`: the member has to give partitions up. `reported_at`: when the member says that it has its
+    assignment.
     """
     of_generation = Window.partitionBy(*_GROUP, "generation")
     synced = F.min(F.when((F.col("step") == g.SYNC) & _is_good(), F.col("when"))).over(of_generation)
     known = steps.withColumns({"_synced": synced, **_known_before()})
-    found = known.withColumn("is_told", F.coalesce(_is_told() & _is_good(), F.lit(False)))
+    found = known.withColumn("is_assigned", F.coalesce(_is_assigned() & _is_good(), F.lit(False)))
     had = F.when(_is_classic(), F.col("_owned")).otherwise(F.col("_had"))
     facts = {
         "is_changed": _wanted() != F.col("_wanted"),
@@ -130,7 +131,7 @@ def _known_before() -> dict[str, Column]:
     return {name: F.last(fact, ignorenulls=True).over(before) for name, fact in facts.items()}
 
 
-def _is_told() -> Column:
+def _is_assigned() -> Column:
     """Whether the answer brings a member into its generation. Null counts as false."""
     # a static member that comes back when all others have their assignments
     comes_back = F.coalesce(F.col(c.AT) > F.col("_synced"), F.lit(False))
@@ -141,22 +142,22 @@ def _is_told() -> Column:
 
 
 def _reported() -> Column:
-    """When the member says that it has its partitions; null if it is told to have others before."""
+    """When the member says that it has its partitions; null if it gets others before."""
     to_come = _in_order("who").rowsBetween(1, Window.unboundedFollowing)
     report = F.when(F.col("owned").isNotNull() & (F.col("step") == g.HEARTBEAT), F.col(c.AT))
     first = F.first(report, ignorenulls=True).over(to_come)
-    told_next = F.first(F.when(F.col("is_told"), F.col("when")), ignorenulls=True).over(to_come)
-    return F.when(first <= F.coalesce(told_next, first), first)
+    next_assigned = F.first(F.when(F.col("is_assigned"), F.col("when")), ignorenulls=True).over(to_come)
+    return F.when(first <= F.coalesce(next_assigned, first), first)
 
 
 def _leading(steps: DataFrame) -> DataFrame:
     """The steps, each with the `generation` that it leads to, in the `life` of its group."""
-    lives = _numbered(steps.withColumn("_told", F.when(F.col("is_told") & ~_gives_back(), F.col("generation"))))
-    place = F.struct(F.col("_life").alias("life"), F.col("_told").alias("generation"))
-    next_told = F.first(F.when(F.col("_told").isNotNull(), place), ignorenulls=True)
+    lives = _numbered(steps.withColumn("_assigned", F.when(F.col("is_assigned") & ~_gives_back(), F.col("generation"))))
+    place = F.struct(F.col("_life").alias("life"), F.col("_assigned").alias("generation"))
+    next_assigned = F.first(F.when(F.col("_assigned").isNotNull(), place), ignorenulls=True)
     own = F.struct(F.col("_life").alias("life"), "generation")
     is_sync = (F.col("step") == g.SYNC) & _is_good()
-    into = F.when(is_sync, own).otherwise(next_told.over(_in_order().rowsBetween(0, Window.unboundedFollowing)))
+    into = F.when(is_sync, own).otherwise(next_assigned.over(_in_order().rowsBetween(0, Window.unboundedFollowing)))
     return lives.withColumn("into", into).drop("generation").select("*", "into.*")
 
 
@@ -168,8 +169,8 @@ def _gives_back() -> Column:
 
 def _numbered(steps: DataFrame) -> DataFrame:
     """The steps with the `_life` of a classic group: how often its generations were numbered anew."""
-    last = F.last("_told", ignorenulls=True).over(_in_order().rowsBetween(Window.unboundedPreceding, -1))
-    begins_again = F.when(_is_classic() & (F.col("_told") < last), 1).otherwise(0)
+    last = F.last("_assigned", ignorenulls=True).over(_in_order().rowsBetween(Window.unboundedPreceding, -1))
+    begins_again = F.when(_is_classic() & (F.col("_assigned") < last), 1).otherwise(0)
     so_far = _in_order().rowsBetween(Window.unboundedPreceding, 0)
     return steps.withColumn("_again", begins_again).withColumn("_life", F.sum("_again").over(so_far))
 
@@ -178,26 +179,26 @@ def _generations(steps: DataFrame) -> DataFrame:
     """A row a generation, without its members' lives."""
     of_member = Window.partitionBy(*_GENERATION, "who")
     # a member may get several answers (what to give back, then its assignment): its last report counts
-    last = F.max(F.when(F.col("is_told"), F.struct("when", "reported_at"))).over(of_member)
+    last = F.max(F.when(F.col("is_assigned"), F.struct("when", "reported_at"))).over(of_member)
     # a static member that comes back gets its assignment again
     sync = F.min(F.when(_does(g.SYNC) & _is_good(), F.col("when"))).over(of_member)
-    own = {"_report": F.when(F.col("is_told"), last["reported_at"]), "_sync": sync}
+    own = {"_report": F.when(F.col("is_assigned"), last["reported_at"]), "_sync": sync}
     found = steps.filter(F.col("generation").isNotNull()).withColumns(own)
     sums = {**_times(), **_people(), **_signs()}
     grouped = found.groupBy(*_GENERATION).agg(*(column.alias(name) for name, column in sums.items()))
-    return grouped.filter(F.col("first_told").isNotNull())
+    return grouped.filter(F.col("first_assigned").isNotNull())
 
 
 def _times() -> dict[str, Column]:
     begins = F.when(F.col(t.ERROR_CODE) == _REBALANCING, F.col("when")).when(_does(g.JOIN), F.col(c.AT))
-    told = F.when(F.col("is_told"), F.col("when"))
+    assigned_at = F.when(F.col("is_assigned"), F.col("when"))
     return {
         "begins": F.min(begins),
-        "first_told": F.min(told),
-        "last_told": F.max(told),
+        "first_assigned": F.min(assigned_at),
+        "last_assigned": F.max(assigned_at),
         "last_sync": F.max("_sync"),
         "last_report": F.max("_report"),
-        **{name: F.min_by(name, told) for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)},
+        **{name: F.min_by(name, assigned_at) for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)},
     }
 
 
@@ -207,9 +208,9 @@ def _people() -> dict[str, Column]:
 
     return {
         "leaders_list": F.max_by("members", F.size("members")),
-        "told": who(F.col("is_told")),
+        "assigned": who(F.col("is_assigned")),
         "synced": who(_does(g.SYNC) & _is_good()),
-        "reporters": who(F.col("is_told") & F.col("_report").isNotNull()),
+        "reporters": who(F.col("is_assigned") & F.col("_report").isNotNull()),
         "left": who(_does(g.LEAVE) & _is_good()),
     }
 
@@ -265,9 +266,9 @@ def _with_members(found: DataFrame, lives: DataFrame) -> DataFrame:
     living = F.array_sort(F.collect_set(F.when(_is_there(), F.col("who")))).alias("living")
     times = lives.select(*_GROUP, "who", *(F.col(name).alias(f"_{name}") for name in ("first", "last", "left")))
     alive = found.join(times, _GROUP).groupBy(*_GENERATION).agg(living)
-    seen = F.coalesce("leaders_list", "told")
+    seen = F.coalesce("leaders_list", "assigned")
     members = F.when(_is_classic(), seen).otherwise(F.coalesce("living", seen))
-    from_at = F.when(_is_classic(), F.col("begins")).otherwise(F.col("first_told"))
+    from_at = F.when(_is_classic(), F.col("begins")).otherwise(F.col("first_assigned"))
     timed = found.join(alive, _GENERATION, "left").withColumns(
         {"members": members, "from_at": from_at, "to_at": _ends()}
     )
@@ -278,21 +279,21 @@ def _with_members(found: DataFrame, lives: DataFrame) -> DataFrame:
 def _is_there() -> Column:
     """Whether a member is alive in a generation."""
     silence = F.expr(f"INTERVAL {SILENT_S} SECONDS")
-    has_left = F.coalesce(F.col("_left") <= F.col("first_told"), F.lit(False))
-    is_heard = F.col("_last") >= F.col("first_told") - silence
-    return (F.col("_first") <= F.col("last_told")) & ~has_left & is_heard
+    has_left = F.coalesce(F.col("_left") <= F.col("first_assigned"), F.lit(False))
+    is_heard = F.col("_last") >= F.col("first_assigned") - silence
+    return (F.col("_first") <= F.col("last_assigned")) & ~has_left & is_heard
 
 
 def _ends() -> Column:
     """When all members of the generation had their assignments; null: never.
 
-    Members of share groups don't report: they have their assignments when they are told.
+    Members of share groups don't report: they have their assignments when they are assigned.
     """
-    are_synced = F.size(F.array_except("told", "synced")) == 0
-    have_reported = F.size(F.array_except("told", "reporters")) == 0
+    are_synced = F.size(F.array_except("assigned", "synced")) == 0
+    have_reported = F.size(F.array_except("assigned", "reporters")) == 0
     return (
         F.when(_is_classic(), F.when(are_synced, F.col("last_sync")))
-        .when(F.col("protocol") == g.SHARE, F.col("last_told"))
+        .when(F.col("protocol") == g.SHARE, F.col("last_assigned"))
         .otherwise(F.when(have_reported, F.col("last_report")))
     )
 
@@ -307,4 +308,4 @@ def _highest(steps: DataFrame) -> DataFrame:
     found = steps.filter(F.col("generation").isNotNull()).select(*_GENERATION, "when", each.alias("_one"))
     topic = F.regexp_replace("_one", r"-\d+$", "").alias("topic")
     number = F.regexp_extract("_one", r"-(\d+)$", 1).cast("int")
-    return found.groupBy(*_GENERATION, topic).agg(F.max(number).alias("highest"), F.min("when").alias("told"))
+    return found.groupBy(*_GENERATION, topic).agg(F.max(number).alias("highest"), F.min("when").alias("told_at"))

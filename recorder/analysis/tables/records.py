@@ -17,10 +17,10 @@ from proxy.wire import keys
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
 from recorder.analysis.decode.batches import BATCHES
-from recorder.analysis.decode.fetch_sessions import FETCH_ASKED
+from recorder.analysis.decode.fetch_sessions import FETCH_REQUESTS
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.record_rows import RECORDS
-from recorder.analysis.decode.rows import SIDE, Asked
+from recorder.analysis.decode.rows import SIDE, FrameSelector
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import topic_key
@@ -29,8 +29,8 @@ from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
 BELOW_POSITION = "below_position"
-_FETCHED = replace(BATCHES, name="batches_of_fetch", asked=(Asked(RESPONSE, (keys.FETCH,)),))
-_PLACE = [*t.KEYS, "_topic", "partition"]
+_FETCHED = replace(BATCHES, name="batches_of_fetch", selectors=(FrameSelector(RESPONSE, (keys.FETCH,)),))
+_PARTITION = [*t.KEYS, "_topic", "partition"]
 
 RECORDS_WITH_POSITIONS = Table(
     RECORDS.name,
@@ -52,19 +52,19 @@ def records(captured: Captured, *, positions: bool = False) -> DataFrame:
     found = named(captured, RECORDS)
     if not positions:
         return found
-    told = found.withColumn("_topic", topic_key()).join(_doubtful(captured), _PLACE, "left")
+    placed = found.withColumn("_topic", topic_key()).join(_doubtful(captured), _PARTITION, "left")
     is_fetched = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "Fetch") & F.col("offset").isNotNull()
     below = F.when(F.col("_doubtful"), F.col("offset") < F.col("_position")).otherwise(F.lit(False))
-    return told.withColumn(BELOW_POSITION, F.when(is_fetched, below)).select(*RECORDS_WITH_POSITIONS.names)
+    return placed.withColumn(BELOW_POSITION, F.when(is_fetched, below)).select(*RECORDS_WITH_POSITIONS.names)
 
 
 def _doubtful(captured: Captured) -> DataFrame:
     """The partitions of answers whose batches begin below the consumer's `_position`, or whose position is unknown."""
-    asked = rows(captured.ever, FETCH_ASKED)
-    requests = streams(asked, captured.ever).filter(F.col("_cause").isNull() | F.col("_use").isNotNull())
+    fetches = rows(captured.ever, FETCH_REQUESTS)
+    requests = streams(fetches, captured.ever).filter(F.col("_cause").isNull() | F.col("_use").isNotNull())
     of_request = requests.select(*t.KEYS, F.col(c.AT), STREAM, RUN)
-    told = asked.filter(F.col("partition").isNotNull() & ~F.col("is_forgotten")).drop(c.AT)
-    offsets = told.withColumn("_topic", topic_key()).select(*_PLACE, "fetch_offset").join(of_request, t.KEYS)
+    wanted = fetches.filter(F.col("partition").isNotNull() & ~F.col("is_forgotten")).drop(c.AT)
+    offsets = wanted.withColumn("_topic", topic_key()).select(*_PARTITION, "fetch_offset").join(of_request, t.KEYS)
     found = _begun(captured).join(of_request, t.KEYS, "left")
     both = offsets.withColumn("_begins", F.lit(None).cast("bigint")).unionByName(found, allowMissingColumns=True)
     in_order = Window.partitionBy(STREAM, RUN, "_topic", "partition").orderBy(
@@ -74,7 +74,7 @@ def _doubtful(captured: Captured) -> DataFrame:
     placed = both.withColumn("_position", F.last("fetch_offset", ignorenulls=True).over(so_far))
     position = F.when(F.col(STREAM).isNotNull(), F.col("_position"))
     is_doubtful = F.col("_begins").isNotNull() & (position.isNull() | (F.col("_begins") < position))
-    return placed.filter(is_doubtful).select(*_PLACE, position.alias("_position"), F.lit(True).alias("_doubtful"))
+    return placed.filter(is_doubtful).select(*_PARTITION, position.alias("_position"), F.lit(True).alias("_doubtful"))
 
 
 def _begun(captured: Captured) -> DataFrame:
@@ -82,4 +82,4 @@ def _begun(captured: Captured) -> DataFrame:
     unknown.
     """
     found = rows(captured, _FETCHED).filter(F.col("last_offset").isNotNull()).withColumn("_topic", topic_key())
-    return found.groupBy(*_PLACE).agg(F.min(F.coalesce("base_offset", F.lit(0))).alias("_begins"))
+    return found.groupBy(*_PARTITION).agg(F.min(F.coalesce("base_offset", F.lit(0))).alias("_begins"))

@@ -59,11 +59,11 @@ def topic_use(captured: Captured) -> DataFrame:
 
 
 def _topic_use(captured: Captured) -> DataFrame:
-    told = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull()).withColumn(HOST, host())
+    partitions = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull()).withColumn(HOST, host())
     writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
     reads = (F.col(SIDE) == RESPONSE) & F.col(c.API).isin("Fetch", "ShareFetch") & (F.col("bytes") > 0)
     use = F.when(writes, WRITES).when(reads, READS)
-    used = told.withColumn("use", use).filter(F.col("use").isNotNull()).drop("group_id")
+    used = partitions.withColumn("use", use).filter(F.col("use").isNotNull()).drop("group_id")
     with_software = used.join(F.broadcast(software(captured)), [c.SESSION, c.CONNECTION], "left")
     keys = [*_CLIENT, "use", "software", "software_version", c.PRINCIPAL]
     summed = with_software.groupBy(*keys).agg(
@@ -73,11 +73,11 @@ def _topic_use(captured: Captured) -> DataFrame:
         F.min(c.AT).alias("first_at"),
         F.max(c.AT).alias("last_at"),
     )
-    return _with_groups(summed, told).select(*TOPIC_USE.names)
+    return _with_groups(summed, partitions).select(*TOPIC_USE.names)
 
 
-def _with_groups(used: DataFrame, told: DataFrame) -> DataFrame:
-    named_ones = told.filter((F.col(SIDE) == REQUEST) & F.col(c.API).isin(*_NAME_GROUPS))
+def _with_groups(used: DataFrame, partitions: DataFrame) -> DataFrame:
+    named_ones = partitions.filter((F.col(SIDE) == REQUEST) & F.col(c.API).isin(*_NAME_GROUPS))
     groups = named_ones.groupBy(*_CLIENT).agg(F.collect_set("group_id").alias("groups"))
     one = F.when((F.size("groups") == 1) & (F.col("use") == READS), F.get("groups", F.lit(0)))
     same = [F.col(f"used.{name}").eqNullSafe(F.col(f"of.{name}")) for name in _CLIENT]

@@ -81,16 +81,16 @@ def transactions(captured: Captured) -> DataFrame:
 def _steps(captured: Captured) -> DataFrame:
     """The steps that were not refused, by their kind."""
     answers = rows(captured.later, TRANSACTION_ANSWERS).select(
-        *t.KEYS, F.col(c.AT).alias(t.ANSWERED_AT), "is_refused", "told_producer_id", "told_producer_epoch"
+        *t.KEYS, F.col(c.AT).alias(t.ANSWERED_AT), "is_refused", "answered_producer_id", "answered_producer_epoch"
     )
-    asked = named(captured, TRANSACTION_STEPS).filter(F.col(_ID).isNotNull())
-    done = asked.join(answers, t.KEYS, "left").filter(~F.coalesce("is_refused", F.lit(False)))
+    steps = named(captured, TRANSACTION_STEPS).filter(F.col(_ID).isNotNull())
+    done = steps.join(answers, t.KEYS, "left").filter(~F.coalesce("is_refused", F.lit(False)))
     is_init, is_answered = F.col(c.API) == BY_INIT, F.col("is_refused").isNotNull()
     kind = F.when(is_init, _INIT).when((F.col(c.API) == BY_END) & is_answered, _END).otherwise(_WORK)
     own = {
         _KIND: kind,
-        _PRODUCER: F.when(is_init, F.col("told_producer_id")).otherwise(F.col(_PRODUCER)),
-        _EPOCH: F.when(is_init, F.col("told_producer_epoch")).otherwise(F.col(_EPOCH)),
+        _PRODUCER: F.when(is_init, F.col("answered_producer_id")).otherwise(F.col(_PRODUCER)),
+        _EPOCH: F.when(is_init, F.col("answered_producer_epoch")).otherwise(F.col(_EPOCH)),
     }
     return done.withColumns(own).filter(F.col(_PRODUCER).isNotNull())
 
@@ -170,20 +170,20 @@ def _with_outcomes(found: DataFrame) -> DataFrame:
 def _with_markers(found: DataFrame, captured: Captured) -> DataFrame:
     """The rows, with the outcomes that only markers tell."""
     names = {"commit": COMMITTED, "abort": ABORTED}
-    told = F.coalesce(*(F.when(F.col("marker") == marker, outcome) for marker, outcome in names.items()))
-    markers = named(captured, MARKERS).withColumn("_told", told).filter(F.col("_told").isNotNull())
+    outcome_of = F.coalesce(*(F.when(F.col("marker") == marker, outcome) for marker, outcome in names.items()))
+    markers = named(captured, MARKERS).withColumn("_outcome", outcome_of).filter(F.col("_outcome").isNotNull())
     by_epoch = markers.groupBy(c.CLUSTER, _PRODUCER, F.col(_EPOCH).cast("int").alias("_marked")).agg(
-        F.max("_told").alias("_told")
+        F.max("_outcome").alias("_outcome")
     )
     is_open, next_epoch = F.col("outcome").isNull(), F.col(_EPOCH).cast("int") + 1
     is_alone = (F.col("_of_epoch") == 1) & ~F.col(_SPEAKS_SECOND)
     is_next_free = F.col(_SPEAKS_SECOND) | ~F.col("_next_epoch").eqNullSafe(next_epoch)
     own_epoch = F.when(is_open & is_alone, F.col(_EPOCH).cast("int"))
-    asked = {"_own": own_epoch, "_after": F.when(is_open & is_next_free, next_epoch)}
-    found = found.withColumns(asked)
-    for name in asked:
-        of_name = by_epoch.withColumnsRenamed({"_marked": name, "_told": f"{name}_told"})
+    epochs = {"_own": own_epoch, "_after": F.when(is_open & is_next_free, next_epoch)}
+    found = found.withColumns(epochs)
+    for name in epochs:
+        of_name = by_epoch.withColumnsRenamed({"_marked": name, "_outcome": f"{name}_outcome"})
         found = found.join(of_name, [c.CLUSTER, _PRODUCER, name], "left")
-    by_marker = F.coalesce("_own_told", "_after_told")
+    by_marker = F.coalesce("_own_outcome", "_after_outcome")
     told_by = F.coalesce("told_by", F.when(by_marker.isNotNull(), BY_MARKER))
     return found.withColumns({"told_by": told_by, "outcome": F.coalesce("outcome", by_marker)})

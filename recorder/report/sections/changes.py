@@ -56,12 +56,12 @@ def lead(found: Changes) -> str:
     if found.verdict is Verdict.TOO_LITTLE:
         return "No rule found anything, and neither latency nor errors have enough exchanges on both sides."
     errors = [row for row in found.errors if not row.is_flow]
-    told = (
+    parts = (
         counted(found.findings, "findings", {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better"}),
         counted(found.latency, "APIs", {Change.WORSE: "slower", Change.BETTER: "faster"}),
         counted(errors, "errors", {Change.NEW: "new", Change.WORSE: "more frequent", Change.BETTER: "rarer"}),
     )
-    said = "; ".join(one for one in told if one)
+    said = "; ".join(one for one in parts if one)
     same = f"Nothing differs by more than {percent(100 * found.tolerance)}, or than by chance."
     return f"{said[0].upper()}{said[1:]}." if said else same
 
@@ -70,8 +70,8 @@ def counted(rows: Iterable[Any], of: str, words: dict[Change, str]) -> str:
     """The numbers of changed rows by change: "findings: 2 gone, 1 new"; "" if none changed."""
     counts = Counter(row.change for row in rows)
     said = {**words, Change.GONE: "gone", Change.MIXED: "better and worse"}
-    told = [f"{count(counts[change])} {word}" for change, word in said.items() if counts[change]]
-    return f"{of}: {', '.join(told)}" if told else ""
+    parts = [f"{count(counts[change])} {word}" for change, word in said.items() if counts[change]]
+    return f"{of}: {', '.join(parts)}" if parts else ""
 
 
 def _change(tones: dict[Change, str] = _TONES) -> ListingColumn:
@@ -127,8 +127,8 @@ def _section(id: str, title: str, lead: tuple[str, ...], *listings: Listing, not
 def _summed(rows: Iterable[Any], of: str) -> str:
     """A sentence with the number of rows of each change; "" without rows."""
     counts = Counter(row.change for row in rows)
-    told = [f"{count(counts[change])} {change.value}" for change in Change if counts[change]]
-    return f"{of}: {', '.join(told)}." if told else ""
+    parts = [f"{count(counts[change])} {change.value}" for change in Change if counts[change]]
+    return f"{of}: {', '.join(parts)}." if parts else ""
 
 
 def _findings(found: Changes) -> SectionText:
@@ -260,14 +260,14 @@ def _traffic(found: Changes) -> SectionText:
         number("requests before", lambda row: getattr(row.before, "requests", None), is_spare=True),
         number("requests after", lambda row: getattr(row.after, "requests", None), is_spare=True),
     )
-    told = (
+    parts = (
         _bytes(found),
         "More and less are by the second, and neither is better. Bytes are those of both directions.",
     )
     return _section(
         "traffic",
         "Traffic",
-        told,
+        parts,
         listing("By API", columns, found.traffic, is_small=True),
         nothing="No exchange was recorded, before or after.",
     )

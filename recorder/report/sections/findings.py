@@ -129,7 +129,7 @@ def judged(found: Findings) -> str:
     if found.not_judged is not None:
         return f"Rules were not judged: {_full(found.not_judged)}"
     fired = len({one.rule for one in found.found})
-    asked = fired + len(found.quiet)
+    judged = fired + len(found.quiet)
     open_ = f"; {count(found.unjudged.total)} could not be judged" if found.unjudged.total else ""
-    told = f"{count(fired)} fired" if fired else "none fired"
-    return f"{count(asked, 'rule')} {'was' if asked == 1 else 'were'} judged, {told}{open_}."
+    outcome = f"{count(fired)} fired" if fired else "none fired"
+    return f"{count(judged, 'rule')} {'was' if judged == 1 else 'were'} judged, {outcome}{open_}."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proxy.wire.folder import Folder
-from recorder.analysis.ship import write_zip
+from recorder.analysis.executor_zip import write_zip
 
 PROGRAM = """
 import json, sys

@@ -19,8 +19,8 @@ from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.kept import Kept
-from recorder.analysis.together import OF_REPORT
+from recorder.analysis.report_decoders import OF_REPORT
+from recorder.analysis.table_cache import TableCache
 from tests.recorder.analysis.decode.frames import request, response
 from tests.sweeps import is_thorough, mostly_long
 
@@ -110,7 +110,7 @@ def test_tables_that_are_made_in_one_pass_are_those_that_are_made_alone(captured
     settings = {"largest": sorted(row["size"] for row in frames)[40], "until_ns": NOON_NS + 50_000}
     for road in (Road.WORKER, Road.JVM):
         alone = captured(*frames, row_group_size=7, road=road, **settings)
-        together = replace(alone, together=OF_REPORT, kept=Kept())
+        together = replace(alone, together=OF_REPORT, cache=TableCache())
         found = 0
         for decoder in OF_REPORT if is_thorough() else OF_REPORT[1::5]:
             mine, theirs = (sorted(map(str, rows(capture, decoder).collect())) for capture in (together, alone))

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.data_source import NAME, CaptureReader, CaptureSource, asked, register
+from recorder.analysis.data_source import NAME, CaptureReader, CaptureSource, read_options, register
 from recorder.analysis.job import mixes_up_filters
 from tests.brokers.waiting import wait_for
 from tests.recorder.analysis.conftest import write_frames
@@ -143,8 +143,8 @@ def test_a_wrong_option_says_what_is_right(options: dict[str, str], says: str) -
 
 def test_a_relative_path_is_the_drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert asked({"path": "capture"}).path == str(tmp_path / "capture")
-    assert asked({"path": "s3://bucket/capture"}).path == "s3://bucket/capture"
+    assert read_options({"path": "capture"}).path == str(tmp_path / "capture")
+    assert read_options({"path": "s3://bucket/capture"}).path == "s3://bucket/capture"
 
 
 @pytest.mark.parametrize("url", ["s3a://bucket/capture", "hdfs:///capture", "file:///capture", "S3://bucket/capture"])
@@ -152,19 +152,19 @@ def test_a_url_that_spark_alone_reads_is_refused(url: str) -> None:
     with pytest.raises(
         ValueError, match=f"^{url} is read by Spark alone: right would be a path, or s3://BUCKET/FOLDER"
     ):
-        asked({"path": url})
+        read_options({"path": url})
 
 
 def test_without_a_path_the_call_is_shown() -> None:
     with pytest.raises(ValueError, match="no capture: right would be"):
-        asked({"table": "frames"})
+        read_options({"table": "frames"})
 
 
 def test_a_folder_without_frames_is_no_capture(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no frames: right would be a capture's folder"):
-        CaptureReader(asked({"path": str(tmp_path)})).partitions()
+        CaptureReader(read_options({"path": str(tmp_path)})).partitions()
 
 
 def test_a_capture_without_a_file_of_the_time_asked_for_has_no_task(half_destroyed: Path) -> None:
-    reader = CaptureReader(asked({"path": str(half_destroyed), "since": "2026-11-21T13:00"}))
+    reader = CaptureReader(read_options({"path": str(half_destroyed), "since": "2026-11-21T13:00"}))
     assert reader.partitions() == []

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from proxy.wire import catalog
 from recorder import analyze
 from recorder.analysis import sources
-from recorder.analysis.asked import AUTO, Nothing, Only, Question, chosen
+from recorder.analysis.group_and_filter import AUTO, Filters, NoMatch, Question, chosen
 from recorder.analysis.report import Output, _ordered, report
 from recorder.capture.frames import events_schema
 from recorder.missing import LostOfApi
@@ -160,7 +160,7 @@ def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
     every = sources.all_exchanges(found).persist()
 
     def of(**only: Any) -> dict[str, int]:
-        return Counter(row.api for row in chosen(every, found, Question(only=Only(**only))).collect())
+        return Counter(row.api for row in chosen(every, found, Question(only=Filters(**only))).collect())
 
     first_ns = int(NOON.timestamp()) * 10**9
     assert of(topics=("a",)) == {"Produce": 1}
@@ -169,10 +169,10 @@ def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
     assert of(clients=("other",)) == {}
     assert of(apis=((0, "kafka"),)) == {"Produce": 2}
     assert of(apis=((0, "kafka-0.7"), (3, None))) == {}
-    assert asked(spark, two_topics, only=Only(since_ns=first_ns + 1000)) == {"Produce": 1}
-    assert asked(spark, two_topics, only=Only(until_ns=first_ns)) == {"Produce": 1}
+    assert asked(spark, two_topics, only=Filters(since_ns=first_ns + 1000)) == {"Produce": 1}
+    assert asked(spark, two_topics, only=Filters(until_ns=first_ns)) == {"Produce": 1}
 
 
 def test_a_topic_that_nothing_names_is_said_with_those_that_are_there(spark: SparkSession, two_topics: str) -> None:
-    with pytest.raises(Nothing, match="no frame names the topic c; right would be a, b"):
-        asked(spark, two_topics, only=Only(topics=("c",)))
+    with pytest.raises(NoMatch, match="no frame names the topic c; right would be a, b"):
+        asked(spark, two_topics, only=Filters(topics=("c",)))

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
 from recorder.analysis import running
-from recorder.analysis.running import Place, _asked, in_utc
+from recorder.analysis.running import Place, _answer, in_utc
 from recorder.analysis.sources import load
 
 Build = Callable[..., Any]
@@ -43,7 +43,7 @@ def test_a_broken_file_is_named_and_the_others_are_answered(
     asked, file = place
     whole = file.read_bytes()
     file.write_bytes(whole[:-20] if damage == "no end" else whole[:4] + bytes(600) + whole[604:])
-    rows = _asked(spark, asked, lambda captured: load(captured, table).collect())
+    rows = _answer(spark, asked, lambda captured: load(captured, table).collect())
     assert len(rows) == 2
     ((broken, why),) = asked.broken.items()
     assert broken == str(file)
@@ -56,7 +56,7 @@ def test_a_capture_of_broken_files_alone_has_no_rows(spark: SparkSession, place:
     asked, _ = place
     for file in (asked.files or {})["frames"]:
         Path(file).write_bytes(b"PAR1 no more")
-    assert _asked(spark, asked, lambda captured: load(captured, "frames").count()) == 0
+    assert _answer(spark, asked, lambda captured: load(captured, "frames").count()) == 0
     assert len(asked.broken) == 2
 
 
@@ -99,5 +99,5 @@ def test_a_store_that_goes_away_is_told_once_and_not_for_each_of_its_files(monke
     with pytest.raises(
         click.UsageError, match="s3://bucket/kept can't be read any more: network connection: Could not"
     ):
-        _asked(cast(SparkSession, None), place, question)
+        _answer(cast(SparkSession, None), place, question)
     assert (asked, place.broken) == ([1], {})

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from proxy.wire import encode_request, encode_response, records
 from recorder.analysis import bodies
 from recorder.analysis.decode.rows import Decoder
+from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
 from recorder.analysis.summarize import SECTIONS, findings, summary
-from recorder.analysis.together import OF_FINDINGS, OF_REPORT
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

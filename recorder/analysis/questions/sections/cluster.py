@@ -13,7 +13,6 @@ from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.expressions import ns
-from recorder.analysis.kept import persisted
 from recorder.analysis.questions.sections.bins import firsts
 from recorder.analysis.summary.bounds import MAX_MARKS, MAX_ROWS, MAX_TOP, Marks, Table, Top
 from recorder.analysis.summary.cluster import (
@@ -27,6 +26,7 @@ from recorder.analysis.summary.cluster import (
     TopicTotals,
     TopicUse,
 )
+from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.clients import HOST
 from recorder.analysis.tables.names import named
 from recorder.analysis.tables.topic_use import READS, WRITES, topic_use
@@ -102,14 +102,14 @@ def partitions(captured: Captured, changes: DataFrame) -> Partitions:
     The leader is that of the last Metadata response, or else the last node that served the partition.
     Needs the columns of METADATA_CHANGES.
     """
-    told = named(captured, TOPIC_PARTITIONS).filter(F.col("topic").isNotNull() & (F.col("bytes") > 0))
+    used = named(captured, TOPIC_PARTITIONS).filter(F.col("topic").isNotNull() & (F.col("bytes") > 0))
     writes = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce")
     reads = (F.col(SIDE) == RESPONSE) & F.col(c.API).isin("Fetch", "ShareFetch")
     size = {
         name: F.coalesce(F.sum(F.when(which, F.col("bytes"))), F.lit(0)).alias(name)
         for name, which in (("written", writes), ("read", reads))
     }
-    found = told.filter(writes | reads).groupBy("topic", "partition")
+    found = used.filter(writes | reads).groupBy("topic", "partition")
     rows = found.agg(*size.values(), F.max_by(c.NODE, F.when(F.col(c.NODE).isNotNull(), F.col(c.AT))).alias("served"))
     sized = rows.withColumn("size", F.col("written") + F.col("read"))
     with persisted(_with_states(sized, changes)) as every:
@@ -123,8 +123,8 @@ def _with_states(rows: DataFrame, changes: DataFrame) -> DataFrame:
     """
     newest = F.struct(F.coalesce("leader_epoch", F.lit(-1)), c.AT)
     state = F.struct("leader", F.size("replicas").alias("replicas"), F.size("isr").alias("in_sync"))
-    told = changes.filter(F.col("partition").isNotNull()).groupBy("topic", "partition")
-    states = told.agg(F.max_by(state, newest).alias("_state"))
+    of_partitions = changes.filter(F.col("partition").isNotNull()).groupBy("topic", "partition")
+    states = of_partitions.agg(F.max_by(state, newest).alias("_state"))
     counts = states.groupBy("topic").agg((F.max("partition") + 1).alias("of"))
     both = rows.join(F.broadcast(states), ["topic", "partition"], "left").join(F.broadcast(counts), ["topic"], "left")
     known = F.when(F.col("_state").isNotNull(), F.coalesce(F.col("_state")["leader"], F.lit(NO_LEADER)))

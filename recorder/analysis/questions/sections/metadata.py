@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.expressions import ns
-from recorder.analysis.kept import persisted
 from recorder.analysis.questions.sections.bins import NAME, bin_of, by_name, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, Table, Timeline, Top
 from recorder.analysis.summary.cluster import Metadata, MetadataChange, What
+from recorder.analysis.table_cache import persisted
 from recorder.capture import frames as c
 
 # partitions that a row names
@@ -41,15 +41,15 @@ def _each(changed: DataFrame) -> DataFrame:
         _fact(What.REPLICAS, of_partition, _nodes("was_replicas"), _nodes("replicas")),
         _fact(What.NODE, F.col("was_address").isNotNull(), F.col("was_address"), address),
     )
-    told = changed.withColumn("_fact", F.explode(F.filter(facts, lambda fact: fact.isNotNull())))
-    return told.select(
+    each_fact = changed.withColumn("_fact", F.explode(F.filter(facts, lambda fact: fact.isNotNull())))
+    return each_fact.select(
         c.AT, c.CLUSTER, *_FRAME, F.when(of_partition, place).otherwise(node).alias("subject"), "_fact.*"
     )
 
 
-def _fact(what: What, is_told: Column, before: Column, after: Column) -> Column:
+def _fact(what: What, is_known: Column, before: Column, after: Column) -> Column:
     fact = F.struct(F.lit(what.value).alias(NAME), before.alias("before"), after.alias("after"))
-    return F.when(is_told & ~before.eqNullSafe(after), fact)
+    return F.when(is_known & ~before.eqNullSafe(after), fact)
 
 
 def _node(name: str) -> Column:

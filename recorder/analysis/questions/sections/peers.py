@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import ns
-from recorder.analysis.kept import persisted
 from recorder.analysis.questions.sections.bins import bin_of, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Table, Timeline, Top
 from recorder.analysis.summary.peers import (
@@ -24,6 +23,7 @@ from recorder.analysis.summary.peers import (
     Events,
     SoftwareTotals,
 )
+from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.clients import CUT, FATE, HELD_BACK, HOST, UNSURE, clients, host
 from recorder.analysis.tables.exchanges import both_sizes
 from recorder.analysis.tables.happenings import connections
@@ -36,7 +36,7 @@ _FATES = (CUT, HELD_BACK, UNSURE)
 # versions that a row names
 _MOST_VERSIONS = 5
 # kinds of events that a reader understands without the frames around them
-_TOLD = (c.EVENT_SESSION, c.EVENT_GAP, c.EVENT_NODE, c.EVENT_CLOCK)
+_LISTED = (c.EVENT_SESSION, c.EVENT_GAP, c.EVENT_NODE, c.EVENT_CLOCK)
 
 
 def software_and_clients(captured: Captured, exchanges: DataFrame) -> Clients:
@@ -135,8 +135,8 @@ def _by_client(found: DataFrame) -> Table[ConnectionsOfClient]:
 
 def happenings(captured: Captured) -> Events:
     """Returns the section on events, in order of time: sessions, gaps, nodes, clocks."""
-    told = captured.events.filter(F.col(c.KIND).isin(*_TOLD))
-    ordered = told.orderBy(c.AT, c.SESSION, c.CONNECTION).select("*", ns(c.AT).alias("_ns"))
+    listed = captured.events.filter(F.col(c.KIND).isin(*_LISTED))
+    ordered = listed.orderBy(c.AT, c.SESSION, c.CONNECTION).select("*", ns(c.AT).alias("_ns"))
     shown, total = firsts(ordered, MAX_ROWS)
     return Events(events=Table(tuple(map(_event, shown)), total))
 

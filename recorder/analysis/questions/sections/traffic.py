@@ -10,7 +10,6 @@ from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import ns, percentiles
-from recorder.analysis.kept import persisted
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
 from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, firsts, series, top_names
@@ -27,6 +26,7 @@ from recorder.analysis.summary.traffic import (
     Traffic,
     TrafficOfApi,
 )
+from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.errors import FLOW
 from recorder.capture import frames as c
 from recorder.missing import Missing

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from proxy.wire import embedded
-from recorder.analysis.ship import write_zip
+from recorder.analysis.executor_zip import write_zip
 
 ROOT = Path(__file__).parents[4]
 

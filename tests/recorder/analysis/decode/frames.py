@@ -38,8 +38,8 @@ def rows(decoder: Decoder, *frames: Row) -> list[Row]:
 
 def own(decoder: Decoder, *frames: Row) -> list[Row]:
     """Returns the rows without the frame's columns and without nulls."""
-    heads = {column.name for column in decoder.heads}
+    frame_columns = {column.name for column in decoder.frame_columns}
     return [
-        {name: value for name, value in row.items() if name not in heads and value is not None}
+        {name: value for name, value in row.items() if name not in frame_columns and value is not None}
         for row in rows(decoder, *frames)
     ]

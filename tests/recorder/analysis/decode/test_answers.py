@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from proxy.wire import apis, catalog
 from proxy.wire.error_paths import error_paths
-from recorder.analysis.decode.answers import answers, asked, fixed
+from recorder.analysis.decode.answers import answers, fixed, selectors
 from tests.recorder.analysis.decode.frames import own, response
 
 
 def test_each_answer_with_codes_is_read_one_way() -> None:
-    by_python = {(key, version) for one in asked() for key in one.api_keys or () for version in one.versions or ()}
+    by_python = {(key, version) for one in selectors() for key in one.api_keys or () for version in one.versions or ()}
     known = {(key, version) for key in apis.api_keys() for version in apis.versions(key) if error_paths(key, version)}
     assert by_python | {*fixed()} == known
     assert not by_python & {*fixed()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.analysis.decode.fetch_sessions import FETCH_ASKED, FETCH_SIZES, FETCH_TOLD
+from recorder.analysis.decode.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS, FETCH_SIZES
 from tests.recorder.analysis.decode.frames import own, request, response
 
 SESSION = {"fetch_session": 9, "fetch_epoch": 4}
@@ -12,7 +12,7 @@ def test_a_request_is_a_row_and_so_are_the_partitions_that_it_names_or_forgets()
     topics = [{"topic": "t", "partitions": [{"partition": 1, "fetch_offset": 5}]}]
     forgotten = [{"topic": "u", "partitions": [2, 3]}]
     asked = {"session_id": 9, "session_epoch": 4, "topics": topics, "forgotten_topics_data": forgotten}
-    assert own(FETCH_ASKED, request(1, 12, asked)) == [
+    assert own(FETCH_REQUESTS, request(1, 12, asked)) == [
         SESSION,
         SESSION | {"topic": "t", "partition": 1, "fetch_offset": 5, "is_forgotten": False},
         SESSION | {"topic": "u", "partition": 2, "is_forgotten": True},
@@ -29,10 +29,10 @@ def test_a_request_has_a_size() -> None:
 def test_before_version_7_there_are_no_sessions() -> None:
     topics = [{"topic": "t", "partitions": [{"partition": 1, "fetch_offset": 5}]}]
     place = {"topic": "t", "partition": 1, "fetch_offset": 5, "is_forgotten": False}
-    assert own(FETCH_ASKED, request(1, 6, {"topics": topics})) == [{}, place]
-    assert own(FETCH_TOLD, response(1, 6, {})) == [{}]
+    assert own(FETCH_REQUESTS, request(1, 6, {"topics": topics})) == [{}, place]
+    assert own(FETCH_ANSWERS, response(1, 6, {})) == [{}]
 
 
 def test_an_answer_names_its_session_and_says_whether_it_is_lost() -> None:
-    rows = own(FETCH_TOLD, response(1, 12, {"session_id": 9}), response(1, 12, {"error_code": 70}))
-    assert rows == [{"told_session": 9, "told_error": 0}, {"told_session": 0, "told_error": 70}]
+    rows = own(FETCH_ANSWERS, response(1, 12, {"session_id": 9}), response(1, 12, {"error_code": 70}))
+    assert rows == [{"answered_session": 9, "answered_error": 0}, {"answered_session": 0, "answered_error": 70}]

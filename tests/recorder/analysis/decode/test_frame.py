@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from proxy.wire import records
 from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
-from recorder.analysis.decode.names import NAMES_TOLD
+from recorder.analysis.decode.names import ANSWERED_NAMES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.software import OFFERS, SOFTWARE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.decode.frames import own, request, response, rows
 
-DECODERS = {one.name: one for one in (BATCHES, MESSAGES, NAMES_TOLD, OFFERS, RECORDS, SOFTWARE, TOPIC_PARTITIONS)}
+DECODERS = {one.name: one for one in (BATCHES, MESSAGES, ANSWERED_NAMES, OFFERS, RECORDS, SOFTWARE, TOPIC_PARTITIONS)}
 DATA = records.write_batch([records.Record(n, value=b"v" * 40) for n in range(20)])
 FETCHED = response(1, 12, {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "records": DATA}]}]})
 WHOLE = FETCHED["frame"]
@@ -55,7 +55,7 @@ def test_whatever_bytes_come_there_are_rows_and_no_exception(
     row = {"frame": frame, "size": len(frame), "stored": len(frame), "api_key": key, "api_version": version}
     row["kind"] = "request" if is_request else "response"
     for decoder in DECODERS.values():
-        if any(one.side == row["kind"] and key in (one.api_keys or (key,)) for one in decoder.asked):
+        if any(one.side == row["kind"] and key in (one.api_keys or (key,)) for one in decoder.selectors):
             assert isinstance(rows(decoder, FETCHED | row), list)
 
 
@@ -75,7 +75,7 @@ def test_rows_name_their_frame() -> None:
 
 def test_the_declared_columns_are_those_of_the_rows() -> None:
     for decoder in DECODERS.values():
-        kind = decoder.asked[0]
+        kind = decoder.selectors[0]
         asked = {"kind": kind.side, "api_key": (kind.api_keys or (1,))[0]}
         (row, *_) = rows(decoder, FETCHED | {"frame": None} | asked)
         assert [*row] == decoder.table.names

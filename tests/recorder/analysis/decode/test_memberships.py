@@ -132,7 +132,7 @@ def test_each_version_of_a_heartbeat_is_read(key: int) -> None:
 
 
 def test_each_version_of_all_steps_is_read() -> None:
-    for side, asked in (("request", GROUP_STEPS.asked[0]), ("response", GROUP_STEPS.asked[1])):
+    for side, asked in (("request", GROUP_STEPS.selectors[0]), ("response", GROUP_STEPS.selectors[1])):
         for key in asked.api_keys or ():
             for version in versions(key):
                 make: Any = request if side == "request" else response

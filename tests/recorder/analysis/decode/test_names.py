@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire import uuid_text
-from recorder.analysis.decode.names import NAMES_TOLD
+from recorder.analysis.decode.names import ANSWERED_NAMES
 from tests.recorder.analysis.decode.frames import own, response
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -29,14 +29,14 @@ MEMBER = {"assignment": {"topic_partitions": [{"topic_id": ID, "topic_name": "t"
     ids=["Metadata", "Create", "Delete", "DescribeTopic", "Consumer", "Share", "Describe", "Alter", "DeleteOffsets"],
 )
 def test_each_answer_with_ids_and_names_tells_them(key: int, version: int, values: dict[str, object]) -> None:
-    assert [row for row in own(NAMES_TOLD, response(key, version, values)) if "topic" in row] == [NAMED]
+    assert [row for row in own(ANSWERED_NAMES, response(key, version, values)) if "topic" in row] == [NAMED]
 
 
 def test_no_topic_has_the_id_of_all_zeros_and_no_id_alone_is_a_name() -> None:
     topics = [{"name": "t"}, {"name": None, "topic_id": OTHER}, {"name": "", "topic_id": OTHER}]
-    assert own(NAMES_TOLD, response(3, 12, {"topics": topics})) == [{}]
+    assert own(ANSWERED_NAMES, response(3, 12, {"topics": topics})) == [{}]
 
 
 def test_metadata_tells_the_cluster_even_without_topics() -> None:
-    assert own(NAMES_TOLD, response(3, 2, {"cluster_id": "c1"})) == [{"cluster_id": "c1"}]
-    assert own(NAMES_TOLD, response(3, 1, {})) == [{}]
+    assert own(ANSWERED_NAMES, response(3, 2, {"cluster_id": "c1"})) == [{"cluster_id": "c1"}]
+    assert own(ANSWERED_NAMES, response(3, 1, {})) == [{}]

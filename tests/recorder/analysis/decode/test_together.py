@@ -15,8 +15,8 @@ from proxy.wire.budget import Budget
 from recorder.analysis.decode import frame, packed
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.decode.frame import Frame, Unreadable, opened
-from recorder.analysis.decode.rows import Askers, decoded_together
-from recorder.analysis.together import OF_REPORT
+from recorder.analysis.decode.rows import DecoderIndex, decoded_together
+from recorder.analysis.report_decoders import OF_REPORT
 from recorder.capture.frames import frames_schema
 from tests.recorder.analysis.decode.frames import request, response, rows
 
@@ -46,10 +46,10 @@ SPOILT: list[dict[str, Any]] = [
 
 def together(frames: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Returns the rows of each table, unpacked from the packed batches."""
-    askers = Askers(OF_REPORT)
-    table = pa.Table.from_pylist(frames, frames_schema()).select(askers.reads)
+    index = DecoderIndex(OF_REPORT)
+    table = pa.Table.from_pylist(frames, frames_schema()).select(index.reads)
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for batch in packed.packed(decoded_together(table.to_batches(), askers)):
+    for batch in packed.packed(decoded_together(table.to_batches(), index)):
         (name,) = batch.column(packed.TABLE).to_pylist()
         for own in packed.unpacked([batch]):
             found[name] += own.to_pylist()
@@ -58,7 +58,7 @@ def together(frames: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 def wanted(frames: list[dict[str, Any]], decoder: Any) -> list[dict[str, Any]]:
     kinds = ((row, (row["kind"], row["dialect"], row["api_key"], row["api_version"])) for row in frames)
-    return [row for row, kind in kinds if any(one.has(*kind) for one in decoder.asked)]
+    return [row for row, kind in kinds if any(one.has(*kind) for one in decoder.selectors)]
 
 
 @given(st.lists(st.builds(lambda row, other: row | other, st.sampled_from(WHOLE), st.sampled_from(SPOILT)), max_size=8))

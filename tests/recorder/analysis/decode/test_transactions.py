@@ -81,7 +81,7 @@ def test_a_step_is_refused_if_nothing_of_it_was_done(codes: tuple[int, ...], tol
 def test_answers_tell_the_producers_number() -> None:
     numbers = {"producer_id": 7, "producer_epoch": 3}
     rows = own(TRANSACTION_ANSWERS, response(22, 4, numbers), response(26, 5, {"error_code": 47}))
-    told = {"told_producer_id": 7, "told_producer_epoch": 3}
+    told = {"answered_producer_id": 7, "answered_producer_epoch": 3}
     assert rows == [{"is_refused": False} | told, {"is_refused": True, "error_code": 47}]
 
 

@@ -13,7 +13,7 @@ from proxy.wire.error_paths import error_codes
 from proxy.wire.throttling import throttle_place
 from recorder.analysis.bodies import Captured, Road
 from recorder.analysis.decode.answers import fixed
-from recorder.analysis.tables.answers import answers, heads
+from recorder.analysis.tables.answers import answers, answers_without_bodies
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -176,7 +176,7 @@ def test_a_long_poll_tells_whether_data_was_there(captured: Build, response_row:
     waits = {row.exchange: row.wait for row in answers(capture).collect()}
     told = ["full", "tail", "empty", "error", "includes_wait", "includes_wait", None, None, "members"]
     assert waits == dict(enumerate(told))
-    undecoded = {row.exchange: row.wait for row in heads(capture).collect()}
+    undecoded = {row.exchange: row.wait for row in answers_without_bodies(capture).collect()}
     assert undecoded == dict(enumerate(["includes_wait"] * 6 + [None] * 2 + ["includes_wait"]))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row
 from recorder.analysis import sources
 from recorder.analysis.bodies import Captured
 from recorder.analysis.questions.latency import latency_by_api
-from recorder.analysis.tables.exchanges import EXCHANGES, Doubtful, doubtful, exchanges, told_alone
+from recorder.analysis.tables.exchanges import EXCHANGES, Doubtful, answered_exchanges, doubtful, exchanges
 from recorder.capture.frames import frames_schema
 
 pytestmark = pytest.mark.real
@@ -190,7 +190,7 @@ def test_latency_by_api_is_one_scan_that_joins_nothing_and_reads_no_frame(
     captured: Build, request_row: Build, response_row: Build
 ) -> None:
     found = captured(request_row(0), response_row(0))
-    text = plan(latency_by_api(told_alone(found)))
+    text = plan(latency_by_api(answered_exchanges(found)))
     assert text.count("FileScan") == 1
     assert not [join for join in JOINS if join in text]
     assert "frame:binary" not in text

@@ -1,4 +1,4 @@
-"""A question of `analyze`: the columns to group by, the filters, and the exchanges with these columns.
+"""What `analyze` is asked: the columns to group by, the filters, and the exchanges with these columns.
 
 Topics and software are known from bodies alone. An exchange that names several topics counts once for each of them, so
 sums by topic exceed the traffic.
@@ -40,11 +40,11 @@ AUTO = "auto"
 _NAMED = 10
 
 
-class Nothing(ValueError):
+class NoMatch(ValueError):
     """A filter matches nothing in the capture, or lacks its column. The message lists what exists."""
 
 
-class Only(NamedTuple):
+class Filters(NamedTuple):
     """Filters. An empty filter passes every row; a row must pass all of them.
 
     `apis`: key and dialect (None: any dialect). `clients`: client ids, or addresses with or without a port.
@@ -56,14 +56,14 @@ class Only(NamedTuple):
     since_ns: int | None = None
     until_ns: int | None = None
 
-    def heads(self, found: DataFrame) -> DataFrame:
+    def by_api_and_client(self, found: DataFrame) -> DataFrame:
         """Returns the rows that pass the filters by API and client. Needs API_KEY, DIALECT, CLIENT_ID, CLIENT."""
         for condition in (_any(self.apis, _is_api), _any(self.clients, _is_client)):
             found = found if condition is None else found.filter(condition)
         return found
 
 
-EVERYTHING = Only()
+NO_FILTERS = Filters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Question:
 
     by: tuple[str, ...] = (c.API,)
     window: str | None = None
-    only: Only = EVERYTHING
+    only: Filters = NO_FILTERS
 
 
 def chosen(found: DataFrame, captured: Captured, question: Question) -> DataFrame:
-    """Returns the exchanges that pass, with the columns to group by. Errors: Nothing for an unknown topic."""
+    """Returns the exchanges that pass, with the columns to group by. Errors: NoMatch for an unknown topic."""
     only = question.only
-    rows = only.heads(found)
+    rows = only.by_api_and_client(found)
     if only.topics or TOPIC in question.by:
         topics = _topics(captured)
         _check(topics, only.topics)
@@ -93,14 +93,14 @@ def chosen(found: DataFrame, captured: Captured, question: Question) -> DataFram
     return _with_software(rows, captured) if SOFTWARE in question.by else rows
 
 
-def filtered(found: DataFrame, only: Only) -> DataFrame:
-    """Returns a table's rows that pass the filters. Errors: Nothing for a filter on a column that the table lacks."""
-    asked = {"--api": only.apis, "--client": only.clients, "--topic": only.topics}
+def filtered(found: DataFrame, only: Filters) -> DataFrame:
+    """Returns a table's rows that pass the filters. Errors: NoMatch for a filter on a column that the table lacks."""
+    given = {"--api": only.apis, "--client": only.clients, "--topic": only.topics}
     needed = {"--api": (c.API,), "--client": (c.CLIENT_ID,), "--topic": (TOPIC,)}
-    for option, values in asked.items():
+    for option, values in given.items():
         lacking = [name for name in needed[option] if name not in found.columns]
         if values and lacking:
-            raise Nothing(f"{option}: the table has no column {lacking[0]}; it has {', '.join(found.columns)}")
+            raise NoMatch(f"{option}: the table has no column {lacking[0]}; it has {', '.join(found.columns)}")
     names = [api_name(key, dialect) for key, dialect in only.apis]
     found = found.filter(F.col(c.API).isin(*names)) if names else found
     found = found.filter(F.col(TOPIC).isin(*only.topics)) if only.topics else found
@@ -118,22 +118,22 @@ def api_name(key: int, dialect: str | None) -> str:
 
 def _topics(captured: Captured) -> DataFrame:
     """Returns the topics that each exchange names; a topic's id if its name is unknown."""
-    told = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull())
-    return told.select(*t.KEYS, F.coalesce(TOPIC, "topic_id").alias(TOPIC)).distinct()
+    partitions = named(captured, TOPIC_PARTITIONS).filter(F.col("partition").isNotNull())
+    return partitions.select(*t.KEYS, F.coalesce(TOPIC, "topic_id").alias(TOPIC)).distinct()
 
 
-def _check(topics: DataFrame, asked: tuple[str, ...]) -> None:
-    for one in asked:
+def _check(topics: DataFrame, wanted: tuple[str, ...]) -> None:
+    for one in wanted:
         if topics.filter(F.col(TOPIC) == one).isEmpty():
             known = topics.select(TOPIC).distinct().orderBy(TOPIC).limit(_NAMED).collect()
             there = ", ".join(str(row[0]) for row in known) or "none is named"
-            raise Nothing(f"no frame names the topic {one}; right would be {there}")
+            raise NoMatch(f"no frame names the topic {one}; right would be {there}")
 
 
 def _with_software(rows: DataFrame, captured: Captured) -> DataFrame:
-    told = software(captured)
+    software_of = software(captured)
     called = F.concat_ws(" ", "software", "software_version")
-    of_connection = told.select(c.SESSION, c.CONNECTION, called.alias(SOFTWARE))
+    of_connection = software_of.select(c.SESSION, c.CONNECTION, called.alias(SOFTWARE))
     return rows.join(F.broadcast(of_connection), [c.SESSION, c.CONNECTION], "left")
 
 

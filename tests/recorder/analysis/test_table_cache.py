@@ -1,4 +1,4 @@
-"""Tests of kept tables: each is computed once, by the first question that needs it."""
+"""Tests of the table cache: each is computed once, by the first question that needs it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.at_once import THREADS, ask_all
-from recorder.analysis.kept import Kept
+from recorder.analysis.parallel_questions import THREADS, ask_all
+from recorder.analysis.table_cache import TableCache
 
 
 class Made:
@@ -27,27 +27,27 @@ class Made:
 
 
 def test_a_table_that_several_threads_ask_for_is_worked_out_once() -> None:
-    kept, made = Kept(), Made()
-    found = ask_all([partial(kept.table, "exchanges", lambda: made)] * (3 * THREADS))  # type: ignore[arg-type, return-value]
+    cache, made = TableCache(), Made()
+    found = ask_all([partial(cache.table, "exchanges", lambda: made)] * (3 * THREADS))  # type: ignore[arg-type, return-value]
     assert made.times == 1
     assert all(one is made for one in found)
 
 
 def test_tables_of_other_times_are_other_tables_and_one_may_be_made_of_another() -> None:
-    kept, names, rows = Kept(), Made(), Made()
+    cache, names, rows = TableCache(), Made(), Made()
 
     def rows_with_names() -> Any:
-        assert kept.table(("names", None), lambda: names) is names  # type: ignore[arg-type, return-value]
+        assert cache.table(("names", None), lambda: names) is names  # type: ignore[arg-type, return-value]
         return rows
 
-    assert kept.table(("rows", 0), rows_with_names) is rows
-    assert kept.table(("rows", 1), rows_with_names) is rows
+    assert cache.table(("rows", 0), rows_with_names) is rows
+    assert cache.table(("rows", 1), rows_with_names) is rows
     assert (names.times, rows.times) == (1, 2)
 
 
 @pytest.mark.real
 def test_kept_rows_are_bytes_in_memory_or_on_disk(spark: SparkSession) -> None:
-    kept = Kept().table("numbers", lambda: spark.range(3).toDF("number"))
+    kept = TableCache().table("numbers", lambda: spark.range(3).toDF("number"))
     plan: Any = kept._jdf.queryExecution().analyzed()
     level = plan.rdd().getStorageLevel()
     assert (level.useMemory(), level.useDisk(), level.deserialized()) == (True, True, False)
@@ -57,7 +57,7 @@ def test_kept_rows_are_bytes_in_memory_or_on_disk(spark: SparkSession) -> None:
 @pytest.mark.real
 def test_questions_about_an_empty_kept_table_run_no_task(spark: SparkSession) -> None:
     numbers = spark.range(3).toDF("number")
-    empty = Kept().table("none", lambda: numbers.filter("number > 5"))
+    empty = TableCache().table("none", lambda: numbers.filter("number > 5"))
     asked: Any = numbers.join(empty, "number").groupBy("number").count()
     assert asked._jdf.queryExecution().optimizedPlan().toString().startswith("LocalRelation <empty>")
     assert empty.columns == ["number"]

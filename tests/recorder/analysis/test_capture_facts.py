@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from recorder.analysis.capture_facts import _clients, _errors, _versions, facts
 from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, VersionFacts
-from recorder.analysis.gather import _clients, _errors, _versions, facts
 from tests.recorder.analysis.by_hand import EXCHANGE, NOON
 
 pytestmark = pytest.mark.real

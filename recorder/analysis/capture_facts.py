@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.at_once import ask_all
 from recorder.analysis.bodies import Captured
 from recorder.analysis.change.facts import (
     ApiFacts,
@@ -24,14 +23,15 @@ from recorder.analysis.change.facts import (
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables, family
-from recorder.analysis.kept import Kept
+from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
 from recorder.analysis.questions.sections.bins import firsts
 from recorder.analysis.report import missing
+from recorder.analysis.report_decoders import OF_FINDINGS
 from recorder.analysis.summary.finding import Findings
+from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.errors import FLOW, errors
-from recorder.analysis.together import OF_FINDINGS
 from recorder.capture import frames as c
 
 _NO_FRAMES = "the capture holds no frames"
@@ -45,7 +45,7 @@ def facts(
     say: Callable[[str], None] = lambda step: None,
 ) -> Facts:
     """Returns the capture's side. `folder`: its shown name; `own`: thresholds by rule; `say`: called at each step."""
-    within = replace(captured, kept=Kept(), together=OF_FINDINGS)
+    within = replace(captured, cache=TableCache(), together=OF_FINDINGS)
     within = replace(within, events=within.once("events", lambda: captured.events))
     say(f"looking at the time that {folder} spans")
     held = _held(within, folder)

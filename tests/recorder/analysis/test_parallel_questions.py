@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recorder.analysis import at_once
-from recorder.analysis.at_once import THREADS, ask_all
+from recorder.analysis import parallel_questions
+from recorder.analysis.parallel_questions import THREADS, ask_all
 
 
 def test_answers_come_in_the_order_of_their_questions_however_late_the_first_one_is() -> None:
@@ -33,7 +33,7 @@ def test_as_many_questions_as_there_are_threads_are_asked_at_a_time() -> None:
 
 
 def test_an_error_is_raised_and_no_further_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_once, "THREADS", 1)  # so no question is running when the error comes
+    monkeypatch.setattr(parallel_questions, "THREADS", 1)  # so no question is running when the error comes
     asked: list[int] = []
 
     def wrong() -> None:
@@ -50,7 +50,7 @@ def test_behind_ctrl_c_nobody_waits_for_the_question_that_runs(monkeypatch: pyte
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(at_once, "wait", interrupted)
+    monkeypatch.setattr(parallel_questions, "wait", interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             ask_all([partial(jvm_has_ended.wait, 60)] * 2)

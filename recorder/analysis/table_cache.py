@@ -1,8 +1,8 @@
 """Tables that several questions read: each is computed once, and kept in memory or on disk while it is referenced.
 
 A report asks some sixty questions of a dozen tables. The function of a table does not know about other readers: it
-names the table (`Captured.once`) and gets the one that was computed under this name before. Only captures with a `Kept`
-keep tables.
+names the table (`Captured.once`) and gets the one that was computed under this name before. Only captures with
+a `TableCache` keep tables.
 
 A kept table is a local checkpoint, which cuts its lineage. Otherwise Spark would plan and print the whole lineage again
 for each question.
@@ -32,7 +32,7 @@ def persisted(table: DataFrame) -> Iterator[DataFrame]:
         made.unpersist()
 
 
-class Kept:
+class TableCache:
     """The tables of a report. It is thread-safe: a second thread waits while the first one computes a table."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from proxy.wire import catalog, records
-from recorder.analysis.ship import ship, write_whole, write_zip
+from recorder.analysis.executor_zip import write_whole, write_zip, zip_for_executors
 from tests.recorder.analysis.conftest import write_frames
 
 PROGRAM = """
@@ -53,7 +53,7 @@ ours = [module for name, module in sys.modules.items() if name.split(".")[0] in 
 strange = [module.__file__ for module in ours if not module.__file__.startswith(sys.argv[1])]
 assert not strange, strange
 assert not [name for name in sys.modules if name.split(".")[0] in ("pyspark", "msgspec", "cloudevents")]
-print(len(answers.answers().asked) > 1)
+print(len(answers.answers().selectors) > 1)
 """
 
 
@@ -68,8 +68,8 @@ def test_a_process_that_has_only_the_zip_decodes_and_reads_captures(tmp_path: Pa
 SOURCE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from recorder.analysis.data_source import asked
-asked({"path": sys.argv[2], "table": "messages", "since": "2026-11-21T13:48", "until": "-5m", "apis": "Fetch"})
+from recorder.analysis.data_source import read_options
+read_options({"path": sys.argv[2], "table": "messages", "since": "2026-11-21T13:48", "until": "-5m", "apis": "Fetch"})
 ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
 print([module.__file__ for module in ours if not module.__file__.startswith(sys.argv[1])])
 """
@@ -97,11 +97,11 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from importlib.metadata import version
 from recorder import submitting
-from recorder.analysis import ship
+from recorder.analysis import executor_zip
 from recorder.report.page import page, script
 assert submitting.__file__.startswith(sys.argv[1]), submitting.__file__
 assert len(script("sort.js")) > 100
-print(version("kafka-wiretap"), ship.ship(None) == ship.Path(sys.argv[1]))
+print(version("kafka-wiretap"), executor_zip.zip_for_executors(None) == executor_zip.Path(sys.argv[1]))
 """
 
 
@@ -114,5 +114,5 @@ def test_a_process_that_has_only_the_whole_zip_runs_the_commands_and_ships_that_
 
 
 def test_a_process_that_has_files_ships_what_executors_need(tmp_path: Path) -> None:
-    assert ship(tmp_path / "code.zip") == tmp_path / "code.zip"
+    assert zip_for_executors(tmp_path / "code.zip") == tmp_path / "code.zip"
     assert ZipFile(tmp_path / "code.zip").namelist() == ZipFile(write_zip(tmp_path / "other.zip")).namelist()

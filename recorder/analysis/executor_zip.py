@@ -33,7 +33,7 @@ def write_zip(target: Path) -> Path:
     return target
 
 
-def ship(target: Path) -> Path:
+def zip_for_executors(target: Path) -> Path:
     """Returns the zip for executors: `target`, newly written; or the zip from which this code itself was imported."""
     within = [parent for parent in Path(__file__).parents if parent.is_file()]
     return within[0] if within else write_zip(target)
@@ -45,8 +45,8 @@ def write_whole(target: Path) -> Path:
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for package in SHIPPED:
             _add(archive, package, _folder(package), _folder(package))
-        told = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {found.version}\n"
-        archive.writestr(f"{NAME.replace('-', '_')}-{found.version}.dist-info/METADATA", told)
+        metadata = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {found.version}\n"
+        archive.writestr(f"{NAME.replace('-', '_')}-{found.version}.dist-info/METADATA", metadata)
     return target
 
 

@@ -5,7 +5,7 @@ The decoder `answers` is not among them, because exchanges are computed first, o
 
 from __future__ import annotations
 
-from recorder.analysis.decode.batches import OFFSETS_TOLD
+from recorder.analysis.decode.batches import PRODUCED_OFFSETS
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.decode.fetch_sessions import FETCH_SIZES
@@ -13,8 +13,8 @@ from recorder.analysis.decode.group_joins import JOINS
 from recorder.analysis.decode.group_offsets import GROUP_STEPS
 from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
 from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
-from recorder.analysis.decode.metadata import METADATA_TOLD
-from recorder.analysis.decode.names import NAMES_TOLD
+from recorder.analysis.decode.metadata import METADATA_STATES
+from recorder.analysis.decode.names import ANSWERED_NAMES
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.decode.software import OFFERS, REPLICAS, SOFTWARE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
@@ -29,11 +29,11 @@ OF_FINDINGS: tuple[Decoder, ...] = (
     GROUP_STEPS,
     JOINS,
     MARKERS,
-    METADATA_TOLD,
-    NAMES_TOLD,
+    METADATA_STATES,
+    ANSWERED_NAMES,
     HEARTBEAT_ANSWERS,
     OFFERS,
-    OFFSETS_TOLD,
+    PRODUCED_OFFSETS,
     PAIRED_ENDS,
     REPLICAS,
     SOFTWARE,
